@@ -113,7 +113,6 @@ class Remote:
             pull.result()
         context: list[NDArray[Any]] = [
             np.array([number + 1, 0, 0], np.int64),
-            np.zeros([0], np.float64),
             np.array([1.0, 1.0], np.float32),
             np.array([1.0], np.float32),
         ]

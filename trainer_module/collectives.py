@@ -6,7 +6,7 @@ Within a rank, the only module that imports Horovod.
 import functools
 import os
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 import horovod.tensorflow as hvd
 import numpy as np
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from trainer_module.shared_memory import SharedMemory
 
 MAX_TEXT_BYTES = 1024
-_Result = TypeVar("_Result")
 
 
 class Meeting(Protocol):
@@ -24,8 +23,6 @@ class Meeting(Protocol):
 
     rank: int
     ranks: int
-    lost: frozenset[int]
-    generation: int
 
     def meet(self, part: NDArray[Any], operation: Literal["sum", "max", "rows"], name: str) -> NDArray[Any]:
         """Returns the sum, maximum or rows of all ranks' parts."""
@@ -159,7 +156,7 @@ def send_sum(tensor: tf.Tensor, *, name: str) -> Callable[[], tf.Tensor]:
 
 
 def texts(text: str, *, name: str) -> list[str]:
-    """Returns every rank's text, cut to `MAX_TEXT_BYTES`, in the order of the ranks; none of a lost one."""
+    """Returns every rank's text, cut to `MAX_TEXT_BYTES`, in the order of the ranks."""
     rank, size = _rank_and_size()
     encoded = np.frombuffer(text.encode()[:MAX_TEXT_BYTES], np.uint8)
     if _Job.other is not None:
@@ -178,24 +175,6 @@ def rows(own: NDArray[Any], *, name: str) -> NDArray[Any]:
         return own
     assert _Job.other is not None, "only jobs with parameter servers gather rows"
     return _Job.other.meet(own, "rows", name)
-
-
-def lost_ranks() -> frozenset[int]:
-    """Returns the ranks that did not take part in the last call; the same on all others."""
-    return frozenset() if _Job.other is None else _Job.other.lost
-
-
-def generation() -> int:
-    """Returns how many times replacements of lost ranks were taken in since the attempt began."""
-    return 0 if _Job.other is None else _Job.other.generation
-
-
-def steady(compute: Callable[[], _Result]) -> _Result:
-    """Returns what `compute` does by calls of all ranks, once no rank was lost meanwhile."""
-    while True:
-        lost, result = lost_ranks(), compute()
-        if lost_ranks() == lost:
-            return result
 
 
 def barrier(*, name: str) -> None:

@@ -100,11 +100,6 @@ class RankerSpec(Inputs):
         """Processes that hold the rows; 0 where the ranks hold them."""
         return 0 if isinstance(self.training.sync, InStep) else self.cluster.parameter_servers or 1
 
-    @property
-    def is_elastic(self) -> bool:
-        """Whether ranks train on when one is lost: rows are on servers, and a pool gives its batches to the others."""
-        return self.num_parameter_servers > 0 and self.cluster.data_workers > 0
-
 
 def _or_auto(schema: dict[str, Any]) -> None:
     schema["anyOf"].insert(0, {"const": "auto"})

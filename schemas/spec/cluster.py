@@ -48,9 +48,8 @@ class Cluster(FrozenModel):
     """Left out: the training starts its data workers. Otherwise it starts none, and `data_workers` is how many workers
     can read at the same time: the files are cut accordingly."""
     retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = 2
-    """Lost processes that a job survives. A data worker is replaced, and so is a rank while the others train on, where
-    parameter servers hold the rows (docs/modes.md); after the loss of another rank, a host, a parameter server, the
-    launcher or the coordinator, training resumes from the last checkpoint."""
+    """Lost processes that a job survives. A data worker is replaced; after the loss of a rank, a host, a parameter
+    server, the launcher or the coordinator, training resumes from the last checkpoint."""
     deadline_s: PositiveInt = 6 * 3600
     """Training that takes longer is stopped and fails."""
     heartbeat_timeout_s: PositiveInt = 300

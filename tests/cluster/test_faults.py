@@ -80,35 +80,6 @@ class Training:
         before = self.step.checkpoint()
         self.step.until(lambda: self.step.checkpoint() > before, f"a checkpoint after that of step {before}")
 
-    def host(self, index: int) -> str:
-        """Returns the name of the running pod of a host of a JobSet."""
-        pods = [each["metadata"] for each in self.team.pods("app.kubernetes.io/component=host")]
-        return next(str(each["name"]) for each in pods if _is_host(each, index) and "deletionTimestamp" not in each)
-
-    def replaces_a_preempted_host(self) -> None:
-        """Takes the pod of the second host: the others train on, and its replacement takes part."""
-        losses, began, first = self.losses(), time.monotonic(), self.host(0)
-        self._evict(self.host(1))
-        self.step.until(lambda: self.losses() > losses, "the loss was noticed")
-        said = next(line["says"] for line in reversed(self.step.lines()) if "retry" in line)
-        assert "the ranks go on" in said, said
-        noticed_s = time.monotonic() - began
-        self.trains()
-        trains_s = time.monotonic() - began
-        self.step.until(lambda: self._replaced_after(losses + 1), "the replacement takes part")
-        print(
-            f"{self.step.name}: noticed after {noticed_s:.1f} s, trains after {trains_s:.1f} s, replaced after "
-            f"{time.monotonic() - began:.1f} s"
-        )
-        assert (self.losses(), self.host(0)) == (losses + 1, first)
-        self.trains()
-
-    def _replaced_after(self, loss: int) -> bool:
-        """Returns whether a replacement has taken part since a loss."""
-        lines = self.step.lines()
-        noticed = next(number for number, line in enumerate(lines) if line.get("retry") == loss)
-        return any("a replacement takes part" in line.get("says", "") for line in lines[noticed:])
-
     def survives(self, fault: Callable[[], None], *, is_loss: bool = True) -> float:
         """Lets something happen; returns the seconds until training goes on."""
         losses, began = self.losses(), time.monotonic()
@@ -121,11 +92,6 @@ class Training:
         self.trains()
         print(f"{self.step.name}: noticed after {noticed_s:.1f} s, trains after {time.monotonic() - began:.1f} s")
         return noticed_s
-
-
-def _is_host(pod: dict[str, Any], index: int) -> bool:
-    """Returns whether a pod's metadata are those of a host of a JobSet."""
-    return bool(pod["annotations"]["batch.kubernetes.io/job-completion-index"] == str(index))
 
 
 def _processes(module: str) -> list[int]:
@@ -163,9 +129,8 @@ def test_training_goes_on_when_pods_and_servers_are_lost(team: Team, cluster_nod
             # Its journal goes with it: a loss within an epoch, none between two, where the ranks wait for the new one.
             training.survives(lambda: training.delete("dispatcher"), is_loss=False)
         else:
-            training.replaces_a_preempted_host()
-            # The first host leads: without it all resume from the last checkpoint.
-            training.survives(lambda: team.kubectl("delete", "pod", training.host(0), "--wait=false"))
+            training.survives(lambda: training.evict("host"))
+            training.survives(lambda: training.delete("host"))
             training.survives(lambda: training.kill("coordinator"))
             training.survives(lambda: training.evict("coordinator"))
             training.survives(lambda: training.kill("dispatcher"), is_loss=False)

@@ -100,7 +100,7 @@ class PoolEpoch:
         self.num_parts = len(read.parts)
         self._taken: list[tuple[int, int]] = []
         self._ends: list[tuple[int, int]] = []
-        self._steps = self._passes = self._named = 0
+        self._steps = self._passes = 0
 
     def __iter__(self) -> Iterator[Batch]:
         for part, number, batch in self._awaited(self._elements):
@@ -117,13 +117,6 @@ class PoolEpoch:
             if element is None:
                 return
             yield element
-
-    def take_name(self) -> tuple[int, int] | None:
-        """Returns the name of the batch just taken, once; None: there is no other than the last time."""
-        if self._named == len(self._taken):
-            return None
-        self._named = len(self._taken)
-        return self._taken[-1]
 
     def stepped(self) -> None:
         """Counts a step: on the next batch taken, or on none if none was left."""

@@ -1,7 +1,7 @@
 """The batches that one rank trains on, epoch after epoch, and its position in them."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,6 @@ class TrainInput:
         trained: NDArray[Any],
         reader: ExampleReader | None = None,
         watch: ServiceWatch | None = None,
-        trained_by_lost: Callable[[int], NDArray[Any]] | None = None,
     ):
         """Begins at a position.
 
@@ -65,14 +64,11 @@ class TrainInput:
             trained: [n, 2], batches of the pool that all ranks have trained on in the epoch of `start`.
             reader: of the files; None: the job's.
             watch: over the service that the job has joined; None: the job's.
-            trained_by_lost: returns the pool's batches in an epoch that ranks now lost have trained on: [n, 2]; None:
-                where a rank is lost, all are.
         """
         self._reader = reader or reader_of(job)
         self._job, self._files, self._rank, self._ranks = job, files, rank, ranks
         self._service, self._attempt = service, attempt
         self._watch = watch or watch_of(job, rank)
-        self._trained_by_lost = trained_by_lost
         self._start, self._trained = start, trained
         self._epoch, self._examples_before = start.epoch, 0
         self._parts = start.parts
@@ -93,7 +89,6 @@ class TrainInput:
             trained=no_batches(),
             reader=self._reader,
             watch=self._watch,
-            trained_by_lost=self._trained_by_lost,
         )
 
     def batches(self, epoch: int, examples: int) -> Iterable[Batch]:
@@ -158,7 +153,7 @@ class TrainInput:
         """
         if not isinstance(validation, PoolEpoch):
             return True
-        return len(self._broken_parts(validation, no_batches)) == 0
+        return len(self._broken_parts(validation.delivered(no_batches()))) == 0
 
     def lost_batches(self) -> Iterable[Batch] | None:
         """Returns batches of this epoch that were lost with a data worker; None when the epoch is complete.
@@ -170,29 +165,23 @@ class TrainInput:
         """
         if self._pool_epoch is None:
             return None
-        broken = self._broken_parts(self._pool_epoch, self._trained_before)
+        broken = self._broken_parts(self._pool_epoch.delivered(self._trained_before()))
         if len(broken) == 0:
             return None
-        _LOG.warning("a data worker or a rank was lost: reading parts=%s of the epoch again", broken.tolist())
-        self._pool_epoch.ask_again(broken, collectives.steady(lambda: self._came(broken)))
-        return self._pool_epoch
-
-    def _came(self, broken: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the batches of these parts that some rank was given: [n, 2]."""
-        assert self._pool_epoch is not None
-        mine = np.concatenate([self._trained, self._trained_before(), self._pool_epoch.taken])
+        _LOG.warning("a data worker was lost: reading parts=%s of the epoch again", broken.tolist())
+        mine = np.concatenate([self._trained, self._pool_epoch.taken])
         mine = mine[np.isin(mine[:, 0], broken)]
         # The ranks agree on the highest number first, then on which batches some rank was given.
         last = int(collectives.allreduce_max(tf.constant(mine[:, 1].max(initial=0)), name="last_number"))
         came = np.zeros([self._parts, last + 1], np.int32)
         came[mine[:, 0], mine[:, 1]] = 1
-        return np.argwhere(collectives.allreduce_max(tf.constant(came), name="came").numpy())
+        anywhere = collectives.allreduce_max(tf.constant(came), name="came").numpy()
+        self._pool_epoch.ask_again(broken, np.argwhere(anywhere))
+        return self._pool_epoch
 
-    def _broken_parts(self, epoch: PoolEpoch, before: Callable[[], NDArray[Any]]) -> NDArray[np.int64]:
-        """Returns the parts that have not come whole to the ranks together, with the batches that came `before`."""
-        delivered = collectives.steady(
-            lambda: collectives.allreduce_sum(tf.constant(epoch.delivered(before())), name="delivered").numpy()
-        )
+    def _broken_parts(self, delivered: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the parts that have not come whole to the ranks together."""
+        delivered = collectives.allreduce_sum(tf.constant(delivered), name="delivered").numpy()
         broken = broken_parts(delivered)
         if len(broken):
             self._times_lost += 1
@@ -201,16 +190,8 @@ class TrainInput:
         return broken
 
     def _trained_before(self) -> NDArray[Any]:
-        """Returns the batches trained on before this process, and by lost ranks; rank 0 answers for all ranks."""
-        if self._rank != 0:
-            return no_batches()
-        if self._trained_by_lost is None:
-            return self._trained
-        return np.concatenate([self._trained, self._trained_by_lost(self._epoch)])
-
-    def take_name(self) -> tuple[int, int] | None:
-        """Returns the name of the pool's batch just read, once; None: none was, or there is no pool."""
-        return None if self._pool_epoch is None else self._pool_epoch.take_name()
+        """Returns the batches trained on before this process; rank 0 answers for all ranks."""
+        return self._trained if self._rank == 0 else no_batches()
 
     def stepped(self) -> None:
         """Counts a step."""

@@ -37,16 +37,15 @@ _ARRIVAL_S = 3.0
 class Coordinator:
     """The attempts of one job on its hosts."""
 
-    def __init__(self, job: TrainJob, hosts: Hosts, rendezvous: Rendezvous, losses: Losses):
+    def __init__(self, job: TrainJob, hosts: Hosts, rendezvous: Rendezvous):
         """Leads the hosts.
 
         Args:
             job: what to train.
             hosts: run the ranks and the parameter servers.
             rendezvous: of the ranks.
-            losses: counts lost processes.
         """
-        self._job, self._hosts, self._rendezvous, self._losses = job, hosts, rendezvous, losses
+        self._job, self._hosts, self._rendezvous = job, hosts, rendezvous
         # The pool and the hosts outlive this process: the next one's attempts must have other names.
         self._incarnation = uuid.uuid4().hex[:12]
 
@@ -63,8 +62,6 @@ class Coordinator:
         self._hosts.begin(f"{self._incarnation}-{attempt}")
         try:
             while not self._hosts.are_done():
-                for loss in self._hosts.take_losses():
-                    self._losses.replace(loss)
                 deadline.check()
                 time.sleep(POLL_S)
         except JobFailedError as error:
@@ -74,7 +71,7 @@ class Coordinator:
             self._hosts.rest()
             while not self._hosts.have_applied():
                 time.sleep(POLL_S)
-            raise self._hosts.failed(error) from error
+            raise self._hosts.failed() from error
         self._hosts.rest()
 
     def part(self, code: int) -> None:
@@ -135,18 +132,16 @@ def main(*, export_module: str = EXPORT_MODULE) -> int:
             servers=job.ranker.num_parameter_servers,
             service=arguments.service,
             lost_after_s=arguments.lost_after_s,
-            is_elastic=job.ranker.is_elastic,
         )
         with Rendezvous(
             ranks, hosts=arguments.hosts, address=arguments.bind, port=arguments.port, messages=hosts
         ) as rendezvous:
             _LOG.info("start spec_digest=%s port=%d", job.spec_digest, rendezvous.port)
-            losses = Losses(job)
-            coordinator = Coordinator(job, hosts, rendezvous, losses)
+            coordinator = Coordinator(job, hosts, rendezvous)
             code = conclude(
                 arguments.job_file,
                 job,
-                losses,
+                Losses(job),
                 coordinator.train,
                 leader="coordinator",
                 export_module=export_module,

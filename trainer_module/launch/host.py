@@ -124,9 +124,9 @@ class Host:
     def _apply(self, command: Command) -> None:
         if command.action == "wait":
             self._end_processes()
-        elif (command.attempt, command.start) != (self._heartbeat.attempt, self._heartbeat.start):
+        elif command.attempt != self._heartbeat.attempt:
             self._end_processes()
-            self._note(attempt=command.attempt, start=command.start, state="training", failure=None)
+            self._note(attempt=command.attempt, state="training", failure=None)
             try:
                 self._group = self._ranks(command) if self._index < command.hosts else self._server(command)
             except UserError as error:

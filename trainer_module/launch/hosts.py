@@ -4,7 +4,6 @@ import functools
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -39,16 +38,12 @@ class _Attempt:
     Attributes:
         label: its name.
         members: incarnations of the hosts that take part.
-        failures: the first of each host whose loss ends the attempt.
-        losses: of other hosts, not taken yet.
-        starts: by host, how often it was lost.
+        failures: the first of each host.
     """
 
     label: str
-    members: set[str]
+    members: frozenset[str]
     failures: dict[int, Failure] = field(default_factory=dict)
-    losses: list[Failure] = field(default_factory=list)
-    starts: Counter[int] = field(default_factory=Counter)
 
 
 class Hosts:
@@ -57,9 +52,9 @@ class Hosts:
     The threads of the HTTP server deliver heartbeats; the coordinator's thread asks and decides.
 
     A host that was silent for `lost_after_s` is lost to the attempt, and may join the next. A new process with the
-    index of another replaces it. While the old one may still run ranks, the new one runs none: two processes with the
-    same rank would write the same files. It no longer does once it has said so, once its kernel has closed its
-    lifeline, or when it was silent for so long that it has ended them by itself.
+    index of another replaces it. While the old one may still run ranks, no attempt begins: two processes with the same
+    rank would write the same files. It no longer does once it has said so, once its kernel has closed its lifeline, or
+    when it was silent for so long that it has ended them by itself.
     """
 
     def __init__(
@@ -69,7 +64,6 @@ class Hosts:
         servers: int = 0,
         service: str,
         lost_after_s: float,
-        is_elastic: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ):
         """Knows no host yet.
@@ -79,12 +73,10 @@ class Hosts:
             servers: number of those behind them, with a parameter server each.
             service: host:port of the pool's dispatcher; empty without a pool.
             lost_after_s: seconds of silence after which a host is lost.
-            is_elastic: the ranks of all hosts but the first may be lost while the others go on.
             clock: in seconds.
         """
         self._with_ranks, self._number = with_ranks, with_ranks + servers
         self._service, self._lost_after_s, self._clock = service, lost_after_s, clock
-        self._replaceable = range(1, with_ranks if is_elastic else 1)
         self._lock = threading.Lock()
         self._hosts: dict[int, _Host] = {}
         self._replaced: dict[
@@ -125,7 +117,7 @@ class Hosts:
     def begin(self, label: str) -> None:
         """Tells all hosts to train."""
         with self._lock:
-            self._attempt = _Attempt(label, {host.heartbeat.incarnation for host in self._hosts.values()})
+            self._attempt = _Attempt(label, frozenset(host.heartbeat.incarnation for host in self._hosts.values()))
             self._decide("train")
             _LOG.info("begin attempt=%s", label)
 
@@ -141,7 +133,7 @@ class Hosts:
             self._decide("done" if is_done else "failed")
 
     def are_done(self) -> bool:
-        """Returns whether all ranks have succeeded; where some may be lost, those of the first host, which end last.
+        """Returns whether all ranks of all hosts have succeeded.
 
         Raises:
             JobFailedError: the attempt failed; its first cause may not be known yet.
@@ -151,18 +143,10 @@ class Hosts:
             self._note_losses()
             if self._attempt.failures:
                 raise self._failed()
-            needed = [index for index in range(self._with_ranks) if index not in self._replaceable]
-            heartbeats = [self._hosts[index].heartbeat for index in needed]
+            heartbeats = [self._hosts[index].heartbeat for index in range(self._with_ranks)]
             return all(
                 heartbeat.attempt == self._attempt.label and heartbeat.state == "done" for heartbeat in heartbeats
             )
-
-    def take_losses(self) -> list[JobFailedError]:
-        """Returns the losses of hosts that the others do without, each once; the processes of a host start again."""
-        with self._lock:
-            assert self._attempt
-            losses, self._attempt.losses = self._attempt.losses, []
-            return [JobFailedError(loss.cause, loss.text, loss.brief) for loss in losses]
 
     def have_applied(self) -> bool:
         """Returns whether every host has applied the last command, or is lost."""
@@ -175,11 +159,10 @@ class Hosts:
         with self._lock:
             return len(self._hosts) == self._number
 
-    def failed(self, error: JobFailedError) -> JobFailedError:
-        """Returns the first cause among the failures of the attempt noticed so far; `error` without any."""
+    def failed(self) -> JobFailedError:
+        """Returns the first cause among the failures of the attempt noticed so far."""
         with self._lock:
-            assert self._attempt
-            return self._failed() if self._attempt.failures else error
+            return self._failed()
 
     def _failed(self) -> JobFailedError:
         assert self._attempt
@@ -213,17 +196,7 @@ class Hosts:
     def _note(self, host: _Host, cause: Cause, what: str) -> None:
         if self._attempt and host.heartbeat.incarnation in self._attempt.members:
             index = host.heartbeat.index
-            self._note_failure(index, Failure(cause=cause, text=f"training: {self._name(index)} {what}"))
-            if index in self._replaceable:
-                self._attempt.members.discard(host.heartbeat.incarnation)
-
-    def _note_failure(self, index: int, failure: Failure) -> None:
-        assert self._attempt
-        may_retry = JobFailedError(failure.cause, failure.text).may_retry
-        if index in self._replaceable and may_retry and self._action == "train":
-            self._attempt.starts[index] += 1
-            self._attempt.losses.append(failure)
-        else:
+            failure = Failure(cause=cause, text=f"training: {self._name(index)} {what}")
             self._attempt.failures.setdefault(index, failure)
 
     def _name(self, index: int) -> str:
@@ -249,23 +222,12 @@ class Hosts:
             self._note(host, "lost", "was asked to end by SIGTERM")
             del self._hosts[heartbeat.index]
             return self._command("leave")
-        if self._attempt and heartbeat.failure and self._is_current(heartbeat):
-            self._note_failure(heartbeat.index, heartbeat.failure)
+        if self._attempt and heartbeat.failure and heartbeat.attempt == self._attempt.label:
+            self._attempt.failures.setdefault(heartbeat.index, heartbeat.failure)
         host.has_applied = self._action in ("done", "failed") or heartbeat.state != "training"
         if self._action == "train" and self._attempt and heartbeat.incarnation not in self._attempt.members:
-            if not self._may_join(heartbeat):
-                return self._command("wait")
-            self._attempt.members.add(heartbeat.incarnation)
-        return self._command(self._action, start=self._attempt.starts[heartbeat.index] if self._attempt else 0)
-
-    def _is_current(self, heartbeat: Heartbeat) -> bool:
-        assert self._attempt
-        return (heartbeat.attempt, heartbeat.start) == (self._attempt.label, self._attempt.starts[heartbeat.index])
-
-    def _may_join(self, heartbeat: Heartbeat) -> bool:
-        """Returns whether a host takes the place of a lost one, whose ranks no longer run."""
-        may_run = any(index == heartbeat.index and until > self._clock() for index, until in self._replaced.values())
-        return heartbeat.index in self._replaceable and heartbeat.state != "training" and not may_run
+            return self._command("wait")
+        return self._command(self._action)
 
     def _replace(self, host: _Host) -> None:
         may_train = not host.has_ended and (self._action == "train" or not host.has_applied)
@@ -274,11 +236,10 @@ class Hosts:
         until = host.heard + self._lost_after_s if may_train else 0.0
         self._replaced[host.heartbeat.incarnation] = host.heartbeat.index, until
 
-    def _command(self, action: Literal["train", "wait", "done", "failed", "leave"], start: int = 0) -> Command:
+    def _command(self, action: Literal["train", "wait", "done", "failed", "leave"]) -> Command:
         return Command(
             action=action,
             attempt=self._attempt.label if self._attempt else "",
-            start=start,
             hosts=self._with_ranks,
             service=self._service,
             alone_s=self._lost_after_s / 2,

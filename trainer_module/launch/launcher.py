@@ -56,7 +56,6 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline
             parent_pid=os.getpid(),
             service=pool.service,
             attempt=attempt,
-            losses=losses,
             nursery=nursery,
         )
         stack.callback(group.end)

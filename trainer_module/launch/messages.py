@@ -21,7 +21,6 @@ class Heartbeat(FrozenModel):
         index: of the host, from 0: first those with ranks, then one for each parameter server.
         incarnation: unique among all processes that were this host.
         attempt: the last one that it started processes in, "" for none.
-        start: which of its starts in that attempt, see `Command`.
         state: of its ranks or its server: idle: none runs; training: some run; done: all ranks have succeeded.
         failure: why the processes of `attempt` failed.
         leaves: the host ends now, and its processes have ended.
@@ -30,7 +29,6 @@ class Heartbeat(FrozenModel):
     index: Annotated[int, Field(ge=0, lt=100_000)]
     incarnation: Label
     attempt: Label = ""
-    start: Annotated[int, Field(ge=0)] = 0
     state: Literal["idle", "training", "done"] = "idle"
     failure: Failure | None = None
     leaves: bool = False
@@ -50,10 +48,9 @@ class Command(FrozenModel):
     """What a host must do.
 
     Attributes:
-        action: train: run your ranks, or your server, of `attempt`, once for each `start`. wait: run none. done,
-            failed: the job has ended, so end with exit code 0, 1. leave: another process has replaced this host.
+        action: train: run your ranks, or your server, of `attempt`, once. wait: run none. done, failed: the job has
+            ended, so end with exit code 0, 1. leave: another process has replaced this host.
         attempt: its name.
-        start: how often this host's ranks were lost in this attempt, while those of the others go on.
         hosts: number of those with ranks; the others, behind them, are of parameter servers.
         service: host:port of the pool's dispatcher, "" without a pool.
         alone_s: without a reply for so long, a host ends its processes: after twice that the coordinator counts it as
@@ -62,7 +59,6 @@ class Command(FrozenModel):
 
     action: Literal["train", "wait", "done", "failed", "leave"]
     attempt: Label = ""
-    start: Annotated[int, Field(ge=0)] = 0
     hosts: Annotated[int, Field(ge=1)] = 1
     service: str = ""
     alone_s: Annotated[float, Field(gt=0)]

@@ -3,15 +3,12 @@
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from schemas.contracts.training_job import TrainJob
 from trainer_module.launch.children import Child, end
 from trainer_module.launch.deadline import HeartbeatFile
 from trainer_module.launch.failures import JobFailedError
-from trainer_module.launch.lost import Losses
 from trainer_module.launch.nursery import Nursery
-from trainer_module.parameter_server.members import LEADER
 
 RANK_MODULE = "trainer_module"
 _GLOO_S = 30
@@ -33,7 +30,6 @@ class RankGroup:
         attempt: str,
         host_suffix: str = "",
         module: str = RANK_MODULE,
-        losses: Losses | None = None,
         nursery: Nursery | None = None,
     ):
         """Starts the ranks.
@@ -48,10 +44,9 @@ class RankGroup:
             attempt: unique name of this attempt at the job.
             host_suffix: follows a rank's name in errors, where there are several hosts.
             module: started as each rank.
-            losses: counts ranks that are replaced while the others go on; None: the first loss ends all.
             nursery: see `Child`.
         """
-        self._job, self._losses = job, losses if job.ranker.is_elastic else None
+        self._job = job
         self._mistakes = [job.mistake_file(rank) for rank in ranks]
         for file in self._mistakes:
             # A file of an earlier attempt would count for this one.
@@ -64,16 +59,12 @@ class RankGroup:
         }
         arguments = [module, str(job_file), str(parent_pid), service, attempt]
         self._heartbeats = [HeartbeatFile(job.heartbeat_file(rank)) for rank in ranks]
-        self.children: list[Child] = []
-
-        def start(rank: int) -> Child:
-            found = {**shared, **environment(rank)}
-            return Child(job, f"rank-{rank}", arguments, found, host_suffix=host_suffix, nursery=nursery)
-
-        self._start, self._ranks = start, ranks
-        self._replaced: set[int] = set()
         self._left_at: float | None = None
-        self.children = [start(rank) for rank in ranks]
+        self.children: list[Child] = []
+        for rank in ranks:
+            own = {**shared, **environment(rank)}
+            child = Child(job, f"rank-{rank}", arguments, own, host_suffix=host_suffix, nursery=nursery)
+            self.children.append(child)
 
     def are_done(self) -> bool:
         """Returns whether all ranks have succeeded.
@@ -81,30 +72,12 @@ class RankGroup:
         Raises:
             JobFailedError: one failed or hangs; all of them have ended.
         """
-        if all(child.exit_code() == 0 or index in self._replaced for index, child in enumerate(self.children)):
-            return True  # Rank 0 ends when all is written; a replacement may still wait for its place.
-        failed = self._failed() or self._left_early() or self._hung()
-        if failed is not None and not self._replace(failed):
-            raise self.end() or failed.error
+        if all(child.exit_code() == 0 for child in self.children):
+            return True
+        error = self._failed() or self._left_early() or self._hung()
+        if error is not None:
+            raise self.end() or error
         return False
-
-    def _replace(self, failed: "_Failed") -> bool:
-        """Starts one rank again while the others go on, if they can; returns whether they can.
-
-        Raises:
-            JobFailedError: too many processes were lost.
-        """
-        index = self.children.index(failed.child)
-        is_mistake = any(file.exists() for file in self._mistakes)
-        if self._losses is None or self._ranks[index] == LEADER or is_mistake or not failed.error.may_retry:
-            return False
-        self._losses.replace(failed.error)
-        end([failed.child])
-        self._heartbeats[index] = HeartbeatFile(self._job.heartbeat_file(self._ranks[index]))
-        self.children[index] = self._start(self._ranks[index])
-        self._replaced.add(index)
-        self._left_at = None
-        return True
 
     def end(self, *, grace_s: float = 5.0) -> JobFailedError | None:
         """Ends all ranks.
@@ -112,16 +85,14 @@ class RankGroup:
         Returns:
             Their failure before that, or None.
         """
-        failed = self._failed()
+        error = self._failed()
         end(self.children, grace_s)
         # Read after all have ended, so that every rank that found a mistake has written it.
         mistake = next((file for file in self._mistakes if file.exists()), None)
-        if mistake:
-            return JobFailedError("mistake", mistake.read_text())
-        return failed.error if failed else None
+        return JobFailedError("mistake", mistake.read_text()) if mistake else error
 
-    def _failed(self) -> "_Failed | None":
-        """Returns the rank that failed first, if one has failed: the others fail because it did.
+    def _failed(self) -> JobFailedError | None:
+        """Returns the error of the rank that failed first, if one has failed: the others fail because it did.
 
         It was killed by a signal, or else wrote the last line of its log first.
         """
@@ -129,11 +100,10 @@ class RankGroup:
         killed = [child for child in failed if (child.exit_code() or 0) < 0]
         if not failed:
             return None
-        first = min(killed or failed, key=lambda child: child.log.stat().st_mtime)
-        return _Failed(first, first.failed())
+        return min(killed or failed, key=lambda child: child.log.stat().st_mtime).failed()
 
-    def _hung(self) -> "_Failed | None":
-        """Returns a rank that hangs: over Horovod the others, which wait for it, are as silent."""
+    def _hung(self) -> JobFailedError | None:
+        """Returns the error of a rank that hangs: over Horovod the others, which wait for it, are as silent."""
         limit_s = self._job.ranker.cluster.heartbeat_timeout_s
         if self._left_at is not None:
             return None  # They may wait for the one that has ended.
@@ -144,11 +114,10 @@ class RankGroup:
             return None
         stopped = (child for child, silent_s in silent.items() if silent_s > limit_s / 2 and child.is_stopped())
         hung = next(stopped, None) or max(silent, key=lambda child: silent[child])
-        how = f"has made no progress for {silent[hung]:.0f} s (cluster.heartbeat_timeout_s is {limit_s})"
-        return _Failed(hung, hung.failed(how))
+        return hung.failed(f"has made no progress for {silent[hung]:.0f} s (cluster.heartbeat_timeout_s is {limit_s})")
 
-    def _left_early(self) -> "_Failed | None":
-        """Returns a rank that has ended well long before the others: they end together, or wait for it for ever."""
+    def _left_early(self) -> JobFailedError | None:
+        """Returns the error of a rank that has succeeded long before the others: all end together."""
         limit_s = self._job.ranker.cluster.heartbeat_timeout_s
         ended = next((child for child in self.children if child.exit_code() == 0), None)
         if ended is None:
@@ -156,10 +125,4 @@ class RankGroup:
         self._left_at = self._left_at or time.monotonic()
         if time.monotonic() - self._left_at <= limit_s:
             return None
-        how = f"ended {limit_s} s before the others, which have not (cluster.heartbeat_timeout_s)"
-        return _Failed(ended, ended.failed(how))
-
-
-class _Failed(NamedTuple):
-    child: Child
-    error: JobFailedError
+        return ended.failed(f"ended {limit_s} s before the others, which have not (cluster.heartbeat_timeout_s)")

@@ -11,17 +11,13 @@ import tensorflow as tf
 from schemas.spec.training import Checkpoint
 from trainer_module import collectives
 from trainer_module.checkpoint import folder
-from trainer_module.checkpoint.manifest import MANIFEST, read_manifest
+from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.checkpoint.writer import Contents, Writer
 from trainer_module.loop.run import Run
 from trainer_module.ranker import Ranker
 
 _LOG = logging.getLogger("trainer_module.rank")
-
-
-class ReplacementWaitsError(RuntimeError):
-    """All ranks and a replacement of a lost one can go on from the checkpoint just written."""
 
 
 @dataclass
@@ -51,7 +47,6 @@ class Checkpointer:
         """Writes a checkpoint where one is due; all ranks call it after every step.
 
         Raises:
-            ReplacementWaitsError: on all ranks, after a checkpoint, when the place of a lost rank can be taken.
             Whatever kept the last one from being written, except a disk that failed until the deadline.
         """
         self.writer.check()
@@ -63,16 +58,7 @@ class Checkpointer:
         is_writing = tf.constant(int(self.writer.is_writing))
         if int(collectives.allreduce_sum(is_writing, name="checkpoint_busy")) > 0:
             return
-        target = self._write(is_best=False)
-        if self.run.trainer.can_take_in() and self._is_published(target):
-            raise ReplacementWaitsError
-
-    def _is_published(self, target: Path) -> bool:
-        """Waits for a checkpoint; returns whether it was written. All ranks call it."""
-        with self.run.progress.beating():
-            self.writer.finish()
-            is_here = int(self.run.trainer.rank == 0 and (target / MANIFEST).exists())
-            return int(collectives.allreduce_max(tf.constant(is_here), name="published")) > 0
+        self._write(is_best=False)
 
     def write_best(self) -> None:
         """Writes a checkpoint after the best epoch so far; all ranks call it.
@@ -123,7 +109,7 @@ class Checkpointer:
         self.writer.finish()
         collectives.barrier(name="settled")
 
-    def _write(self, *, is_best: bool) -> Path:
+    def _write(self, *, is_best: bool) -> None:
         run, started = self.run, time.monotonic()
         self._plan_next()
         with run.progress.beating():
@@ -136,7 +122,6 @@ class Checkpointer:
         run.history.blocked_s += blocked_s
         run.progress.metrics.began_checkpoint()
         run.progress.metrics.stood_still("checkpoint", blocked_s)
-        return target
 
     def _note_given_up(self) -> None:
         if given_up := self.writer.take_given_up():

@@ -65,7 +65,6 @@ class History:
         examples: trained on, over all ranks and epochs.
         seconds: of training and validation.
         resumed_from: steps of the checkpoints that the job was resumed from.
-        replaced_from: steps of the checkpoints from which replacements of lost ranks have taken part.
         warm_start: what was loaded from the base, see `checkpoint.warm_start`; None: from nothing.
         blocked_s: seconds that training stood still for checkpoints.
         num_checkpoints: published, the final one not counted.
@@ -83,7 +82,6 @@ class History:
     examples: int = 0
     seconds: float = 0.0
     resumed_from: list[int] = field(default_factory=list)
-    replaced_from: list[int] = field(default_factory=list)
     warm_start: dict[str, Any] | None = None
     blocked_s: float = 0.0
     num_checkpoints: int = 0

@@ -11,15 +11,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from trainer_module import collectives
 from trainer_module.input.batch import Batch
 from trainer_module.loop.history import EpochReport
 from trainer_module.loop.served import Numbered, ServedTrainer
 from trainer_module.loop.step import StepResult
-from trainer_module.parameter_server.members import LEADER
-from trainer_module.parameter_server.shard import NAME
 
 _STEPS_TO_NEXT_TRY = 20
 
@@ -108,7 +105,6 @@ class OwnPaceTrainer(ServedTrainer):
     def begin(self) -> None:
         """See `Trainer`."""
         self._num_trained_before = self._all_steps = int(self._state.step)
-        self._paused_at = 0
         super().begin()
 
     def begin_schedule(self, *, step: int, pace: float) -> None:
@@ -119,43 +115,14 @@ class OwnPaceTrainer(ServedTrainer):
     def share(self, report: EpochReport) -> None:
         """See `Trainer`."""
         own = range(report.num_shared, len(report.step_losses))
-        lines = np.array(
-            [[index, report.step_examples[index], *report.step_losses[index]] for index in own], np.float64
-        ).reshape(len(own), 2 + len(self.ranker.tasks))
-        left_out = np.array(
-            [report.skipped - report.shared_skipped, report.left_out - report.shared_left_out], np.int64
-        )
-
-        def gathered() -> tuple[NDArray[Any], NDArray[Any]]:
-            more, more_left_out = self._of_lost(report.num_shared)
-            return collectives.rows(np.concatenate([lines, more]), name="steps"), collectives.rows(
-                left_out[None] + more_left_out, name="left_out"
-            ).sum(0)
-
-        of_all_ranks, (skipped, examples) = collectives.steady(gathered)
+        lines = [[index, report.step_examples[index], *report.step_losses[index]] for index in own]
+        width = 2 + len(self.ranker.tasks)
+        of_all_ranks = collectives.rows(np.array(lines, np.float64).reshape(-1, width), name="steps")
         of_all_ranks = of_all_ranks[np.argsort(of_all_ranks[:, 0], kind="stable")]
+        left_out = [report.skipped - report.shared_skipped, report.left_out - report.shared_left_out]
+        skipped, examples = collectives.allreduce_sum(tf.constant(left_out, tf.int64), name="left_out").numpy()
         report.skipped = report.shared_skipped = report.shared_skipped + int(skipped)
         report.left_out = report.shared_left_out = report.shared_left_out + int(examples)
         report.step_examples[report.num_shared :] = [int(line[1]) for line in of_all_ranks]
         report.step_losses[report.num_shared :] = of_all_ranks[:, 2:].tolist()
         report.num_shared = len(report.step_losses)
-        self._num_shares += 1
-
-    def _of_lost(self, first: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Returns what lost ranks have not shared: lines of their steps, and [steps, examples] left out.
-
-        The leader answers for them.
-
-        Args:
-            first: number of the first step that was not shared.
-        """
-        width = 2 + len(self.ranker.tasks)
-        lost = collectives.lost_ranks()
-        if not lost or self.rank != LEADER:
-            return np.zeros([0, width]), np.zeros([2], np.int64)
-        told = self._tables.servers.trained_by(lost, self._epoch)
-        told = told[told[:, NAME] == self._num_shares] if len(told) else np.zeros([0, NAME + width])
-        is_left_out = told[:, NAME + 1] < 0
-        steps = told[~is_left_out, NAME:]
-        steps[:, 0] = first + np.arange(len(steps))
-        return steps, np.array([is_left_out.sum(), -told[is_left_out, NAME + 1].sum()], np.int64)

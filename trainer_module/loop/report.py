@@ -80,7 +80,6 @@ def write_report(
         "calibrations": {task: fitted.facts() for task, fitted in run.manifest.calibrations.items()},
         "refit": None if history.refit_from is None else _refit(job, history.refit),
         "resumed_from_step": history.resumed_from,
-        "replaced_from_step": history.replaced_from,
         "notes": history.notes,
         "checkpoint": {
             "final_step": trainer.step,

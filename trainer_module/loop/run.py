@@ -3,7 +3,7 @@
 import itertools
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,13 +73,13 @@ class Run:
         job = self.job
         return job.num_train_examples // (2 * job.ranker.training.batch_size_per_rank * self.trainer.ranks)
 
-    def steps(self, epoch: int) -> Generator[None, None, None]:
+    def steps(self, epoch: int) -> Iterator[None]:
         """Trains on what is left of an epoch; yields after every step. All ranks together.
 
         Batches lost with a data worker are read again before the epoch ends.
         """
         report = self.history.report_of(epoch)
-        self.trainer.begin_epoch(epoch, self.source.take_name)
+        self.trainer.begin_epoch(epoch)
         batches: Iterable[Batch] | None = self.source.batches(epoch, self.progress.examples)
         self.trainer.trace()  # While the pool makes the first batch.
         while batches is not None:
@@ -105,8 +105,7 @@ class Run:
         """Returns the pool's batches trained on in this epoch: this rank's share, or all. All ranks together."""
         if self.manifest.servers == 0:
             return self.source.trained()
-        # Any rank but the first may be lost before it has written its share.
-        batches = collectives.steady(lambda: collectives.rows(self.source.trained(), name="trained"))
+        batches = collectives.rows(self.source.trained(), name="trained")
         return batches if self.trainer.rank == 0 else no_batches()
 
     def validate(self, epoch: int) -> None:

@@ -42,14 +42,12 @@ class Numbered(NamedTuple):
         batch: features.
         request: its keys.
         newest: minute of its newest event.
-        name: part of the pool and number in it; None: it has none.
     """
 
     number: int
     batch: Batch
     request: Request
     newest: int
-    name: tuple[int, int] | None
 
 
 class Computed(NamedTuple):
@@ -94,7 +92,7 @@ class ServedTrainer(Trainer):
         assert isinstance(sync, Served)
         self._sync: Served = sync
         self._tables = ServedTables(ranker.groups, servers)
-        self._number = self._pushed = self._updates = self._num_shares = 0
+        self._number = self._pushed = self._updates = 0
         self._staleness: Counter[int] = Counter()
         self._refused = self._newly_refused = 0
         self._ahead: Ahead | None = None
@@ -111,11 +109,7 @@ class ServedTrainer(Trainer):
             first=self._number,
         )
         ahead = self._ahead
-        try:
-            yield from self._steps(batches)
-        except GeneratorExit:
-            ahead.close()  # A replacement is taken in: servers forget what was pulled ahead.
-            raise
+        yield from self._steps(batches)
         self._ahead = None
         in_vain = ahead.close()
         for pushed in ahead.results():
@@ -145,7 +139,7 @@ class ServedTrainer(Trainer):
             if batch is None:
                 return
             routed, newest = self._graphs.route(ids_of(batch))
-            waiting.append(Numbered(self._number, batch, Request.of(routed), int(newest), self._take_name()))
+            waiting.append(Numbered(self._number, batch, Request.of(routed), int(newest)))
             self._ahead.offer(self._number, waiting[-1].request)
             self._number += 1
 
@@ -158,32 +152,15 @@ class ServedTrainer(Trainer):
         index = {name: tf.constant(keys.index_n) for name, keys in batch.request.groups.items()}
         message, gradients, scales = self._graphs.local(batch.batch, embeddings, index)
         result, update, own_dense = self._follow(message)
-        line = self._line(batch.name, result)
         if not bool(result.is_finite) or float(result.count) == 0.0:
-            begun = self._tables.skip(batch.number, line)
+            begun = self._tables.skip(batch.number)
         else:
-            sent = (batch.number, batch.request, gradients, scales, update, batch.newest, own_dense)
-            begun = self._tables.push(*sent, line)
+            begun = self._tables.push(batch.number, batch.request, gradients, scales, update, batch.newest, own_dense)
         self._ahead.push(batch.number, begun)
         self._pushed = batch.number + 1
         for pushed in self._ahead.results():
             self._note(pushed)
         return result
-
-    def _line(self, name: tuple[int, int] | None, result: StepResult) -> Sequence[float]:
-        """Returns what servers keep of a batch in case this rank is lost, see `shard.Line`.
-
-        After the name: how often the ranks have shared their steps before, its examples, negative where they are left
-        out, and its losses.
-        """
-        if name is None or not self.ranker.spec.is_elastic:
-            return ()
-        sign = 1.0 if bool(result.is_finite) else -1.0
-        return self._epoch, *name, self._num_shares, sign * float(result.count), *result.losses_T.numpy().tolist()
-
-    def can_take_in(self) -> bool:
-        """See `Trainer`."""
-        return self._tables.servers.can_take_in()
 
     def _pull(self, number: int, request: Request) -> Sequence[Answer]:
         return self._tables.pull(number, request, int(self._state.step) + 1)
@@ -219,9 +196,6 @@ class ServedTrainer(Trainer):
 
     def begin(self) -> None:
         """See `Trainer`."""
-        # Servers count from 0 again.
-        self._number = self._pushed = self._updates = self._num_shares = 0
-        self._ahead = None
         if self.rank == 0:
             vectors = {name: flat.numpy() for name, flat in self._flats().items()}
             step, newest = int(self._state.step) * self.updates_a_step, max(int(self._newest), 0)

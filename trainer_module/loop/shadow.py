@@ -36,8 +36,7 @@ class ShadowTrainer(OwnPaceTrainer):
         self._average.assign(self.dense.flat)
         super().begin()
         assert isinstance(self._sync, Shadow)
-        gaps = [] if self._averaging is None else self._averaging.gaps
-        self._averaging = Averaging(self._tables.servers, self._sync, self.dense.flat, gaps=gaps)
+        self._averaging = Averaging(self._tables.servers, self._sync, self.dense.flat)
 
     def close(self) -> None:
         """See `Trainer`."""
@@ -62,7 +61,10 @@ class ShadowTrainer(OwnPaceTrainer):
 
     def _dense_vectors(self) -> dict[str, NDArray[Any]]:
         # The moments of a model that is a mean of several are the means of theirs.
-        vectors = {name: _mean(vector, name) for name, vector in super()._dense_vectors().items()}
+        vectors = {
+            name: collectives.allreduce_sum(tf.constant(vector), name=f"mean_{name}").numpy() / self.ranks
+            for name, vector in super()._dense_vectors().items()
+        }
         return vectors | {_WEIGHTS: self._average.numpy()}
 
     def exchange_report(self) -> dict[str, Any]:
@@ -76,10 +78,3 @@ class ShadowTrainer(OwnPaceTrainer):
         number, total = collectives.allreduce_sum(own, name="gaps").numpy().tolist()
         longest = int(collectives.allreduce_max(tf.constant(max(gaps, default=0)), name="longest_gap"))
         return {"exchanges": number, "mean": round(total / number, 2) if number else None, "max": longest}
-
-
-def _mean(vector: NDArray[Any], name: str) -> NDArray[Any]:
-    """Returns the mean of the vectors of the ranks that take part."""
-    counted = tf.concat([vector, tf.ones([1], vector.dtype)], 0)
-    summed: NDArray[Any] = collectives.allreduce_sum(counted, name=f"mean_{name}").numpy()
-    return summed[:-1] / summed[-1]

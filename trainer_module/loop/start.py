@@ -9,7 +9,6 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import assert_never
 
@@ -37,7 +36,6 @@ from trainer_module.loop.shadow import ShadowTrainer
 from trainer_module.loop.stale import StaleTrainer
 from trainer_module.loop.trainer import Trainer
 from trainer_module.parameter_server.client import Servers
-from trainer_module.parameter_server.shard import NAME
 from trainer_module.progress import Progress, say
 from trainer_module.ranker import Ranker
 
@@ -81,24 +79,13 @@ def load(
     *,
     rank: int,
     ranks: int,
-    again: Trainer | None = None,
 ) -> Run:
     """Returns a job ready to train, in the state it was left in; all ranks call it. See `training.train`.
-
-    Args:
-        job: see `training.train`.
-        service: see there.
-        attempt: see there.
-        progress: is set to what was done before.
-        servers: see there.
-        rank: see there.
-        ranks: see there.
-        again: a trainer that goes on from a checkpoint that it has just written; the rows stay where they are.
 
     Raises:
         CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
     """
-    trainer, start, trainer_of = load_trainer(job, servers, rank=rank, ranks=ranks, is_dealt=bool(service), again=again)
+    trainer, start, trainer_of = load_trainer(job, servers, rank=rank, ranks=ranks, is_dealt=bool(service))
     history = start.history
     progress.resume(step=history.num_steps, examples=history.examples)
     source = TrainInput(
@@ -110,7 +97,6 @@ def load(
         attempt=attempt,
         start=start.position,
         trained=start.trained,
-        trained_by_lost=None if servers is None else functools.partial(_trained_by_lost, servers),
     )
     return Run(job, trainer, source, history, progress, start.manifest, trainer_of, start.position.epoch)
 
@@ -122,30 +108,22 @@ def load_trainer(
     rank: int,
     ranks: int,
     is_dealt: bool = False,
-    again: Trainer | None = None,
 ) -> tuple[Trainer, Start, Callable[..., Trainer]]:
     """Returns a trainer ready to train, where it starts, and what makes others like it; see `load`."""
     spec, precision = settle(job.ranker)
     trainer_of = _trainer_of(spec, servers, is_dealt=is_dealt, is_online=job.stream is not None)
-    trainer = again or trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
+    trainer: Trainer = trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
     if rank == 0:
         _tidy(job)
         parts = dense_parts(job.ranker)
         _LOG.info("dense_parameters=%d by_part=%s", trainer.ranker.weights.size, json.dumps(parts))
     collectives.barrier(name="tidied")
-    start = _take_up(job, trainer, is_again=again is not None)
+    start = _take_up(job, trainer)
     trainer.ranker.calibrations = start.manifest.calibrations
     trainer.begin()
     if precision.note:
         start.history.note(precision.note)
     return trainer, start, trainer_of
-
-
-def _trained_by_lost(servers: Servers, epoch: int) -> NDArray[Any]:
-    """Returns the pool's batches that ranks now lost have trained on: [n, 2] int64."""
-    if not servers.lost:
-        return no_batches()
-    return servers.trained_by(servers.lost, epoch)[:, 1:NAME].astype(np.int64)
 
 
 def _trainer_of(
@@ -184,28 +162,20 @@ def _tidy(job: TrainJob) -> None:
         report.unlink(missing_ok=True)
 
 
-def _take_up(job: TrainJob, trainer: Trainer, *, is_again: bool) -> Start:
+def _take_up(job: TrainJob, trainer: Trainer) -> Start:
     """Restores a fresh trainer to where the job starts; all ranks call it, after rank 0 has tidied up.
 
     Where a checkpoint of this job is damaged, all ranks fall back to the one before it.
 
-    Args:
-        job: what to train.
-        trainer: is restored.
-        is_again: the servers have the rows of the last checkpoint.
-
     Raises:
-        RuntimeError: on the rank that trained before, when that checkpoint is damaged.
         CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
     """
     directory = Path(job.checkpoint_dir)
     while (last := agreed_newest(directory, job.digest, rank=trainer.rank)) is not None:
-        loaded, damage = _read(job, trainer, last, is_again=is_again)
+        loaded, damage = _read(job, trainer, last)
         damage = next(filter(None, collectives.texts(damage, name="checkpoint_damaged")), "")
         if loaded is not None and not damage:
             return _resumed(job, trainer, loaded)
-        if is_again:
-            raise RuntimeError(f"training: {last}, just written, is damaged ({damage})")
         if trainer.rank == 0:
             set_aside(last, damage)
     if job.base_checkpoint:
@@ -213,7 +183,7 @@ def _take_up(job: TrainJob, trainer: Trainer, *, is_again: bool) -> Start:
     return Start(_manifest(job, trainer, ()), Position(), no_batches(), History())
 
 
-def _read(job: TrainJob, trainer: Trainer, directory: Path, *, is_again: bool) -> tuple[_Loaded | None, str]:
+def _read(job: TrainJob, trainer: Trainer, directory: Path) -> tuple[_Loaded | None, str]:
     """Restores a trainer from a checkpoint of this job; returns the rest of it, or why it is damaged.
 
     Rows go straight from the files into their stores, as memory holds them once: after a damaged checkpoint the trainer
@@ -223,7 +193,7 @@ def _read(job: TrainJob, trainer: Trainer, directory: Path, *, is_again: bool) -
         manifest = read_manifest(directory)
         refuse_changed_tables(manifest.groups, group_layouts(job.ranker), source=str(directory))
         snapshot = restore.read_snapshot(directory, manifest, rank=trainer.rank, ranks=trainer.ranks)
-        trainer.restore(snapshot, None if is_again else directory)
+        trainer.restore(snapshot, directory)
         content = read_bytes(directory / HISTORY, manifest.files[HISTORY])
         so_far = history.decode(content, restore.read_history_arrays(directory, manifest))
         return _Loaded(directory, manifest, so_far, restore.read_batches(directory, manifest)), ""
@@ -233,12 +203,7 @@ def _read(job: TrainJob, trainer: Trainer, directory: Path, *, is_again: bool) -
 
 def _resumed(job: TrainJob, trainer: Trainer, loaded: _Loaded) -> Start:
     before, so_far = loaded.manifest, loaded.history
-    if collectives.generation() == 0:
-        so_far.resumed_from.append(before.step)
-    else:
-        so_far.replaced_from.append(before.step)
-        if trainer.rank == 0:
-            say(job.progress_file, f"a replacement takes part from step {before.step:,}")
+    so_far.resumed_from.append(before.step)
     aside = [path.name for path in folder.damaged(loaded.directory.parent)]
     if trainer.rank == 0 and set(aside) - set(so_far.passed_over):
         say(

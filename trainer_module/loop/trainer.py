@@ -1,7 +1,7 @@
 """A ranker in training on one rank: its dense weights, and its state as a snapshot."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,6 @@ class Trainer(ABC):
         self.balance = Balance(ranker.spec)
         self.skipped_in_a_row = self.next_pause = 0
         self.may_save = True
-        self._epoch = 0
-        self._take_name: Callable[[], tuple[int, int] | None] = lambda: None
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self._schedule = StepsOfSchedule()
         self._newest = tf.Variable(0, dtype=tf.int32, trainable=False, name="newest_minute")
@@ -107,15 +105,10 @@ class Trainer(ABC):
     def facts(self) -> Facts:
         """Returns what is known between two steps of this rank."""
 
-    def begin_epoch(self, epoch: int, take_name: Callable[[], tuple[int, int] | None]) -> None:
-        """Says which epoch follows, and what returns the name of the batch just read from it; None: it has none."""
-        self._epoch, self._take_name = epoch, take_name
+    def begin_epoch(self, epoch: int) -> None:
+        """Says which epoch follows."""
         if self.average is not None:
             self.average.begin_epoch(epoch)
-
-    def can_take_in(self) -> bool:
-        """Returns whether a replacement of a lost rank waits to take part. All ranks together."""
-        return False
 
     def trace(self) -> None:  # noqa: B027 - only where it can be done before there is a batch
         """Makes the graph of a step, if there is none yet."""

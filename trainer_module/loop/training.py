@@ -1,7 +1,6 @@
 """The story of training on one rank: load, step, validate, save, stop. Read this after `ranker`."""
 
 import logging
-from contextlib import closing
 from pathlib import Path
 
 from schemas.contracts.training_job import TrainJob
@@ -10,16 +9,14 @@ from schemas.spec.tasks import BinaryTask
 from trainer_module import collectives
 from trainer_module.check_scores import write_check
 from trainer_module.checkpoint.writer import Writer
-from trainer_module.loop.checkpointing import Checkpointer, ReplacementWaitsError
+from trainer_module.loop.checkpointing import Checkpointer
 from trainer_module.loop.early_stopping import Verdict, judge
 from trainer_module.loop.events import Events
 from trainer_module.loop.report import by_rank, write_report
 from trainer_module.loop.run import Run
 from trainer_module.loop.start import load
-from trainer_module.loop.trainer import Trainer
 from trainer_module.monitoring.training import Metrics
 from trainer_module.parameter_server.client import Servers
-from trainer_module.parameter_server.stay import take_place
 from trainer_module.progress import Progress
 
 _LOG = logging.getLogger("trainer_module.rank")
@@ -45,34 +42,17 @@ def train(
         attempt: names this attempt at the job.
         rank: this one.
         ranks: how many train together.
-        servers: that hold the rows; None: the ranks do. Where ranks may be lost, this one waits for its place.
+        servers: that hold the rows; None: the ranks do.
         metrics: of this rank, for Prometheus; None: nobody asks for them.
     """
     progress = Progress(job, rank, Events(job) if rank == 0 else None, metrics=metrics)
-    trainer: Trainer | None = None
     if servers is not None:
         servers.while_waiting = progress.beat
-        with progress.beating():
-            if job.ranker.is_elastic:
-                take_place(servers)
-    while True:
-        # Load: this job's last checkpoint, else its base, else start from nothing.
-        with progress.beating():
-            named = f"{attempt}-{servers.generation}" if servers is not None else attempt
-            run = load(job, service, named, progress, servers, rank=rank, ranks=ranks, again=trainer)
-        try:
-            _train(run, Checkpointer(run, job.ranker.training.checkpoint, Path(job.checkpoint_dir), Writer(rank)))
-            return
-        except ReplacementWaitsError:
-            assert servers is not None
-            run.trainer.close()
-            servers.take_in()
-            trainer = run.trainer
-
-
-def _train(run: Run, checkpointer: Checkpointer) -> None:
-    job, progress = run.job, run.progress
+    # Load: this job's last checkpoint, else its base, else start from nothing.
+    with progress.beating():
+        run = load(job, service, attempt, progress, servers, rank=rank, ranks=ranks)
     _refuse_missing_validation(job)
+    checkpointer = Checkpointer(run, job.ranker.training.checkpoint, Path(job.checkpoint_dir), Writer(rank))
     for epoch in run.epochs_left:
         # An earlier process may have finished this epoch and written its checkpoint.
         was_validated = bool(run.history.report_of(epoch).validation)
@@ -97,11 +77,11 @@ def _train(run: Run, checkpointer: Checkpointer) -> None:
     # Save: the final checkpoint, scores that the exported model must reproduce, and the report.
     with progress.beating():
         checkpointer.write_final(Path(job.final_checkpoint))
-        tables, exchange, ranks = run.trainer.statistics(), run.trainer.exchange_report(), by_rank(run)
-        write_check(job, run.trainer.rank, run.trainer.predict)
+        tables, exchange, of_ranks = run.trainer.statistics(), run.trainer.exchange_report(), by_rank(run)
+        write_check(job, rank, run.trainer.predict)
         collectives.barrier(name="all_written")
-    if run.trainer.rank == 0:
-        write_report(run, tables, exchange, ranks)
+    if rank == 0:
+        write_report(run, tables, exchange, of_ranks)
 
 
 def _refuse_missing_validation(job: TrainJob) -> None:
@@ -114,9 +94,8 @@ def _refuse_missing_validation(job: TrainJob) -> None:
 
 
 def _train_epoch(run: Run, checkpointer: Checkpointer, epoch: int) -> None:
-    with closing(run.steps(epoch)) as steps:
-        for _ in steps:  # Step.
-            checkpointer.after_step()  # Save, every so many steps.
+    for _ in run.steps(epoch):  # Step.
+        checkpointer.after_step()  # Save, every so many steps.
 
 
 def _log_stop(epoch: int, verdict: Verdict) -> None:

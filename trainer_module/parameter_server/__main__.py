@@ -30,7 +30,7 @@ from trainer_module.parameter_server import delay
 from trainer_module.parameter_server.service import Service, serve
 
 _LOG = logging.getLogger("trainer_module.parameter_server")
-_LOOK_EVERY_S = 0.5
+_METRICS_EVERY_S = 0.5
 
 
 def _arguments() -> argparse.Namespace:
@@ -74,8 +74,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     metrics = _monitored(job, arguments.number)
     write_whole(job.server_file(arguments.number, arguments.attempt), address)
     while True:
-        time.sleep(_LOOK_EVERY_S)
-        service.look()
+        time.sleep(_METRICS_EVERY_S)
         if metrics is not None:
             metrics.set(service.table_counts())
 

@@ -6,7 +6,6 @@ back, between two steps. So no update is lost, and no step waits for the network
 
 import threading
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,17 +24,16 @@ class Averaging:
         gaps: steps from one exchange that reached the weights to the next.
     """
 
-    def __init__(self, servers: Servers, sync: Shadow, flat: tf.Variable, *, gaps: Sequence[int] = ()):
+    def __init__(self, servers: Servers, sync: Shadow, flat: tf.Variable):
         """Begins; in the background unless `every_steps` is declared.
 
         Args:
             servers: hold the center.
             sync: how often.
             flat: the rank's dense weights.
-            gaps: of exchanges before.
         """
         self._servers, self._sync, self._flat = servers, sync, flat
-        self.gaps = list(gaps)
+        self.gaps: list[int] = []
         self._steps = 0
         self._changed = threading.Condition()
         self._copy: NDArray[Any] | None = None
@@ -106,9 +104,7 @@ class Averaging:
         servers = self._servers
         slices = [part_of(len(weights), server.number, len(servers)) for server in servers.all]
         begun = [server.begin("exchange", [weights[s]]) for server, s in zip(servers.all, slices, strict=True)]
-        answers = [answer.result() for answer in begun]
-        servers.note_here(answers[0][1].tolist())
-        return np.concatenate([answer[0] for answer in answers])
+        return np.concatenate([answer.result()[0] for answer in begun])
 
     def _run(self) -> None:
         try:

@@ -1,7 +1,7 @@
 """Dense weights that ranks with weights of their own move towards, by algorithm. Pure NumPy.
 
 A rank sends its weights and adds the answer to them, whatever it has learned meanwhile: no update is lost. The rank
-names itself, so that one that is slow, late or gone holds nobody up. A server has a part of the weights: everything
+names itself, so that a slow or late one holds up no other. A server has a part of the weights: everything
 here is element by element.
 """
 
@@ -25,9 +25,6 @@ class Center(Protocol):
     def average(self) -> Vector:
         """Returns the model of all ranks: [size]."""
 
-    def leave(self, rank: int) -> None:
-        """Forgets a rank that takes part no longer."""
-
 
 class Easgd:
     """d = a (w - c); c <- c + d; the rank: w <- w - d.
@@ -50,9 +47,6 @@ class Easgd:
         """See `Center`."""
         return self._center.copy()
 
-    def leave(self, rank: int) -> None:
-        """See `Center`; what the rank has moved stays."""
-
 
 class ModelAveraging:
     """m = the mean of the last weights of every rank; the rank: w <- w + a (m - w).
@@ -74,11 +68,6 @@ class ModelAveraging:
     def average(self) -> Vector:
         """See `Center`."""
         return mean(self._last) if self._last else self._start.copy()
-
-    def leave(self, rank: int) -> None:
-        """See `Center`; the last of all stays."""
-        if len(self._last) > 1:
-            self._last.pop(rank, None)
 
 
 class BlockMomentum:
@@ -108,11 +97,6 @@ class BlockMomentum:
     def average(self) -> Vector:
         """See `Center`."""
         return self._center.copy()
-
-    def leave(self, rank: int) -> None:
-        """See `Center`; a round is complete without it from the next exchange on."""
-        self._ranks -= 1
-        self._round.pop(rank, None)
 
 
 def mean(by_rank: dict[int, Vector]) -> Vector:

@@ -4,7 +4,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,7 @@ from schemas.contracts.training_job import TrainJob
 from trainer_module.checkpoint.files import CheckpointError, DamagedError
 from trainer_module.parameter_server.dense_part import part_of
 from trainer_module.parameter_server.meetings import OPERATIONS, Operation
-from trainer_module.parameter_server.members import LEADER
 from trainer_module.parameter_server.service import CHANNEL_OPTIONS, PATIENCE_S, SERVICE
-from trainer_module.parameter_server.shard import NAME
 from trainer_module.parameter_server.wire import Caller, attempt_number, decode, encode
 
 _LOG = logging.getLogger("trainer_module.rank")
@@ -49,7 +47,7 @@ class Server:
 
     def __init__(self, number: int, address: str, *, attempt: int, rank: int):
         self.number, self.address = number, address
-        self.attempt, self._rank = attempt, rank
+        self._attempt, self._rank = attempt, rank
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
         self._methods: dict[str, Any] = {}
         self._sequences: dict[str, int] = {}
@@ -89,17 +87,8 @@ class Server:
             self._sequences[method] = sequence + 1
         if method not in self._methods:
             self._methods[method] = self._channel.unary_unary(f"/{SERVICE}/{method}")
-        message = encode(Caller(self.attempt, self._rank, sequence), arrays)
+        message = encode(Caller(self._attempt, self._rank, sequence), arrays)
         return Answer(self, self._methods[method], message, limit_s)
-
-    def stay(self, process: int) -> Any:
-        """Opens the call that is held for as long as this process lives, see `Service._stay`; yields its answer."""
-        method: Any = self._channel.unary_stream(f"/{SERVICE}/stay")
-        return method(encode(Caller(self.attempt, self._rank, process), []))
-
-    def begin_generation(self, attempt: int) -> None:
-        """Counts calls from 0 again, under another number of the attempt."""
-        self.attempt, self._sequences = attempt, {}
 
     def close(self) -> None:
         """Closes the connection."""
@@ -120,11 +109,6 @@ class Answer:
         """Calls again with the same message; returns itself."""
         self._future = self._send()
         return self
-
-    @property
-    def server(self) -> Server:
-        """Who answers."""
-        return self._server
 
     def result(self) -> Arrays:
         """Waits for the answer.
@@ -165,8 +149,6 @@ class Servers:
 
     Attributes:
         while_waiting: called every few seconds while this rank waits for others, which then count as the slow ones.
-        lost: ranks that did not take part in the last meeting; equal on all ranks after it.
-        generation: how many times ranks were taken in.
     """
 
     def __init__(self, addresses: Sequence[str], *, attempt: str, rank: int, ranks: int):
@@ -179,27 +161,18 @@ class Servers:
             ranks: how many train together.
         """
         self.rank, self.ranks = rank, ranks
-        self._attempt, self.generation = attempt_number(attempt), 0
-        self.all = [Server(index, address, attempt=self._attempt, rank=rank) for index, address in enumerate(addresses)]
+        number = attempt_number(attempt)
+        self.all = [Server(index, address, attempt=number, rank=rank) for index, address in enumerate(addresses)]
         self.while_waiting: Callable[[], None] = lambda: None
-        self.lost: frozenset[int] = frozenset()
-        self._told: frozenset[int] = frozenset()
         self._rounds: dict[str, int] = {}
-        self._rounds_lock, self._told_lock = threading.Lock(), threading.Lock()
+        self._rounds_lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self.all)
 
-    @property
-    def first(self) -> Server:
-        """The one at which the ranks meet."""
-        return self.all[0]
-
     def meet(self, part: NDArray[Any], operation: Operation, name: str) -> NDArray[Any]:
         """Returns the sum (...) of all ranks' parts; see `Meetings.meet`. All ranks together."""
-        result, ranks = self._finish_meeting(self._begin_meeting(self.first, part, operation, name))
-        self.lost = frozenset(range(self.ranks)) - ranks
-        return result
+        return self._finish_meeting(self._begin_meeting(self.all[0], part, operation, name))
 
     def sum_spread(self, part: NDArray[Any], name: str) -> NDArray[Any]:
         """Returns the sum of all ranks' vectors, each server adding its part of them: [size] to [size].
@@ -207,13 +180,8 @@ class Servers:
         Reference: Jiang et al.: A unified architecture for accelerating distributed DNN training (BytePS), OSDI 2020.
         """
         slices = [part_of(len(part), server.number, len(self)) for server in self.all]
-        while True:
-            pairs = zip(self.all, slices, strict=True)
-            begun = [self._begin_meeting(server, part[each], "sum", name) for server, each in pairs]
-            sums, ranks = zip(*map(self._finish_meeting, begun), strict=True)
-            if len(set(ranks)) == 1:
-                return np.concatenate(sums)
-            # One was lost between two servers. All ranks see it alike, and add up once more without it.
+        begun = [self._begin_meeting(server, part[s], "sum", name) for server, s in zip(self.all, slices, strict=True)]
+        return np.concatenate([self._finish_meeting(meeting) for meeting in begun])
 
     def _begin_meeting(self, server: Server, part: NDArray[Any], operation: Operation, name: str) -> Answer:
         key = f"{server.number}/{name}"
@@ -227,73 +195,11 @@ class Servers:
         ]
         return server.begin("meet", arrays, sequence=number)
 
-    def _finish_meeting(self, answer: Answer) -> tuple[NDArray[Any], frozenset[int]]:
+    def _finish_meeting(self, answer: Answer) -> NDArray[Any]:
         while not (arrays := answer.result()):
             self.while_waiting()  # Other ranks are not there yet.
-            self.ask_again(answer)
-        ranks = frozenset(map(int, arrays[1]))
-        if answer.server.number == 0:
-            self.note_here(ranks)
-        return arrays[0], ranks
-
-    def ask_again(self, answer: Answer) -> None:
-        """Asks a server again that waits for other ranks, after telling it which of them will not come."""
-        if answer.server.number:
-            self.note_here(self._look()[0])
-        answer.again()
-
-    def note_here(self, ranks: Collection[int]) -> None:
-        """Tells the other servers which ranks take part by what the first one says."""
-        self._tell(frozenset(range(self.ranks)) - set(ranks))
-
-    def _look(self) -> tuple[frozenset[int], bool]:
-        """Returns which ranks take part, and whether a replacement of another waits."""
-        said, _ = _decoded(self.first.call("leave", [_encoded({"ranks": [], "epoch": 0})]))
-        return frozenset(said["here"]), bool(said["can_take_in"])
-
-    def _tell(self, lost: frozenset[int]) -> None:
-        """Tells the other servers which ranks the first has let go."""
-        with self._told_lock:
-            if new := lost - self._told:
-                _LOG.warning("lost ranks=%s: going on without them", sorted(new))
-                self._told |= new
-                for server in self.all[1:]:
-                    server.call("leave", [_encoded({"ranks": sorted(new), "epoch": 0})])
-
-    def trained_by(self, lost: Collection[int], epoch: int) -> NDArray[Any]:
-        """Returns lines of the batches of an epoch that lost ranks have trained on, in this generation: [n, k].
-
-        They are those that every server has updated its rows by. See `shard.Line`.
-        """
-        self._tell(frozenset(lost))
-        told = [lines for _, (lines,) in self.ask("leave", {"ranks": sorted(lost), "epoch": epoch})]
-        everywhere = set.intersection(*({tuple(line[:NAME]) for line in lines} for lines in told))
-        return told[0][[tuple(line[:NAME]) in everywhere for line in told[0]]]
-
-    def can_take_in(self) -> bool:
-        """Returns whether a replacement waits for the place of a lost rank. All ranks together."""
-        if not self.lost:
-            return False
-        waits = self.rank == LEADER and self._look()[1]
-        return bool(self.meet(np.array([int(waits)], np.int64), "max", "can_take_in")[0])
-
-    def take_in(self) -> None:
-        """Begins to count calls and rounds from 0 again, with the replacements that wait. All ranks together."""
-        self.meet(np.zeros(1), "sum", "take_in")
-        said, _ = _decoded(self.first.call("regroup", [_encoded({"generation": self.generation})]))
-        self.begin_generation(said["generation"], said["ranks"])
-
-    def begin_generation(self, generation: int, ranks: Collection[int]) -> None:
-        """Takes part from here on, with these ranks."""
-        self.generation, self._rounds = generation, {}
-        self.lost = self._told = frozenset(range(self.ranks)) - set(ranks)
-        for server in self.all:
-            server.begin_generation((self._attempt + generation) % 2**64)
-        if generation:
-            said = {"generation": generation, "ranks": sorted(ranks)}
-            for server in self.all[1:]:
-                server.call("regroup", [_encoded(said)])
-            _LOG.info("generation=%d ranks=%s", generation, sorted(ranks))
+            answer.again()
+        return arrays[0]
 
     def ask(self, method: str, document: dict[str, Any], *arrays: NDArray[Any]) -> Sequence[tuple[Any, Arrays]]:
         """Calls a method of every server that takes and returns JSON and arrays; returns the answers in their order."""

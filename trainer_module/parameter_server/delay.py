@@ -35,7 +35,7 @@ class Delayed(grpc.GenericRpcHandler):
         """Returns the handler of a method."""
         handler = self._handler.service(handler_call_details)
         method = handler_call_details.method.rpartition("/")[2]
-        if handler is None or handler.unary_unary is None or self._method not in ("", method):
+        if handler is None or self._method not in ("", method):
             return handler
 
         def answer(request: bytes, context: grpc.ServicerContext) -> Any:

@@ -1,8 +1,7 @@
-"""Where the ranks meet: sums over all that take part, each under a name and in rounds."""
+"""Where the ranks meet: sums over all of them, each under a name and in rounds."""
 
 import threading
 import time
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,21 +18,7 @@ OPERATIONS: tuple[Operation, ...] = ("sum", "max", "rows")
 @dataclass
 class _Round:
     parts: dict[int, NDArray[Any]] = field(default_factory=dict)
-    operation: Operation = "sum"
-    result: "Met | None" = None
-
-
-@dataclass(frozen=True)
-class Met:
-    """What a round has led to.
-
-    Attributes:
-        result: of the operation.
-        ranks: that took part.
-    """
-
-    result: NDArray[Any]
-    ranks: frozenset[int]
+    result: NDArray[Any] | None = None
 
 
 class Meetings:
@@ -41,35 +26,13 @@ class Meetings:
 
     def __init__(self, ranks: int):
         """Takes how many ranks meet."""
-        self._here, self._generation = set(range(ranks)), 0
+        self._ranks = ranks
         self._changed = threading.Condition()
-        self._rounds: dict[tuple[int, str], dict[int, _Round]] = {}
-
-    def leave(self, rank: int) -> None:
-        """Waits for a rank no longer; what it has sent counts."""
-        with self._changed:
-            self._here.discard(rank)
-            for rounds in self._rounds.values():
-                for meeting in rounds.values():
-                    self._complete(meeting)
-
-    def begin_generation(self, generation: int, ranks: Collection[int]) -> None:
-        """Begins all rounds at 0 again, with other ranks; results of the generation before can still be had."""
-        with self._changed:
-            self._here, self._generation = set(ranks), generation
-            self._rounds = {key: rounds for key, rounds in self._rounds.items() if key[0] == generation - 1}
+        self._rounds: dict[str, dict[int, _Round]] = {}
 
     def meet(
-        self,
-        name: str,
-        number: int,
-        rank: int,
-        operation: Operation,
-        part: NDArray[Any],
-        *,
-        patience_s: float,
-        generation: int = 0,
-    ) -> Met | None:
+        self, name: str, number: int, rank: int, operation: Operation, part: NDArray[Any], *, patience_s: float
+    ) -> NDArray[Any] | None:
         """Returns the result of a round once all ranks have sent their parts; None where that takes too long.
 
         Sums are in the order of the ranks: every rank gets the same bits.
@@ -81,36 +44,28 @@ class Meetings:
             operation: the same on all ranks.
             part: of this rank; kept, not copied.
             patience_s: how long to wait.
-            generation: of the ranks.
 
         Raises:
-            MessageError: the ranks' parts do not fit each other, or the rank does not take part.
+            MessageError: the ranks' parts do not fit each other.
         """
         given_up = time.monotonic() + patience_s
         with self._changed:
-            rounds = self._rounds.setdefault((generation, name), {})
+            rounds = self._rounds.setdefault(name, {})
             # Who begins a round has the result of the one before it: two back, all have.
             for old in [each for each in rounds if each < number - 1]:
                 del rounds[old]
             meeting = rounds.setdefault(number, _Round())
             if meeting.result is None and rank not in meeting.parts:
-                if generation != self._generation or rank not in self._here:
-                    raise MessageError(f"a rank that does not take part (got rank {rank} of generation {generation})")
-                meeting.parts[rank], meeting.operation = part, operation
-                self._complete(meeting)
+                meeting.parts[rank] = part
+                if len(meeting.parts) == self._ranks:
+                    meeting.result = _result(operation, [meeting.parts[each] for each in sorted(meeting.parts)])
+                    meeting.parts.clear()
+                    self._changed.notify_all()
             while meeting.result is None:
                 left_s = given_up - time.monotonic()
                 if left_s <= 0 or not self._changed.wait(left_s):
                     return meeting.result
             return meeting.result
-
-    def _complete(self, meeting: _Round) -> None:
-        parts = meeting.parts
-        if parts and self._here <= set(parts):
-            result = _result(meeting.operation, [parts[each] for each in sorted(parts)])
-            meeting.result = Met(result, frozenset(parts))
-            meeting.parts = {}
-            self._changed.notify_all()
 
 
 def _result(operation: Operation, parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,9 @@ from trainer_module.checkpoint.writer import ServerWriter
 from trainer_module.embedding.persistence import restore
 from trainer_module.embedding.statistics import TableCounts, counted
 from trainer_module.parameter_server.meetings import OPERATIONS, Meetings
-from trainer_module.parameter_server.members import LEADER, Members
 from trainer_module.parameter_server.reader import Reader, document, document_of, numbers_of
 from trainer_module.parameter_server.rows import Arrays, Update
-from trainer_module.parameter_server.shard import NAME, Push, Shard
+from trainer_module.parameter_server.shard import Push, Shard
 from trainer_module.parameter_server.window import Window
 from trainer_module.parameter_server.wire import Caller, MessageError, attempt_number, decode, encode
 
@@ -39,13 +38,8 @@ CHANNEL_OPTIONS = (
     ("grpc.http2.lookahead_bytes", 64 << 20),
 )
 """Messages are as large as a batch; small frames and windows would cost as much time as copying them."""
-_KEEPALIVE = (
-    # A machine that is gone closes no connection; ranks send pings of their own.
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-)
-MOST_GENERATIONS = 1 << 20
+_ALLOWED_PINGS = ("grpc.http2.min_ping_interval_without_data_ms", 5_000)
+"""The ranks' pings, every 10 s, are not abuse."""
 PATIENCE_S = 5.0
 """A call that waits for other ranks is answered after so long, and asked again."""
 
@@ -68,9 +62,6 @@ class Service(grpc.GenericRpcHandler):
         self._attempt = attempt_number(attempt)
         self.shard = Shard(spec, server=server)
         self._meetings = Meetings(spec.cluster.ranks)
-        self._generation = 0
-        self._members = Members(spec.cluster.ranks, may_leave=spec.is_elastic)
-        self._members_lock = threading.Lock()
         self._groups = list(self.shard.rows.stores)
         self._counting = [name for name in self._groups if self.shard.rows.stores[name].group.counts_occurrences]
         self._table_counts: TableCounts | None = None
@@ -90,8 +81,6 @@ class Service(grpc.GenericRpcHandler):
             "save": self._save,
             "evict": self._evict,
             "dense": self._dense,
-            "leave": self._leave,
-            "regroup": self._regroup,
             "account": self._account,
             "statistics": self._statistics,
         }
@@ -99,7 +88,6 @@ class Service(grpc.GenericRpcHandler):
             f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(self._answering(name, call))
             for name, call in calls.items()
         }
-        self._handlers[f"/{SERVICE}/stay"] = grpc.unary_stream_rpc_method_handler(self._stay)
 
     def service(self, handler_call_details: Any) -> Any:
         """Returns the handler of a method."""
@@ -109,11 +97,8 @@ class Service(grpc.GenericRpcHandler):
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
             try:
                 caller, arrays = decode(request)
-                generation = self._generation_of(caller)
-                if generation > MOST_GENERATIONS:
+                if caller.attempt != self._attempt:
                     context.abort(grpc.StatusCode.PERMISSION_DENIED, "a rank of another attempt")
-                if generation != self._generation and name not in ("meet", "regroup"):
-                    context.abort(grpc.StatusCode.PERMISSION_DENIED, "a rank that was replaced")
                 started = time.thread_time()
                 answered = encode(caller, call(caller, arrays))
                 with self._counts_lock:
@@ -135,10 +120,6 @@ class Service(grpc.GenericRpcHandler):
 
         return answer
 
-    def _generation_of(self, caller: Caller) -> int:
-        """Returns the generation that a rank calls in; more than `MOST_GENERATIONS`: it is of another attempt."""
-        return (caller.attempt - self._attempt) % 2**64
-
     def _pull(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         message = Reader(arrays)
         (step,) = message.numbers(1)
@@ -151,7 +132,6 @@ class Service(grpc.GenericRpcHandler):
     def _push(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         message = Reader(arrays)
         step, newest, is_skipped = message.numbers(3)
-        line = tuple(message.take(np.float64, 1).tolist())
         push = None
         if not is_skipped:
             factors = message.take(np.float32, 1)
@@ -166,7 +146,7 @@ class Service(grpc.GenericRpcHandler):
                 raise MessageError(f"one finite scale a group (got {scales})")
             push = Push(Update(step, float(factors[0]), float(factors[1])), newest, scales, by_group, dense)
         message.end()
-        answered = self.shard.push(caller, push, patience_s=PATIENCE_S, line=line or None)
+        answered = self.shard.push(caller, push, patience_s=PATIENCE_S)
         if answered is None:
             return [numbers_of(0, 0, 0, 0)]
         return [numbers_of(1, answered.outcome, answered.staleness, self.shard.num_updates)]
@@ -179,7 +159,7 @@ class Service(grpc.GenericRpcHandler):
         return list(self.shard.read(keys).values())
 
     def _meet(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        """Returns the result and the ranks that took part; nothing: ask again."""
+        """Returns the result; nothing: ask again."""
         if len(arrays) != 3:
             raise MessageError(f"a meeting has three arrays (got {len(arrays)})")
         message = Reader(arrays)
@@ -188,91 +168,20 @@ class Service(grpc.GenericRpcHandler):
         ranks = self._job.ranker.cluster.ranks
         if not (0 <= operation < len(OPERATIONS) and 0 <= caller.rank < ranks):
             raise MessageError(f"no such meeting (got operation {operation}, rank {caller.rank} of {ranks})")
-        met = self._meetings.meet(
-            name,
-            caller.sequence,
-            caller.rank,
-            OPERATIONS[operation],
-            part,
-            patience_s=PATIENCE_S,
-            generation=self._generation_of(caller),
+        result = self._meetings.meet(
+            name, caller.sequence, caller.rank, OPERATIONS[operation], part, patience_s=PATIENCE_S
         )
-        return [] if met is None else [met.result, numbers_of(*sorted(met.ranks))]
-
-    def _stay(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
-        """Holds a rank's call for as long as its process lives; the one answer says when it takes part, and with whom.
-
-        On the first server alone. The sequence number is that of the process.
-        """
-        caller, _ = decode(request)
-        rank, process = caller.rank, caller.sequence
-        if self._generation_of(caller) > MOST_GENERATIONS or not 0 <= rank < self._job.ranker.cluster.ranks:
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, "a rank of another attempt")
-        ended = threading.Event()
-        if not context.add_callback(ended.set):
-            return
-        self._members.arrive(rank, process)
-        try:
-            while (place := self._members.takes_part(rank, process, patience_s=0.5)) is None:
-                if ended.is_set():
-                    return
-            yield encode(caller, [numbers_of(place[0], *place[1])])
-            ended.wait()
-        finally:
-            self._members.break_off(rank, process)
-
-    def look(self) -> None:
-        """Lets go of ranks whose processes have ended; called about once a second."""
-        with self._members_lock:
-            for rank in self._members.lost():
-                _LOG.warning("rank %d has left; the others go on", rank)
-                self._let_go(rank)
+        return [] if result is None else [result]
 
     def table_counts(self) -> dict[str, dict[str, int]]:
         """Returns rows of each table and what became of keys, see `TableCounts`; nothing before training begins."""
         return {} if self._table_counts is None else self._table_counts.read()
 
-    def _let_go(self, rank: int) -> None:
-        self._meetings.leave(rank)
-        self.shard.leave(rank)
-
-    def _leave(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        """Lets go of ranks that the first server has let go of; returns the lines of their batches in an epoch."""
-        del caller
-        asked = document(arrays)
-        lines: list[Any] = []
-        for rank in map(int, asked["ranks"]):
-            if not LEADER < rank < self._job.ranker.cluster.ranks:
-                raise MessageError(f"no rank that may leave (got {rank})")
-            self._let_go(rank)
-            lines += self.shard.trained_by(rank, asked["epoch"])
-        return [
-            document_of({"here": sorted(self._members.here), "can_take_in": self._members.can_take_in}),
-            np.array(lines or np.zeros([0, NAME]), np.float64),
-        ]
-
-    def _regroup(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        """Begins the next generation: on the first server with those that wait, on others with those that it names."""
-        del caller
-        asked = document(arrays)
-        with self._members_lock:
-            if self._server == 0:
-                generation, ranks = self._members.take_in(asked["generation"])
-            else:
-                generation, ranks = asked["generation"], asked["ranks"]
-            if generation > self._generation:
-                _LOG.info("generation=%d ranks=%s", generation, ranks)
-                self._meetings.begin_generation(generation, ranks)
-                self.shard.begin_generation(ranks)
-                self._begun = Window()
-                self._generation = generation
-        return [document_of({"generation": generation, "ranks": ranks})]
-
     def _exchange(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         message = Reader(arrays)
         weights = message.take(np.float32, 1)
         message.end()
-        return [self.shard.exchange(caller, weights), numbers_of(*sorted(self._members.here))]
+        return [self.shard.exchange(caller, weights)]
 
     def _load(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         """Loads this server's rows from a checkpoint of the job, or of its base."""
@@ -363,9 +272,8 @@ def serve(service: grpc.GenericRpcHandler, *, address: str, ranks: int, ahead: i
         UserError: the port is taken.
     """
     server = grpc.server(
-        # A rank and its replacement hold a call each.
-        ThreadPoolExecutor(8 + ranks * (ahead + 6), "call"),
-        options=[*CHANNEL_OPTIONS, *_KEEPALIVE, ("grpc.so_reuseport", 0)],
+        ThreadPoolExecutor(8 + ranks * (ahead + 4), "call"),
+        options=[*CHANNEL_OPTIONS, _ALLOWED_PINGS, ("grpc.so_reuseport", 0)],
     )
     server.add_generic_rpc_handlers([service])
     try:

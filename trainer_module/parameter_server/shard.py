@@ -7,7 +7,7 @@ same rows; a push that is repeated counts once.
 import logging
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -41,8 +41,6 @@ class _Rank:
         done: pushes carried out.
         results: of the last of them.
         exchanged: sequence number and answer of the last exchange.
-        lines: of batches that are here or carried out, by sequence number, in this epoch; see `Shard.push`.
-        trained: lines of the batches carried out in this epoch.
     """
 
     pulled: dict[int, Pulled] = field(default_factory=dict)
@@ -50,14 +48,6 @@ class _Rank:
     done: Window = field(default_factory=Window)
     results: dict[int, "Answered"] = field(default_factory=dict)
     exchanged: tuple[int, NDArray[Any]] | None = None
-    lines: dict[int, "Line"] = field(default_factory=dict)
-    trained: list["Line"] = field(default_factory=list)
-
-
-Line = tuple[float, ...]
-"""What the report says of a batch, after its name."""
-NAME = 3
-"""Numbers in a batch's name: epoch, part of the pool, number in the part."""
 
 
 class Outcome(IntEnum):
@@ -124,8 +114,6 @@ class Shard:
         self._servers, self._num_ranks = spec.num_parameter_servers, spec.cluster.ranks
         self._changed = threading.Condition()
         self._ranks = [_Rank() for _ in range(self._num_ranks)]
-        self._here = set(range(self._num_ranks))
-        self._names_of_lost: set[Line] = set()
         self.dense: DensePart | None = None
         self.center: Center | None = None
         self._base_step = self._dense_size = self._version_before = 0
@@ -158,39 +146,12 @@ class Shard:
             if isinstance(self.sync, Async):
                 self.dense = DensePart(self._spec, dense, server=self._server)
             elif isinstance(self.sync, Shadow):
-                self.center = center_of(self.sync, dense["weights"], ranks=len(self._here))
+                self.center = center_of(self.sync, dense["weights"], ranks=self._num_ranks)
 
     @property
     def num_updates(self) -> int:
         """Updates applied since `begin`."""
         return self.rows.version - self._version_before
-
-    def begin_generation(self, ranks: Collection[int]) -> None:
-        """Takes calls of these ranks from here on, each counting from 0."""
-        with self._changed:
-            self._here = set(ranks)
-            self._ranks = [_Rank() for _ in range(self._num_ranks)]
-
-    def leave(self, rank: int) -> None:
-        """Takes no call of a rank any more; the others wait for it no longer. Its pushes that are here count."""
-        with self._changed:
-            if rank in self._here:
-                self._here.discard(rank)
-                self._names_of_lost |= {line[:NAME] for line in self._ranks[rank].trained}
-                self._ranks[rank].pulled = {
-                    number: pulled
-                    for number, pulled in self._ranks[rank].pulled.items()
-                    if number in self._ranks[rank].waiting
-                }
-                if self.center is not None:
-                    self.center.leave(rank)
-                self._carry_out()
-                self._changed.notify_all()
-
-    def trained_by(self, rank: int, epoch: int) -> list[Line]:
-        """Returns the lines of a rank's batches that were carried out in an epoch of this generation."""
-        with self._changed:
-            return [line for line in self._ranks[rank].trained if line[0] == epoch]
 
     def pull(
         self, caller: Caller, keys: Arrays, observed: Arrays, asked: NDArray[Any], step: int
@@ -213,19 +174,13 @@ class Shard:
             pulled.version = self.rows.version
             return pulled.version, self.rows.embeddings(pulled), None if self.dense is None else self.dense.weights()
 
-    def push(
-        self, caller: Caller, push: Push | None, *, patience_s: float, line: Line | None = None
-    ) -> Answered | None:
+    def push(self, caller: Caller, push: Push | None, *, patience_s: float) -> Answered | None:
         """Updates the rows of a batch, once however often it is called; None: other ranks are missing, ask again.
-
-        A batch that a rank had trained on before it was lost updates nothing when another rank trains on it: other
-        servers may have lacked its gradients.
 
         Args:
             caller: with the sequence number of the pull.
             push: gradients; None: the batch is skipped.
             patience_s: how long to wait for the other ranks of this step.
-            line: of the batch; None: it has no name.
 
         Raises:
             MessageError: the batch was not pulled, or the gradients do not fit it.
@@ -238,8 +193,6 @@ class Shard:
             if caller.sequence not in rank.done:
                 self._refuse_misfit(rank.pulled[caller.sequence], push)
                 rank.waiting[caller.sequence] = push
-                if line is not None:
-                    rank.lines[caller.sequence] = line
                 self._carry_out()
             while caller.sequence not in rank.done:
                 left_s = given_up - time.monotonic()
@@ -275,32 +228,24 @@ class Shard:
 
     def _apply_next(self) -> bool:
         """Applies the next pushes, if they are here: of one rank, or of all where their dense weights move in step."""
-        # A rank that has left takes part with what it has sent.
-        ranks = [number for number, rank in enumerate(self._ranks) if number in self._here or self._next(rank)]
+        ranks = list(range(self._num_ranks))
         for together in [ranks] if isinstance(self.sync, Stale) else [[rank] for rank in ranks]:
+            pushes = [self._next(self._ranks[rank]) for rank in together]
+            ready = [push for push in pushes if push is not None]
             steps = {self._ranks[rank].done.next for rank in together}
-            step = min(steps, default=0)
-            if len(steps) != 1 or any(step not in self._ranks[rank].waiting for rank in together):
+            if len(ready) < len(together) or len(steps) != 1:
                 continue
-            pushes: dict[int, tuple[Pulled, Push]] = {}
-            for rank in together:
-                push = self._next(self._ranks[rank])
-                assert push is not None, "skipped pushes are carried out first"
-                pushes[rank] = self._ranks[rank].pulled[step], push
-            news = [each for rank, each in pushes.items() if not self._is_known(self._ranks[rank].lines.get(step))]
             before = self.rows.version
-            outcome = Outcome.APPLIED if not news or self._apply(news) else Outcome.REFUSED
-            for rank, (pulled, _) in pushes.items():
-                self._finish(rank, step, Answered(outcome, before - pulled.version))
+            outcome = Outcome.APPLIED if self._apply(ready) else Outcome.REFUSED
+            for rank, (pulled, _) in zip(together, ready, strict=True):
+                self._finish(rank, self._ranks[rank].done.next, Answered(outcome, before - pulled.version))
             return True
         return False
 
-    def _next(self, rank: _Rank) -> Push | None:
-        """Returns the gradients whose turn it is, None if they are not here."""
-        return rank.waiting.get(rank.done.next)
-
-    def _is_known(self, line: Line | None) -> bool:
-        return line is not None and line[:NAME] in self._names_of_lost
+    def _next(self, rank: _Rank) -> tuple[Pulled, Push] | None:
+        """Returns the push whose turn it is and its pull; None if it is not here."""
+        push = rank.waiting.get(rank.done.next)
+        return None if push is None else (rank.pulled[rank.done.next], push)
 
     def _apply(self, pushes: Sequence[tuple[Pulled, Push]]) -> bool:
         update = pushes[0][1].update
@@ -334,14 +279,6 @@ class Shard:
             of_rank.waiting.pop(sequence, None)
             of_rank.results[sequence] = answered
             of_rank.results.pop(sequence - _RESULTS_KEPT, None)
-            if (line := of_rank.lines.pop(sequence, None)) is not None:
-                if of_rank.trained and of_rank.trained[-1][0] != line[0]:
-                    # Where an epoch begins, all know what the last one has trained on.
-                    of_rank.trained.clear()
-                    self._names_of_lost = {name for name in self._names_of_lost if name[0] == line[0]}
-                of_rank.trained.append(line)
-                if rank not in self._here:
-                    self._names_of_lost.add(line[:NAME])
 
     def read(self, keys: Arrays) -> Arrays:
         """Returns embeddings without making rows."""
@@ -380,8 +317,8 @@ class Shard:
             return [rank.done.count for rank in self._ranks]
 
     def _rank(self, caller: Caller) -> _Rank:
-        if caller.rank not in self._here:
-            raise MessageError(f"a rank that does not take part (got {caller.rank} of {self._num_ranks})")
+        if not 0 <= caller.rank < self._num_ranks:
+            raise MessageError(f"no such rank (got {caller.rank} of {self._num_ranks})")
         return self._ranks[caller.rank]
 
     def snapshot(self) -> dict[str, RowsSnapshot]:

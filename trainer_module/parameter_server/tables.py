@@ -68,7 +68,6 @@ class ServedTables:
         update: Update,
         newest: int,
         dense: NDArray[Any] | None,
-        line: Sequence[float],
     ) -> list[Answer]:
         """Sends a batch's gradients.
 
@@ -80,12 +79,10 @@ class ServedTables:
             update: the optimizer step.
             newest: minute of the batch's newest event.
             dense: [size], gradient of the dense weights where servers hold them.
-            line: see `shard.Line`; empty: the batch has no name.
         """
         arrays = {name: tensor.numpy() for name, tensor in gradients.items()}
         context = [
             np.array([update.step, newest, 0], np.int64),
-            np.array(line, np.float64),
             np.array([update.scale, update.factor], np.float32),
             scales.numpy(),
         ]
@@ -96,10 +93,9 @@ class ServedTables:
             begun.append(server.begin("push", [*context, *rows, *part], sequence=number))
         return begun
 
-    def skip(self, number: int, line: Sequence[float] = ()) -> list[Answer]:
+    def skip(self, number: int) -> list[Answer]:
         """Tells the servers that a batch that was pulled is not trained on; see `push`."""
-        arrays = [_SKIPPED, np.array(line, np.float64)]
-        return [server.begin("push", arrays, sequence=number) for server in self.servers.all]
+        return [server.begin("push", [_SKIPPED], sequence=number) for server in self.servers.all]
 
     def finish(self, answers: Sequence[Answer]) -> Pushed:
         """Waits until all servers have carried out a push."""
@@ -107,8 +103,7 @@ class ServedTables:
         for answer in answers:
             numbers = answer.result()[0]
             while not numbers[0]:  # Other ranks have not pushed yet.
-                self.servers.ask_again(answer)
-                numbers = answer.result()[0]
+                numbers = answer.again().result()[0]
             told.append([int(each) for each in numbers[1:]])
         outcomes, staleness, updates = zip(*told, strict=True)
         return Pushed(Outcome(max(outcomes)), max(staleness), updates[0])

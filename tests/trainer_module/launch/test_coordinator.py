@@ -125,38 +125,6 @@ def test_a_lost_parameter_server_ends_the_attempt_and_all_begin_again(tmp_path: 
         assert processes_of(job.job_file) == []
 
 
-def test_where_ranks_may_be_lost_those_of_other_hosts_train_on_and_a_lost_host_is_replaced(tmp_path: Path) -> None:
-    job_file = _job(tmp_path, sync={"kind": "stale"}, parameter_servers=1, data_workers=1, retries=3)
-    with ClusterJob(job_file, hosts=2, servers=1, lost_after_s=600, service="127.0.0.1:1") as job:
-        hosts = [job.host(index) for index in range(3)]
-        coordinator = job.coordinator()
-        first, second = _train(job)
-        psutil.Process(second).kill()
-        wait_until(lambda: (rank := job.rank(1)) is not None and rank.pid != second, 20, "rank 1 runs again")
-        hosts[1].kill()
-        wait_until(lambda: job.rank(1) is None, 5, "the ranks of a host end with it")
-        hosts[1].wait()
-        hosts[1] = job.host(1)
-        wait_until(lambda: job.rank(1) is not None, 20, "rank 1 runs on its new host")
-        leader = job.rank(0)
-        assert leader
-        assert leader.pid == first
-        # The first host leads: with it the attempt ends.
-        hosts[0].kill()
-        hosts[0].wait()
-        hosts[0] = job.host(0)
-        wait_until(lambda: (rank := job.rank(0)) is not None and rank.pid != first, 20, "rank 0 runs again")
-        _end(job)
-        assert [process.wait(20) for process in (coordinator, *hosts)] == [0] * 4
-        killed, lost, lost_leader = _retries(job)
-        assert mentions(killed, "training: rank-1 on host 1 ... SIGKILL")
-        assert mentions(lost, "training: host 1 ended")
-        assert mentions(lost_leader, "training: host 0 ended")
-        said = [line["says"] for line in map(json.loads, read_job(job_file).progress_file.read_text().splitlines())]
-        assert ["the ranks go on" in each for each in said if "attempt" in each] == [True, True, False]
-        assert processes_of(job.job_file) == []
-
-
 def test_a_stopped_host_of_a_server_says_so_and_the_job_waits_for_its_replacement(tmp_path: Path) -> None:
     with ClusterJob(_job(tmp_path, sync={"kind": "async"}), hosts=1, servers=1, lost_after_s=600) as job:
         coordinator, staying, leaving = job.coordinator(), job.host(0), job.host(1)

@@ -36,10 +36,6 @@ class CountingTrainer:
     def save_rows(self, target: Path) -> None:
         """Nothing: no other process holds rows."""
 
-    def can_take_in(self) -> bool:
-        """No rank was lost."""
-        return False
-
     def snapshot(self) -> Snapshot:
         self.copies.append(self.step)
         if self.progress:

@@ -42,17 +42,6 @@ class _OfThread:
         """Of its job."""
         return int(self._local.servers.ranks)
 
-    @property
-    def lost(self) -> frozenset[int]:
-        """Ranks that have left it."""
-        lost: frozenset[int] = self._local.servers.lost
-        return lost
-
-    @property
-    def generation(self) -> int:
-        """Of its job."""
-        return int(self._local.servers.generation)
-
     def meet(self, part: NDArray[Any], operation: Any, name: str) -> NDArray[Any]:
         """See `Servers.meet`."""
         met: NDArray[Any] = self._local.servers.meet(part, operation, name)

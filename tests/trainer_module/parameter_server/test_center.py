@@ -124,32 +124,10 @@ def test_blocks_without_momentum_and_with_rate_1_are_the_mean_of_the_ranks() -> 
     np.testing.assert_array_equal(center.average(), [1.5, 4.0])
 
 
-def test_a_rank_that_is_gone_holds_nobody_up_and_its_last_weights_stay_in_the_mean() -> None:
+def test_a_late_rank_holds_up_no_other_and_its_last_weights_stay_in_the_mean() -> None:
     center = center_of(_sync("ma", 1.0), np.zeros(1, np.float32), ranks=2)
     center.exchange(1, np.array([4.0], np.float32))
     w = np.array([0.0], np.float32)
     for expected in (2.0, 3.0, 3.5):
         w = w + center.exchange(0, w)
         assert float(w[0]) == expected
-
-
-@pytest.mark.parametrize("algorithm", ["easgd", "ma", "bmuf"])
-def test_without_a_rank_that_has_left_the_others_average_as_if_there_were_no_other(algorithm: str) -> None:
-    generator = np.random.default_rng(0)
-    start = generator.normal(size=SIZE).astype(np.float32)
-    sync = Shadow.model_validate({"kind": "shadow", "algorithm": algorithm, "elastic_rate": RATE})
-    left, fewer = center_of(sync, start, ranks=RANKS), center_of(sync, start, ranks=RANKS - 1)
-    left.leave(2)
-    for rank in (0, 1, 0, 1):
-        w = generator.normal(size=SIZE).astype(np.float32)
-        np.testing.assert_array_equal(left.exchange(rank, w), fewer.exchange(rank, w))
-    np.testing.assert_array_equal(left.average(), fewer.average())
-    assert not np.array_equal(left.average(), start)
-
-
-def test_the_weights_of_a_rank_that_has_left_are_in_no_later_mean() -> None:
-    center = center_of(Shadow(kind="shadow", algorithm="ma"), np.zeros(1, np.float32), ranks=2)
-    center.exchange(0, np.array([2], np.float32))
-    center.exchange(1, np.array([8], np.float32))
-    center.leave(1)
-    assert center.average().tolist() == [2.0]

@@ -176,8 +176,8 @@ class _Latest(Service):
             with self._changed_pulls:
                 assert self._changed_pulls.wait_for(lambda: (number + self._t, caller.rank) in self.pulled, 20)
         if not arrays[0][2]:
-            gradients = dict(zip(self._groups, arrays[4:], strict=True))
-            self.pushed[number, caller.rank] = gradients, float(arrays[2][0])
+            gradients = dict(zip(self._groups, arrays[3:], strict=True))
+            self.pushed[number, caller.rank] = gradients, float(arrays[1][0])
         return super()._push(caller, arrays)
 
 

@@ -83,7 +83,7 @@ def test_after_a_killed_rank_and_a_killed_server_a_stale_job_ends_with_the_same_
 
 
 @pytest.mark.parametrize("kind", ["shadow", "async"])
-def test_ranks_at_their_own_pace_train_on_each_example_once_though_a_server_is_killed(
+def test_ranks_at_their_own_pace_train_on_each_example_once_though_a_rank_and_a_server_are_killed(
     tmp_path: Path, files: tuple[str, ...], kind: str
 ) -> None:
     # A pool in one of them: it gives each batch to whichever rank asks.
@@ -91,8 +91,13 @@ def test_ranks_at_their_own_pace_train_on_each_example_once_though_a_server_is_k
     job_file = write_job(tmp_path, spec, files, is_exported=False)
     launched = launch(job_file)
     wait_for_step(job_file, EVERY)
+    rank_process(launched.pid, 1).kill()
+    wait_for_step(job_file, last_step(job_file) + EVERY)
     process_with(launched.pid, "trainer_module.parameter_server").kill()
     _assert_ends(launched, job_file)
-    assert len(report_of(tmp_path)["resumed_from_step"]) == 1
+    assert len(report_of(tmp_path)["resumed_from_step"]) == 2
+    log = (tmp_path / "launch.log").read_text()
+    assert mentions(log, "retry=1 of=2 ... rank 1 lost (signal 9)")
+    assert mentions(log, "retry=2 of=2 ... parameter server 0 lost (signal 9)")
     _assert_each_example_counted_once_an_epoch(tmp_path, files)
     assert report_of(tmp_path)["sync"]["kind"] == kind
