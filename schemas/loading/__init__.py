@@ -63,6 +63,13 @@ def json_schema() -> dict[str, Any]:
         # Pydantic refuses keys that are not names; its JSON Schema does not say so.
         if "patternProperties" in node:
             node["additionalProperties"] = False
+        if isinstance(text := node.get("description"), str):
+            node["description"] = " ".join(text.split())
+    for model in schema["$defs"].values():
+        for key in model.get("properties", {}).values():
+            # The only value of a key such as `kind` stands for its model.
+            if "const" in key:
+                key.setdefault("description", model["description"])
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 

@@ -1,4 +1,4 @@
-"""The whole spec of a ranker, and the parts that ingestion and training depend on."""
+"""The spec of a ranker, and the parts on which ingestion and training depend."""
 
 import hashlib
 import json
@@ -39,13 +39,17 @@ from schemas.spec.tuning import Tuning
 
 
 class Inputs(FrozenModel):
-    """The part of a spec that says what an example is: ingestion's columns and Transform depend on nothing else."""
+    """The part of a spec that defines an example: ingestion's columns and Transform depend on nothing else."""
 
     features: Annotated[dict[Name, Feature], Field(min_length=1)]
+    """Inputs of the model, by name; docs/features.md."""
     tasks: Annotated[dict[Name, Task], Field(min_length=1)]
+    """Predictions of the model, by name; docs/training.md."""
     event_time: ColumnName | None = None
-    """Column with the time of the event, seconds since 1970 (UTC): rows expire by it."""
+    """Column with the time of the event, in seconds since 1970 (UTC). Rows expire and sources are joined by it; a
+    column in another unit stops the run."""
     keys: dict[Name, Key] = Field(default_factory=dict)
+    """Columns that only group and slice examples in evaluation, by name; docs/evaluation.md."""
 
     def column_of(self, name: str) -> str:
         """Returns the column of the logs that holds the values of a feature or a key.
@@ -55,9 +59,7 @@ class Inputs(FrozenModel):
         """
         reader = self.keys[name] if name in self.keys else self.features[name]
         if isinstance(reader, CrossFeature | AgeFeature | MatchFeature | HistoryFeature):
-            raise ValueError(
-                f"features.{name}: has no column of its own (got kind {reader.kind}); it is made of others"
-            )
+            raise ValueError(f"features.{name}: has no column of its own (got kind {reader.kind}); it combines others")
         return reader.column or name
 
     def label_of(self, task: str) -> str:
@@ -76,20 +78,26 @@ class Inputs(FrozenModel):
         return Inputs(features=self.features, tasks=self.tasks, event_time=self.event_time, keys=self.keys)
 
     def table_tags(self) -> dict[str, int]:
-        """Returns a number from 1 for every table that a feature reads: the high bits of its keys."""
+        """Returns a number from 1 for every table that a feature reads; it is the high bits of the table's keys."""
         tables = {table for table in map(self.table_of, self.features) if table}
         return {table: tag for tag, table in enumerate(sorted(tables), start=1)}
 
 
 class RankerSpec(Inputs):
-    """The part of a spec that a trained model depends on. Changing a gate or the push target retrains nothing."""
+    """The part of a spec on which a trained model depends. A changed gate or push target retrains nothing."""
 
     name: Name
+    """Name of the ranker, and of its pushed models, blessings and checkpoints."""
     tables: dict[Name, Table] = Field(default_factory=dict)
+    """Embedding tables, by name; several features may share one; docs/tables.md."""
     model: Model
+    """Architecture; docs/models.md."""
     training: Training
+    """Mode, optimizers, epochs, batches and checkpoints of training; docs/training.md."""
     cluster: Cluster = Cluster()
+    """Processes and limits of the training job."""
     export: Export = Export()
+    """Form of the exported model; docs/serving.md."""
 
     def optimizer_of(self, table: str) -> RowOptimizer:
         """Returns the optimizer of a table's rows."""
@@ -97,7 +105,7 @@ class RankerSpec(Inputs):
 
     @property
     def num_parameter_servers(self) -> int:
-        """Processes that hold the rows; 0 where the ranks hold them."""
+        """Number of processes that hold the rows; 0 where the ranks hold them."""
         return 0 if isinstance(self.training.sync, InStep) else self.cluster.parameter_servers or 1
 
 
@@ -109,37 +117,48 @@ class Spec(RankerSpec):
     """A ranker: its data, features, tasks, model, training, export, gates and push target."""
 
     data: Logs
+    """Logs by day or in named splits, joined sources, and bounds on bad values; docs/data.md."""
     input: Input = Input()
+    """Place where examples are transformed; docs/training.md#where-examples-are-transformed."""
     cluster: SpecCluster = SpecCluster()
+    """Processes of the training job, and on Kubernetes the pods, volumes and retries of each step; docs/kubeflow.md."""
     beam: Beam = LocalBeam()
-    """Where the data steps and the evaluator run. Not part of the digest: it changes no result."""
+    """Engine of the data steps and the evaluator. It changes no result; docs/engines.md."""
     drift: Drift | None = None
+    """Bounds on the distance between new values and those of training; docs/evaluation.md. Left out: no bounds."""
     evaluation: Evaluation = Evaluation()
+    """Slices, groups, lists and confidence intervals; docs/evaluation.md."""
     gates: Annotated[tuple[Gate, ...], Field(min_length=1)]
+    """Bounds on metrics that a model must meet to be blessed; docs/evaluation.md."""
     serving: Serving = Serving()
+    """Bounds on the size and the latency of the model; docs/serving.md."""
     push: Push
+    """Destination of a blessed model."""
     cost: Cost | None = None
-    """Prices, with which runs say what they cost. Not part of the digest: it changes no result."""
+    """Prices of machines, for the cost of runs and plans. It changes no result; docs/planning.md#cost."""
     keep: Keep | None = None
-    """What stays in the pipeline root of local runs. Not part of the digest: it changes no result."""
+    """Limits on runs, models and checkpoints in the root of local runs. It changes no result; docs/runs.md#what-stays.
+    Left out: everything stays."""
     monitoring: Monitoring | None = None
-    """Endpoints for Prometheus. Not part of the digest: they change no result."""
+    """Endpoints for Prometheus. It changes no result; docs/monitoring.md. Left out: no endpoints."""
     alerts: Alerts | None = None
+    """Webhook for failed runs and refused models; docs/daily.md. Left out: no alerts."""
     online: Online | None = None
-    """Training between the daily runs; `sangam online` needs it, and nothing else reads it."""
+    """Training between the daily runs, by `sangam online`; docs/online.md."""
     tune: Annotated[Tuning | None, Field(json_schema_extra=_or_auto)] = None
+    """Search of `sangam tune`; `auto` is short for `{auto: true}`; docs/tuning.md."""
     intended_use: str = ""
-    """For the model card: who may use the model for what."""
+    """Text for the model card: users and uses that the model is meant for."""
 
     @property
     def transforms_ahead(self) -> bool:
-        """Whether examples pass Transform's graph before training: its tables of each day are there only then."""
+        """Whether examples pass Transform's graph before training; history features need its tables of each day."""
         return self.input.transform == "ahead" or any(
             isinstance(feature, HistoryFeature) for feature in self.features.values()
         )
 
     def ranker(self) -> RankerSpec:
-        """Returns the part that a trained model depends on."""
+        """Returns the part on which a trained model depends."""
         parts = {key: getattr(self, key) for key in RankerSpec.model_fields}
         return RankerSpec.model_validate({**parts, "cluster": self.cluster.job()})
 

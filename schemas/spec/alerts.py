@@ -15,9 +15,10 @@ class Alerts(FrozenModel):
     """
 
     url_env: EnvironmentName = "SANGAM_ALERT_URL"
-    """Environment variable with the webhook's address."""
+    """Environment variable with the address of the webhook."""
     key_env: EnvironmentName = "SANGAM_ALERT_KEY"
     """Environment variable with the signing key."""
     on: Annotated[tuple[Literal["failed", "refused"], ...], Field(min_length=1)] = ("failed", "refused")
+    """Events that send an alert: failed runs, refused models."""
     timeout_s: PositiveInt = 10
-    """Of each of three attempts."""
+    """Time limit of each of three attempts, in seconds."""

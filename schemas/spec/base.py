@@ -1,4 +1,4 @@
-"""The base model of specs and of files between processes, and the types of names."""
+"""Base model of specs and of files between processes; types of names."""
 
 from typing import Annotated
 
@@ -6,9 +6,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class FrozenModel(BaseModel):
-    """A closed (unknown keys are errors), frozen, strictly typed model."""
+    """A closed (unknown keys are errors), frozen, strictly typed model.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    The docstrings below attributes become the descriptions in the JSON Schema and in docs/spec.md.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]

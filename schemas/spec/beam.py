@@ -1,4 +1,4 @@
-"""Where the steps that use Beam run: in the step's own process, or on an engine. It changes no result."""
+"""Engines of the steps that use Beam: the step's own process, or a cluster. They change no result."""
 
 import re
 from typing import Annotated, Literal
@@ -52,21 +52,22 @@ class Local(FrozenModel):
 
     runner: Literal["local"] = "local"
     processes: Annotated[int, Field(gt=0, le=256)] = 1
-    """1: in memory. More: this many worker processes; each takes 10 s and 1 GB more, so that only large days gain."""
+    """Worker processes of a step; 1: in memory. Each further one takes 10 s and 1 GB, so that only large days gain."""
 
 
 class _Engine(FrozenModel):
-    """Settings of every engine."""
+    """Settings that all engines share."""
 
     timeout_s: PositiveInt = 2 * 3600
-    """Time for all jobs of a step on the engine. Then the running job is cancelled, and the step fails."""
+    """Time limit of all jobs of a step, in seconds. After it the running job is cancelled, and the step fails."""
 
 
 class _Pooled(_Engine):
-    """An engine whose Python workers come from a pool of ours (`python -m components.beam.worker_pool`)."""
+    """An engine whose Python workers come from Sangam's pool (`python -m components.beam.worker_pool`)."""
 
     worker_pool: HostPort = "localhost:50000"
-    """The pool, as the engine's own processes reach it: beside each of them, `localhost`."""
+    """Host and port of the worker pool, seen from the engine's processes; `localhost` for a pool beside each of
+    them."""
 
 
 class Flink(_Pooled):
@@ -78,11 +79,11 @@ class Flink(_Pooled):
     parallelism: PositiveInt = 1
     """Task slots of each job."""
     jar: AbsolutePath = _JAR
-    """Beam's job server for Flink, in the image of the step. Beam never downloads it."""
+    """Path of Beam's job server for Flink in the image of the step. Beam never downloads it."""
 
 
 class Portable(_Pooled):
-    """Any engine with a job service of Beam's, for example prism."""
+    """Any engine with a Beam job service, for example prism."""
 
     runner: Literal["portable"]
     job_endpoint: HostPort
@@ -102,14 +103,17 @@ class Dataflow(_Engine):
 
     runner: Literal["dataflow"]
     project: Word
+    """Id of the Google Cloud project."""
     region: Word
+    """Region of the jobs, for example europe-west4."""
     temp_location: Annotated[str, AfterValidator(_is_storage)]
-    """Folder for files of jobs."""
+    """Cloud Storage folder for temporary files of the jobs."""
     image: Image
-    """The pipeline's image, which the workers run."""
+    """Image of the workers: the one of the pipeline."""
     service_account: Annotated[str, AfterValidator(_is_account)] | None = None
-    """Of the workers. Left out: the project's default."""
+    """Service account of the workers. Left out: the project's default."""
     max_workers: PositiveInt | None = None
+    """Most workers of a job. Left out: Dataflow's limit."""
 
 
 AnyEngine = Local | Flink | Portable | Spark | Dataflow
@@ -117,10 +121,10 @@ Engine = Annotated[AnyEngine, Field(discriminator="runner")]
 
 
 class _Steps(FrozenModel):
-    """What the section says beside the engine of all steps."""
+    """Exceptions for single steps."""
 
     steps: dict[BeamStepName, Engine] = Field(default_factory=dict)
-    """Steps that run elsewhere; each engine is given whole."""
+    """Engines of steps that do not use the engine of the section; each engine is written in full."""
 
 
 class LocalBeam(Local, _Steps):
@@ -148,5 +152,5 @@ Beam = Annotated[AnyBeam, Field(discriminator="runner")]
 
 
 def engine_of(beam: AnyBeam, name: BeamStepName) -> AnyEngine:
-    """Returns where a step runs: as `steps` says, or as all steps do."""
+    """Returns the engine of a step: its own in `steps`, or that of the section."""
     return beam.steps.get(name, beam)

@@ -22,42 +22,43 @@ from schemas.spec.kubernetes_names import (
 from schemas.spec.serving import Size
 
 MAX_RETRIES = 10
-"""Also the fixed limit of restarts of a killed launcher and, on Kubernetes, of pods and jobs: never below `retries`."""
+"""Largest `retries`; also the fixed number of restarts of a killed launcher and, on Kubernetes, of pods and jobs."""
 
 
 class InputService(FrozenModel):
-    """A standing tf.data service, `sangam input-service`, that a training joins."""
+    """A standing tf.data service (`sangam input-service`) that a training job joins."""
 
     address: HostPort
-    """Of its dispatcher."""
+    """Host and port of the service's dispatcher."""
     timeout_s: PositiveInt = 60
-    """A training that waits for examples fails when for so long the dispatcher, or every worker, does not answer."""
+    """Seconds without an answer of the dispatcher, or of every worker, after which a waiting training fails."""
 
 
 class Cluster(FrozenModel):
     """Processes and limits of a training job. Nothing here changes what the model means."""
 
     ranks: PositiveInt = 2
-    """Horovod processes."""
+    """Training processes, connected by Horovod."""
     threads_per_rank: PositiveInt = 1
+    """TensorFlow threads of each rank."""
     parameter_servers: PositiveInt | None = None
-    """Processes that hold the rows where `training.sync` is not `sync`. Left out: 1 there."""
+    """Processes that hold the rows, where `training.sync` is not of kind sync. Left out: 1."""
     data_workers: Annotated[int, Field(ge=0)] = 2
-    """tf.data service worker processes; 0: every rank reads its own examples, in a fixed order."""
+    """Worker processes of the tf.data service; 0: every rank reads its own examples, in a fixed order."""
     input_service: InputService | None = None
-    """Left out: the training starts its data workers. Otherwise it starts none, and `data_workers` is how many workers
-    can read at the same time: the files are cut accordingly."""
+    """Standing service that feeds the ranks; the training then starts no data workers, and `data_workers` is the number
+    of parts that its files are cut into. Left out: the training starts its data workers."""
     retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = 2
-    """Lost processes that a job survives. A data worker is replaced; after the loss of a rank, a host, a parameter
-    server, the launcher or the coordinator, training resumes from the last checkpoint."""
+    """Number of lost processes that a job survives. A data worker is replaced; after the loss of a rank, a host, a
+    parameter server, the launcher or the coordinator, training resumes from the last checkpoint."""
     deadline_s: PositiveInt = 6 * 3600
-    """Training that takes longer is stopped and fails."""
+    """Time limit of a training, in seconds; a longer one is stopped and fails."""
     heartbeat_timeout_s: PositiveInt = 300
-    """A rank without progress for this long counts as hung, and training fails."""
+    """Seconds without progress of a rank after which it counts as hung, and training fails."""
 
     @property
     def own_data_workers(self) -> int:
-        """How many data workers the training starts."""
+        """Number of data workers that the training starts."""
         return self.data_workers if self.input_service is None else 0
 
 
@@ -65,72 +66,90 @@ class Gpu(FrozenModel):
     """Accelerators of a pod."""
 
     count: PositiveInt = 1
+    """Number of accelerators."""
     type: ResourceName = "nvidia.com/gpu"
-    """Name of the resource in Kubernetes, or of the accelerator on Vertex AI, for example NVIDIA_TESLA_V100."""
+    """Name of the Kubernetes resource, or of the accelerator on Vertex AI, for example NVIDIA_TESLA_V100."""
 
 
 class Toleration(FrozenModel):
     """A taint that a pod tolerates, such as that of spot nodes."""
 
     key: LabelKey
+    """Key of the taint."""
     operator: Literal["Exists", "Equal"] = "Exists"
+    """`Exists`: any value is tolerated. `Equal`: only `value`."""
     value: LabelValue | None = None
+    """Tolerated value, with operator Equal."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """Tolerated effect of the taint. Left out: every effect."""
 
 
 class SecretKey(FrozenModel):
-    """Where a value is in a Secret of the namespace; never the value itself."""
+    """A reference to a value in a Secret of the namespace; never the value itself."""
 
     secret: DnsName
+    """Name of the Secret."""
     key: SecretKeyName
+    """Key of the value in the Secret."""
 
 
 class Pod(FrozenModel):
-    """Settings of a container and its pod. The namespace's defaults apply to what is left out."""
+    """Settings of a container and its pod. Keys that are left out get the defaults of the namespace."""
 
     cpu: Cpu | None = None
-    """Cores, for example "2" or "500m": request and limit."""
+    """Request and limit of CPU cores: "2", or "500m" for half a core."""
     memory: Size | None = None
-    """Request and limit."""
+    """Request and limit of memory, for example 4GiB."""
     gpu: Gpu | None = None
+    """Accelerators of the pod. Left out: none."""
     node_pool: dict[LabelKey, LabelValue] = Field(default_factory=dict)
-    """Labels that a node must have."""
+    """Labels that the pod's node must have."""
     tolerations: tuple[Toleration, ...] = ()
+    """Taints that the pod tolerates."""
     env: dict[EnvironmentName, str] = Field(default_factory=dict)
+    """Environment variables and their values; no secrets."""
     secrets: dict[EnvironmentName, SecretKey] = Field(default_factory=dict)
-    """Environment variable to the Secret with its value."""
+    """Environment variables whose values are in Secrets."""
     shared_memory: Size | None = None
-    """Size of /dev/shm; 64 MB on Kubernetes if left out. It counts as memory of the pod."""
+    """Size of /dev/shm, which counts as memory of the pod. Left out: 64 MB."""
     image: Image | None = None
-    """Left out: the image given to `compile` or `deploy`."""
+    """Container image. Left out: the image given to `sangam compile` or `sangam deploy`."""
 
 
 class Retries(FrozenModel):
-    """How often a failed step is retried; the wait grows by `factor` each time."""
+    """Retries of a failed step, with growing waits."""
 
     count: Annotated[int, Field(ge=0, le=20)] = 2
+    """Number of retries."""
     backoff_s: PositiveInt = 60
+    """Wait before the first retry, in seconds."""
     factor: Annotated[float, Field(ge=1, le=10)] = 2.0
+    """Growth of the wait from one retry to the next."""
     max_backoff_s: PositiveInt = 3600
+    """Longest wait, in seconds."""
 
 
 class Step(Pod):
-    """A step of the pipeline on Kubeflow. `default` applies to what is left out."""
+    """Settings of a pipeline step on Kubeflow. In `steps`, keys that are left out are those of `default`."""
 
     retries: Retries = Retries()
+    """Retries of the step when it fails."""
     timeout_s: PositiveInt | None = None
-    """A pod that runs longer is stopped, and the attempt fails; counted from when a node takes the pod. Left out: 6 h;
-    for `trainer` 1 h more than `deadline_s`, for `example_gen` 6 h more than `data.arrival.wait_s`."""
+    """Time limit of an attempt, in seconds, from the start of its pod on a node. Left out: 6 h; for `trainer` 1 h more
+    than `deadline_s`, for `example_gen` 6 h more than `data.arrival.wait_s`."""
     cache: bool | None = None
-    """False: run even if nothing has changed. Left out: the step's own default."""
+    """Whether an unchanged step takes its outputs from the cache. Left out: the step's own default."""
 
 
 class Volume(FrozenModel):
     """A PersistentVolumeClaim that every step and every pod of a training job sees at the same path."""
 
     claim: DnsName
+    """Name of the PersistentVolumeClaim."""
     path: AbsolutePath
+    """Path of the volume in every pod."""
     read_only: bool = False
+    """Whether pods can only read the volume."""
 
 
 class LocalLauncher(FrozenModel):
@@ -143,16 +162,17 @@ class _PodsLauncher(FrozenModel):
     """A training job of several pods: a coordinator, hosts with the ranks, parameter servers, the tf.data service."""
 
     ranks_per_host: PositiveInt = 1
+    """Ranks in each host pod; a divisor of `ranks`."""
     host: Pod = Pod()
-    """The pods with the ranks: memory, GPUs, spot nodes."""
+    """Pods of the ranks: memory, GPUs, spot nodes."""
     coordinator: Pod = Pod()
-    """Serves the ranks' rendezvous and exports the model: it needs the memory of the export (`sangam plan`)."""
+    """Pod of the rendezvous, which also exports the model and needs memory for that (`sangam plan`)."""
     parameter_server: Pod = Pod()
-    """Each parameter server: it needs the memory of its rows (`sangam plan`)."""
+    """Pod of each parameter server, which needs memory for its rows (`sangam plan`)."""
     data_worker: Pod = Pod()
-    """The tf.data service: the dispatcher and each worker."""
+    """Pods of the tf.data service: its dispatcher and each worker."""
     network_interface: NetworkInterface = "eth0"
-    """Interface of the pods for messages between ranks, and between them and parameter servers."""
+    """Network interface of the pods for messages between ranks and parameter servers."""
 
 
 class MpiJobLauncher(_PodsLauncher):
@@ -185,20 +205,23 @@ StepName = Literal[
 
 
 class SpecCluster(Cluster):
-    """The whole section: the training job, and everything on Kubernetes around it. A local run reads only the former.
+    """The training job, and the pods, volumes and retries of each step on Kubernetes.
 
-    A model does not depend on what is not in `Cluster`: changing it trains nothing again on this machine.
+    `launcher` and the keys below it are for Kubernetes; a local run ignores them, also when they change.
     """
 
     launcher: Launcher = LocalLauncher()
+    """Placement of the training job on Kubernetes: in the trainer step's pod, or in pods of its own."""
     default: Step = Step()
-    """For every step, unless `steps` says otherwise."""
+    """Settings of every step; those in `steps` take precedence."""
     steps: dict[StepName, Step] = Field(default_factory=dict)
+    """Settings of single steps, by the name of the step."""
     share_processes: tuple[tuple[StepName, ...], ...] = ()
-    """Groups of small steps that run in one pod, one after the other, in one process."""
+    """Groups of small consecutive steps; each group runs in one process of one pod."""
     volumes: dict[DnsLabel, Volume] = Field(default_factory=dict)
+    """Volumes of all pods, by name."""
     service_account: DnsName | None = None
-    """Of the run's pods; Kubeflow has one per run. Pods of a training job have no token at all."""
+    """Service account of the run's pods; Kubeflow has one per run. Pods of a training job have no token."""
 
     def job(self) -> Cluster:
         """Returns the part that the training job depends on."""
@@ -213,9 +236,9 @@ class SpecCluster(Cluster):
 
 
 class Launch(FrozenModel):
-    """What the trainer step needs to start a training job of several pods; made at compile time."""
+    """Settings with which the trainer step starts a training job of several pods; written at compile time."""
 
     launcher: Annotated[MpiJobLauncher | JobSetLauncher, Field(discriminator="kind")]
     image: Image
-    """For pods without an image of their own."""
+    """Image of pods without one of their own."""
     volumes: dict[DnsLabel, Volume]

@@ -1,4 +1,4 @@
-"""Prices, with which runs and plans say what they cost. Nothing else depends on them."""
+"""Prices, from which runs and plans compute their cost. They change no result."""
 
 from typing import Annotated
 
@@ -9,11 +9,11 @@ from schemas.spec.optimizers import NonNegativeFloat
 
 
 class Cost(FrozenModel):
-    """Prices of machines by the hour, whole machines or the share that a process has of one."""
+    """Prices per hour, of whole machines or of the share of a machine that a process uses."""
 
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
-    """ISO 4217, such as EUR."""
+    """ISO 4217 code of the currency, such as EUR."""
     rank_per_hour: NonNegativeFloat
-    """Of the machine of one rank of the training job."""
+    """Price of one rank's machine for an hour."""
     step_per_hour: NonNegativeFloat
-    """Of the machine of each other step, of a data worker and of a parameter server."""
+    """Price for an hour of the machine of each other step, data worker or parameter server."""

@@ -1,4 +1,4 @@
-"""Where the logs are, how they are cut into days or named splits, and how much bad data is tolerated."""
+"""Logs, by day or in named splits, and bounds on bad data."""
 
 import datetime
 from typing import Annotated, Literal
@@ -24,37 +24,43 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 class _Logs(FrozenModel):
     format: FileFormat
+    """Format of the files; docs/data.md."""
     list_separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-    """CSV only: the character between the values of a multi-valued cell."""
+    """Character between the values of a multi-valued cell; only for CSV."""
     max_dropped_fraction: Fraction = 0.01
-    """A run fails if ingestion drops a larger share of a split's rows."""
+    """Largest share of a split's rows that ingestion may drop; beyond it the run fails."""
     max_list_length: PositiveInt = 1000
-    """Longer lists are cut and counted; see docs/data.md."""
+    """Most values of a list; longer lists are cut and counted."""
     max_id_bytes: PositiveInt = 1024
-    """A longer id counts as missing; a row that requires it is dropped. Both are counted."""
+    """Longest id, in bytes of UTF-8. A longer id counts as missing; a row that requires it is dropped. Both are
+    counted."""
 
 
 class _Times(FrozenModel):
-    """How times that cannot be right are treated; see docs/data.md."""
+    """Treatment of impossible times."""
 
     outside: Literal["clip", "drop"] = "clip"
-    """`clip`: a time outside the range becomes its nearer end; `drop`: its row is left out. Both are counted."""
+    """Treatment of a time outside the range. `clip`: it becomes the nearer end; `drop`: its row is dropped. Both are
+    counted."""
     max_outside_fraction: Fraction = 0.01
-    """A run fails if a larger share of a split's values is outside: the column has another unit, or is wrong."""
+    """Largest share of a split's times outside the range; beyond it the run fails, since the column has another unit or
+    is wrong."""
 
 
 class DayTimes(_Times):
-    """Times of events must be in the days of the run."""
+    """Bounds on times: the days of the run."""
 
     tolerance_days: Annotated[int, Field(ge=0, le=3660)] = 1
-    """Tolerance on each side, for events logged late and for other time zones."""
+    """Days allowed on each side, for events logged late and for other time zones."""
 
 
 class SplitTimes(_Times):
-    """Times of events must be between two days, since the logs have no dates."""
+    """Bounds on times: two days, since the logs have no dates."""
 
     earliest: Annotated[str, AfterValidator(_is_day)] = "1990-01-01"
+    """First day of the range, as YYYY-MM-DD."""
     latest: Annotated[str, AfterValidator(_is_day)] = "2100-01-01"
+    """Last day of the range, as YYYY-MM-DD."""
 
 
 MOST_DAYS = 3660
@@ -63,13 +69,14 @@ Days = Annotated[int, Field(gt=0, le=MOST_DAYS)]
 
 
 class Arrival(FrozenModel):
-    """How a run knows that a day's logs are complete, and how long it waits for them."""
+    """Sign that a day's logs are complete, and the time to wait for it."""
 
     marker: DayPattern
-    """File that is written last on each day, for example '{YYYY}-{MM}-{DD}/_SUCCESS'; relative to the data folder."""
+    """File that is written last on each day, relative to the data folder, for example `{YYYY}-{MM}-{DD}/_SUCCESS`."""
     wait_s: Annotated[int, Field(ge=0)] = 2 * 3600
-    """A run fails if its date has no marker after this time."""
+    """Longest wait for the marker of the run's date, in seconds; after it the run fails."""
     poll_s: PositiveInt = 30
+    """Seconds between two looks for the marker."""
 
 
 class DayLogs(_Logs):
@@ -78,18 +85,23 @@ class DayLogs(_Logs):
 
     kind: Literal["days"]
     pattern: DayPattern
+    """Files of a day, relative to the data folder, for example `{YYYY}-{MM}-{DD}/*.parquet`."""
     train_days: Days
+    """Number of days before the evaluation days, `validation_days` included."""
     eval_days: Days = 1
+    """Number of days, ending with the run's date, that the model is judged on."""
     validation_days: Annotated[int, Field(ge=0, le=MOST_DAYS)] = 0
-    """The newest train days, not trained on but scored after every epoch; fewer than `train_days`. Incremental
-    training learns from them once they are no longer the newest."""
+    """Number of the newest train days that are scored after every epoch instead of trained on. Incremental training
+    learns from them once they are no longer the newest."""
     missing_days: Literal["error", "skip"] = "error"
-    """`skip`: a day without rows is left out and reported, as long as each split keeps at least one day."""
+    """Treatment of a day without rows. `error`: the run fails. `skip`: the day is left out and reported, as long as
+    each split keeps at least one day."""
     arrival: Arrival | None = None
-    """Left out: a run reads what is there when it starts."""
+    """Wait for complete logs. Left out: a run reads the files that are there when it starts."""
     times: DayTimes = DayTimes()
+    """Bounds on times of events."""
     sources: dict[Name, Source] = Field(default_factory=dict)
-    """Logs that are joined to these by keys and `event_time`; see docs/data.md."""
+    """Other logs, joined to these by keys and `event_time`, by name; docs/data.md."""
 
 
 class SplitLogs(_Logs):
@@ -99,13 +111,17 @@ class SplitLogs(_Logs):
         """File patterns of the splits, relative to the data folder."""
 
         train: FilePattern
+        """Files of the examples to train on."""
         eval: FilePattern
+        """Files of the examples that gates judge the model on."""
         validation: FilePattern | None = None
-        """Scored by the trainer after every epoch; never trained on and never used by the gates."""
+        """Files of the examples that are scored after every epoch, and neither trained on nor judged."""
 
     kind: Literal["splits"]
     splits: Splits
+    """File patterns of the splits."""
     times: SplitTimes = SplitTimes()
+    """Bounds on times of events."""
 
 
 Logs = Annotated[DayLogs | SplitLogs, Field(discriminator="kind")]

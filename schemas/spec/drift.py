@@ -28,7 +28,7 @@ Measure = Literal["l_infinity", "jensen_shannon", "missing_share"]
 
 
 def measures_of(feature: Feature) -> tuple[Measure, ...]:
-    """Returns the distances that make sense for a feature.
+    """Returns the distances that apply to a feature.
 
     For a feature of two columns the larger of both distances counts. Times change by themselves: only their
     missing share can be compared.
@@ -43,35 +43,38 @@ def measures_of(feature: Feature) -> tuple[Measure, ...]:
         case TimeFeature() | AgeFeature():
             return ("missing_share",)
         case RateFeature() | CountFeature():
-            # Of their ids, which are the columns that the logs have.
+            # Distances of their ids: the logs have no other columns of theirs.
             return "l_infinity", "missing_share"
         case _:
             assert_never(feature)
 
 
 class DriftBounds(FrozenModel):
-    """Largest distances of a feature's values, evaluation split against training split.
+    """Largest distances between a feature's values in the evaluation split and in the training split.
 
-    A training split with fewer negatives (keep_negatives) differs from the evaluation split for that reason alone.
+    `keep_negatives` alone makes the two differ.
     """
 
     l_infinity: Share | None = None
-    """For ids: the largest change of one value's share."""
+    """Largest change of one id's share."""
     jensen_shannon: Share | None = None
-    """For numbers and vectors (all floats together): Jensen-Shannon divergence of the values' distributions, base 2:
-    0 if equal, 1 if disjoint."""
+    """Largest Jensen-Shannon divergence of the distributions of a number, or of all floats of a vector, in base 2: 0 if
+    equal, 1 if disjoint."""
     missing_share: Share | None = None
     """Largest change of the share of examples without the feature."""
 
 
 class Drift(FrozenModel):
-    """The gate on the input, before training."""
+    """The gate on the input data, before training."""
 
     action: Literal["stop", "warn"]
-    """`stop`: the run fails, naming every feature out of bounds. `warn`: a note in the run's summary."""
+    """Consequence of a feature out of bounds. `stop`: the run fails and names it. `warn`: the run's summary notes
+    it."""
     every: DriftBounds | None = None
-    """Bounds for features without their own; `l_infinity` for ids, `jensen_shannon` for numbers, neither for times."""
+    """Bounds of features without their own; `l_infinity` is for ids, `jensen_shannon` for numbers, neither for
+    times."""
     features: Annotated[dict[Name, DriftBounds], Field(min_length=1)] | None = None
+    """Bounds of single features, by the name of the feature."""
 
     def bounds_of(self, feature: str, measures: Collection[Measure]) -> DriftBounds:
         """Returns a feature's bounds: its own, or those of `every` for the given measures."""

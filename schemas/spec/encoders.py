@@ -1,4 +1,4 @@
-"""How a sequence of embeddings becomes one vector."""
+"""Encoders: from a sequence of embeddings to one vector."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ class MeanEncoder(FrozenModel):
 
 
 class PositionalEncoder(FrozenModel):
-    """A weighted mean; the weights of the positions are learned and normalized over those present (a softmax)."""
+    """A weighted mean; the weights of the positions are learned, with a softmax over those present."""
 
     kind: Literal["positional"]
 
@@ -25,9 +25,9 @@ class DinEncoder(FrozenModel):
 
     kind: Literal["din"]
     target: Name
-    """A feature with one id per example and the sequence's dimension, such as the candidate."""
+    """Feature with one id per example and the sequence's dimension, such as the candidate."""
     units: Units = (36,)
-    """Hidden layers of the activation unit."""
+    """Widths of the hidden layers of the activation unit."""
 
 
 class TransformerEncoder(FrozenModel):
@@ -36,9 +36,11 @@ class TransformerEncoder(FrozenModel):
 
     kind: Literal["transformer"]
     num_layers: PositiveInt = 1
+    """Number of layers."""
     num_heads: PositiveInt = 2
-    """Must divide the table's dimension."""
+    """Number of attention heads; a divisor of the table's dimension."""
     feed_forward_units: PositiveInt = 64
+    """Width of the hidden layer after each attention."""
 
 
 Encoder = Annotated[MeanEncoder | PositionalEncoder | DinEncoder | TransformerEncoder, Field(discriminator="kind")]

@@ -1,4 +1,4 @@
-"""The kinds of features: numbers, ids, lists of ids, vectors, times, and features of two columns."""
+"""Kinds of features: numbers, ids, lists of ids, vectors, times, and features of two columns."""
 
 import math
 from typing import Annotated, Any, ClassVar, Literal
@@ -12,7 +12,7 @@ from schemas.spec.encodings import Encoding, PiecewiseLinearEncoding, StandardEn
 
 IdType = Literal["string", "int"]
 ColumnType = Literal["float", "int", "string"]
-"""Of a value in the logs."""
+"""Type of a value in the logs."""
 NumberType = Literal["float", "int"]
 Normalization = Literal["none", "zscore", "minmax"]
 Clip = Annotated[tuple[float, float], Field(min_length=2, max_length=2)]
@@ -20,44 +20,43 @@ Clip = Annotated[tuple[float, float], Field(min_length=2, max_length=2)]
 
 class _OneColumn(FrozenModel):
     column: ColumnName | None = None
-    """Column of the logs; the feature's own name when left out."""
+    """Column of the logs. Left out: the column with the name of the feature."""
 
 
 Missing = float | Literal["learned"]
-"""What replaces a missing number; `learned`: an input of the model that is 1 where it is missing, and the number 0."""
+"""Replacement of a missing number; `learned`: 0, and another input of the model that is then 1."""
 
 
 class NumberFeature(FrozenModel):
-    """Whatever is one number before it becomes inputs of the model."""
+    """A feature that is one number before it becomes inputs of the model."""
 
     normalize: Normalization = "zscore"
-    """Statistics over the training split. Without meaning for bins, which are statistics themselves."""
+    """Normalization by statistics of the training split; not for piecewise linear encoding, whose bins are
+    statistics."""
     encoding: Encoding = PiecewiseLinearEncoding(kind="piecewise_linear")
-    """Left out: piecewise linear, which docs/quality.md compares; `standard` where `normalize` is given."""
+    """Encoding of the number as inputs of the model. Left out: piecewise linear (measured in docs/quality.md), or
+    standard where `normalize` is given."""
 
     @model_validator(mode="after")
     def _standard_where_normalized(self) -> Self:
         if "normalize" in self.model_fields_set and "encoding" not in self.model_fields_set:
-            # Frozen for everyone else.
+            # A frozen model: only this validator may write.
             self.__dict__["encoding"] = StandardEncoding(kind="standard")
         return self
 
     @property
     def is_binned(self) -> bool:
-        """Whether its statistics are the ends of bins."""
+        """Whether the statistics are the ends of bins."""
         return isinstance(self.encoding, PiecewiseLinearEncoding)
 
     @property
     def is_scaled(self) -> bool:
-        """Whether its statistics are a scale."""
+        """Whether the statistics are a scale."""
         return self.normalize != "none" and not self.is_binned
 
     @model_serializer(mode="wrap")
-    def _without_what_is_not_meant(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Writes what `normalize` and `encoding` are read from again: one of them.
-
-        The standard encoding has been written so since before there were others.
-        """
+    def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Writes either `normalize` or `encoding`, from which both are read again."""
         fields: dict[str, Any] = dump(self)
         if isinstance(self.encoding, StandardEncoding):
             fields.pop("encoding", None)
@@ -68,17 +67,21 @@ class NumberFeature(FrozenModel):
 
 
 class NumericFeature(NumberFeature, _OneColumn):
-    """A float. Clipped, then log1p, then normalized or binned, as far as the spec says so."""
+    """A number: clipped, then its logarithm taken, then normalized or binned; each step is optional."""
 
     kind: Literal["numeric"]
     type: NumberType = "float"
+    """Type of the numbers in the logs."""
     clip: Clip | None = None
+    """Lowest and highest value; numbers beyond them become the nearer one."""
     log: bool = False
+    """Whether x becomes log(1 + x)."""
     missing: Missing | None = None
-    """Replaces a missing value. Without it, a row without the value is an anomaly that stops the run."""
+    """Replacement of a missing number; `learned`: 0, and another input of the model that is then 1. Left out: a row
+    without the number is an anomaly that stops the run."""
     at_serving: float | None = None
-    """For a bias feature, such as the position on the page: the value that every prediction uses. Training uses the
-    logged value."""
+    """Value of a bias feature, such as the position on the page, in every prediction. Training uses the logged
+    value."""
 
 
 class BucketsFeature(_OneColumn):
@@ -86,16 +89,18 @@ class BucketsFeature(_OneColumn):
 
     kind: Literal["buckets"]
     type: NumberType = "float"
+    """Type of the numbers in the logs."""
     num_buckets: Annotated[int, Field(ge=2, le=1000)]
-    """Each with about equally many training examples; fewer buckets if values repeat."""
+    """Number of buckets with about equally many training examples; fewer if values repeat."""
     table: Name | None = None
-    """Table with a row per bucket. Without one: (bucket + 0.5) / num_buckets."""
+    """Table with a row per bucket. Left out: the input is (bucket + 0.5) / num_buckets."""
     missing: float | None = None
-    """Replaces a missing value."""
+    """Replacement of a missing number. Left out: a row without the number is an anomaly that stops the run."""
     missing_row: bool = False
-    """A missing value has a row of its own and does not count in the quantiles."""
+    """Whether missing numbers have a row of their own, and do not count in the quantiles."""
     at_serving: float | None = None
-    """See `NumericFeature`."""
+    """Value of a bias feature, such as the position on the page, in every prediction. Training uses the logged
+    value."""
 
 
 class IdFeature(_OneColumn):
@@ -103,25 +108,29 @@ class IdFeature(_OneColumn):
 
     kind: Literal["id"]
     type: IdType
+    """Type of the ids in the logs."""
     table: Name
+    """Table with a row per id."""
     missing: str | int | None = None
-    """Replaces a missing id. Without it, a row without the id is an anomaly that stops the run."""
+    """Replacement of a missing id. Left out: a row without the id is an anomaly that stops the run."""
     missing_row: bool = False
-    """A missing id has a row of its own."""
+    """Whether missing ids have a row of their own."""
     at_serving: str | int | None = None
-    """See `NumericFeature`."""
+    """Value of a bias feature, such as the position on the page, in every prediction. Training uses the logged
+    value."""
 
 
 class CrossFeature(FrozenModel):
-    """Two ids taken together; each pair that occurs has a row."""
+    """A pair of ids; each pair that occurs has a row."""
 
     kind: Literal["cross"]
     columns: Annotated[dict[ColumnName, IdType | Literal["float"]], Field(min_length=2, max_length=2)]
-    """Columns of the logs and the types of their ids, in any order. A float is an id by its value, to six decimals: for
-    numbers with few values, such as prices."""
+    """Two columns of the logs with the types of their ids, in any order. A float, such as a price, is an id by its
+    first six decimals."""
     table: Name
+    """Table with a row per pair."""
     missing_row: bool = False
-    """A pair with a missing id has a row of its own. Without this, such a row of the logs is an anomaly."""
+    """Whether pairs with a missing id have a row of their own. Otherwise a row without one of the ids is an anomaly."""
 
 
 class IdsFeature(_OneColumn):
@@ -129,13 +138,16 @@ class IdsFeature(_OneColumn):
 
     kind: Literal["ids"]
     type: IdType
+    """Type of the ids in the logs."""
     table: Name
+    """Table with a row per id."""
     combiner: Literal["sum", "mean", "sqrtn"]
-    """For weights w (1 without `weights`): sum w x; that over sum w; that over sqrt(sum w^2)."""
+    """Combination of rows x with weights w (1 without `weights`): sum w x, divided by nothing, by sum w, or by
+    sqrt(sum w^2)."""
     weights: ColumnName | None = None
     """Column with one float per id, in the same order."""
     max_values: PositiveInt = 64
-    """Longer lists are cut to their first values."""
+    """Most ids of an example; longer lists keep their first ones."""
 
 
 class SequenceFeature(_OneColumn):
@@ -143,12 +155,16 @@ class SequenceFeature(_OneColumn):
 
     kind: Literal["sequence"]
     type: IdType
+    """Type of the ids in the logs."""
     table: Name
+    """Table with a row per id."""
     max_length: PositiveInt
+    """Most ids of an example."""
     keep: Literal["first", "last"] = "first"
-    """Which ids of a longer list are kept. `last` is for logs that end with the most recent id: the list is reversed,
-    so that the first position is always the most recent id."""
+    """End of a longer list that is kept. `last` is for logs that end with the most recent id: the list is reversed, so
+    that the first position is always the most recent id."""
     encoder: Encoder = MeanEncoder(kind="mean")
+    """Encoder of the sequence as one vector."""
 
 
 class VectorFeature(_OneColumn):
@@ -156,10 +172,12 @@ class VectorFeature(_OneColumn):
 
     kind: Literal["vector"]
     dim: Annotated[int, Field(gt=0, le=4096)]
+    """Number of floats."""
     normalize: Literal["none", "l2"] = "none"
-    """`l2`: scaled to length 1; a vector of zeros stays."""
+    """Scaling of the vector. `l2`: to length 1; a vector of zeros stays."""
     missing: float | None = None
-    """Every float of a missing vector, before normalizing. Without it, a row without the vector is an anomaly."""
+    """Value of all floats of a missing vector, before `normalize`. Left out: a row without the vector is an anomaly
+    that stops the run."""
 
 
 class TimeFeature(_OneColumn):
@@ -167,12 +185,13 @@ class TimeFeature(_OneColumn):
 
     kind: Literal["time"]
     part: Literal["hour", "weekday"]
+    """Part of the time that the model sees."""
     utc_offset_minutes: Annotated[int, Field(ge=-840, le=840)] = 0
-    """Local time minus UTC; the column holds seconds since 1970 (UTC)."""
+    """Local time minus UTC, in minutes; the column holds seconds since 1970 (UTC)."""
     table: Name | None = None
-    """Table with a row per hour or day. Without one: sine and cosine of 2 pi hour / 24, or of 2 pi weekday / 7."""
+    """Table with a row per hour or day. Left out: sine and cosine of 2 pi hour / 24, or of 2 pi weekday / 7."""
     missing_row: bool = False
-    """A missing time has a row of its own."""
+    """Whether missing times have a row of their own. Otherwise a row without the time is an anomaly."""
 
 
 class AgeFeature(NumberFeature):
@@ -180,39 +199,44 @@ class AgeFeature(NumberFeature):
 
     kind: Literal["age"]
     since: ColumnName
-    """Column with the start, seconds since 1970."""
+    """Column with the start, in seconds since 1970 (UTC)."""
     at: ColumnName
-    """Column with the time of the event, seconds since 1970."""
+    """Column with the time of the event, in seconds since 1970 (UTC)."""
     unit: Literal["seconds", "minutes", "hours", "days"] = "hours"
+    """Unit of the age."""
     clip: Clip | None = None
-    """In the unit."""
+    """Lowest and highest age, in `unit`; ages beyond them become the nearer one."""
     log: bool = True
-    """log(1 + age)."""
+    """Whether the age becomes log(1 + age)."""
     missing: Missing | None = None
-    """Age, in the unit, if either time is missing. Without it, such a row is an anomaly."""
+    """Replacement, in `unit`, of an age without one of its times; `learned`: 0, and another input of the model that is
+    then 1. Left out: a row without one of the times is an anomaly that stops the run."""
 
 
 class MatchFeature(FrozenModel):
-    """1 if a list contains an id, such as an item among those the user has bought; otherwise 0."""
+    """1 if a list contains an id, such as the item among the user's purchases; otherwise 0."""
 
     kind: Literal["match"]
     column: ColumnName
-    """Column with the id; a row without it does not match."""
+    """Column with the id; a row without one does not match."""
     among: ColumnName
-    """Column with the list."""
+    """Column with the list of ids."""
     type: IdType
+    """Type of the ids in the logs."""
 
 
 class _History(NumberFeature):
-    """A number of what happened on the days before the row's own day, never on that day itself."""
+    """A number counted on the days before the row's day, never on that day."""
 
     by: Annotated[dict[ColumnName, IdType], Field(min_length=1, max_length=2)]
-    """Columns of the logs and the types of their ids: one, or the two of a cross. A row without one of them reads what
-    an id reads that is seen for the first time, and counts for none."""
+    """One column of the logs, or two as in a cross, with the types of their ids. A row without an id counts for none,
+    and is itself treated like a new id."""
     days: Annotated[int, Field(gt=0, le=3660)] | None = None
-    """How many days before the row's own day count. Left out: those of the run's window."""
+    """Number of days before the row's day that count. Left out: those of the run's window."""
     clip: Clip | None = None
+    """Lowest and highest value; numbers beyond them become the nearer one."""
     log: bool = False
+    """Whether x becomes log(1 + x)."""
     missing: ClassVar[None] = None
     """Every row has a history, though it may be empty."""
 
@@ -224,10 +248,11 @@ class RateFeature(_History):
 
     kind: Literal["rate"]
     task: Name
+    """Task whose labels are averaged."""
     smoothing: PositiveFloat = 20.0
-    """n: how many examples the prior counts for."""
+    """Number of examples that the prior counts for: n."""
     prior: float | None = None
-    """Left out: the mean of all of the task's labels on the same days."""
+    """Value without any earlier example. Left out: the mean of all labels of the task on the same days."""
 
 
 class CountFeature(_History):
@@ -237,21 +262,22 @@ class CountFeature(_History):
 
 
 class Key(FrozenModel):
-    """A column, such as a request's number, only for grouping and slicing in evaluation; no model sees it."""
+    """A column that only groups and slices examples in evaluation, such as a request's number; no model sees it."""
 
     column: ColumnName | None = None
-    """Column of the logs; the key's own name when left out."""
+    """Column of the logs. Left out: the column with the name of the key."""
     type: IdType
+    """Type of the ids in the logs."""
 
 
 ListFeature = IdsFeature | SequenceFeature
-"""Any number of ids."""
+"""Features of any number of ids."""
 HistoryFeature = RateFeature | CountFeature
-"""Made of the days before a row's own."""
+"""Features of the days before a row's day."""
 OneNumber = NumericFeature | AgeFeature | HistoryFeature
-"""One number, with an encoding."""
+"""Features of one number, with an encoding."""
 BiasFeature = NumericFeature | BucketsFeature | IdFeature
-"""May have `at_serving`."""
+"""Features that may have `at_serving`."""
 Feature = Annotated[
     NumericFeature
     | BucketsFeature
@@ -270,10 +296,10 @@ Feature = Annotated[
 
 
 def learns_missing(feature: Feature) -> bool:
-    """Says whether a missing number of the feature is an input of its own."""
+    """Says whether the model has an input for missing numbers of the feature."""
     return isinstance(feature, OneNumber) and feature.missing == "learned"
 
 
 def replacement_of(feature: OneNumber | BucketsFeature) -> float:
-    """Returns what replaces a missing number of the feature; NaN where nothing does."""
+    """Returns the replacement of a missing number of the feature; NaN without one."""
     return feature.missing if isinstance(feature.missing, float) else math.nan

@@ -1,4 +1,4 @@
-"""How training reads its examples."""
+"""The input of training."""
 
 from typing import Literal
 
@@ -8,12 +8,8 @@ Where = Literal["ahead", "in_pool"]
 
 
 class Input(FrozenModel):
-    """Where examples pass Transform's graph; the model that is learned is the same.
-
-    Attributes:
-        transform: `in_pool`: whenever they are read, by the workers of the pool, or by the ranks where there is none;
-            `ahead`: once, by the transform step, which writes them to files. With features of kind `rate` or `count`
-        always `ahead`.
-    """
+    """Place where examples pass Transform's graph; it does not change the learned model."""
 
     transform: Where = "in_pool"
+    """Process that transforms examples. `in_pool`: the data workers, or without any the ranks, at every read. `ahead`:
+    the transform step, once and into files; always so with features of kind rate or count."""

@@ -1,4 +1,4 @@
-"""What stays in a pipeline root."""
+"""Limits on the contents of a pipeline root."""
 
 from typing import Annotated
 
@@ -8,22 +8,23 @@ from typing_extensions import Self
 from schemas.spec.base import FrozenModel, PositiveInt
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
-"""The newest, and the one that a rollback goes back to."""
+"""At least two: the newest one, and one to roll back to."""
 
 
 class Keep(FrozenModel):
-    """How much of a ranker stays in the root at the end of each run; what is left out is not limited.
+    """Numbers of a ranker's runs, models and checkpoints that stay in the root after each run.
 
-    Changes no result, so it is no part of the digest. docs/runs.md says what stays in any case.
+    docs/runs.md#what-stays lists the files that always stay.
     """
 
     runs: PositiveInt | None = None
-    """The newest runs: summary, logs, and outputs of steps other than models and checkpoints."""
+    """Number of the newest runs that stay: summary, logs, outputs of steps other than models and checkpoints. Left out:
+    all."""
     models: AtLeastTwo | None = None
-    """The newest models, as artifacts and as pushed versions."""
+    """Number of the newest models that stay, as artifacts and as pushed versions. Left out: all."""
     checkpoints: AtLeastTwo | None = None
-    """The newest final checkpoints, from which incremental training may start, and of trainings that were given up.
-    How many one training keeps while it runs is `training.checkpoint.keep`."""
+    """Number of the newest final checkpoints that stay, and of those of abandoned trainings; incremental training
+    starts from them. `training.checkpoint.keep` limits those of one training. Left out: all."""
 
     @model_validator(mode="after")
     def _limits_something(self) -> Self:

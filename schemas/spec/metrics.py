@@ -14,7 +14,7 @@ from typing_extensions import assert_never
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 Direction = Literal["higher", "lower", "target"]
-"""Which values are better. `target`: the nearer to 1; its gate is a band."""
+"""Better values: higher, lower, or (`target`) nearer to 1; the gate of a target is a band."""
 
 _BINARY: dict[str, Direction] = {
     "auc": "higher",
@@ -32,13 +32,13 @@ _REGRESSION: dict[str, Direction] = {
     "calibration": "target",
 }
 WEIGHTED = "weighted_"
-"""Prefix of a metric for which each example counts by its weight."""
+"""Prefix of metrics that count each example by its weight."""
 UNCALIBRATED_METRIC = "uncalibrated_"
-"""Prefix of a metric of a calibrated task as it would be without the calibration; reported, not bounded by gates."""
+"""Prefix of metrics of a calibrated task before its calibration; reported, not bounded by gates."""
 SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL = "sum_of_weights", "weighted_mean_label"
-"""Reported with these metrics."""
+"""Values reported beside the weighted metrics."""
 _NOT_WEIGHTED = ("gauc", "rank_correlation")
-"""Groups have weights of their own; ranks have none, nor have lists, which the metrics at k are for."""
+"""Metrics without a weighted form: groups have weights of their own, ranks have none; lists (metrics at k) neither."""
 _RENAMED = {"normalised_entropy": "normalized_entropy"}
 _AT_K = re.compile(r"^(ndcg|recall)_at_([1-9]\d{0,3})$")
 _LARGEST = {"auc": 1.0, "pr_auc": 1.0, "calibration_error": 1.0, "gauc": 1.0, "rank_correlation": 1.0}
@@ -62,7 +62,7 @@ def _weighted(task: Task) -> list[str]:
 
 
 def needs_weights(metric: str) -> bool:
-    """Says whether each example counts by its weight for a metric."""
+    """Says whether a metric counts each example by its weight."""
     return metric.startswith(WEIGHTED)
 
 
@@ -88,7 +88,7 @@ def at_k(metric: str) -> tuple[str, int] | None:
 
 
 def direction(metric: str) -> Direction:
-    """Returns which values of a metric are better."""
+    """Returns the direction of a metric's better values."""
     return "higher" if at_k(metric) else (_BINARY | _REGRESSION)[without_weights(metric)]
 
 
@@ -117,5 +117,5 @@ def slice_name(values: Mapping[str, str | int] | Sequence[tuple[str, str | int]]
 
 
 def new_id_slice(feature: str) -> str:
-    """Returns the name of the slice of examples whose id of a feature the model has no row for."""
+    """Returns the name of the slice of examples whose id of a feature has no row in the model."""
     return f"new {feature}"

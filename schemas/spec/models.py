@@ -1,4 +1,4 @@
-"""Architectures: how features interact, and what the tasks share."""
+"""Architectures: interactions of features, and layers that tasks share."""
 
 from typing import Annotated, Literal
 
@@ -13,16 +13,17 @@ class DcnV2(FrozenModel):
 
     kind: Literal["dcn_v2"]
     num_layers: PositiveInt = 2
+    """Number of cross layers."""
     rank: PositiveInt | None = None
-    """Width r of W = U V^T, equation 2; W is full when left out."""
+    """Width r of W = U V^T, equation 2. Left out: W is full."""
     num_experts: PositiveInt = 1
-    """Low-rank matrices per layer, mixed by a gate of its input, equations 3 and 4; more than one needs a rank."""
+    """Number of low-rank matrices per layer, mixed by a gate, equations 3 and 4; more than one needs `rank`."""
     deep_units: Units | None = None
-    """Units of a deep part in parallel to the crosses; the task heads see both. Left out: no deep part."""
+    """Layer widths of a deep part in parallel to the crosses; the task heads see both. Left out: no deep part."""
 
 
 MOST_PAIRED_VECTORS = 256
-"""DLRM names each pair: 32,640 of 256 vectors; a step with twice as many takes six times as long."""
+"""Most vectors of DLRM, with 32,640 pairs; a step with twice as many vectors takes six times as long."""
 
 
 class Dlrm(FrozenModel):
@@ -31,7 +32,7 @@ class Dlrm(FrozenModel):
 
     kind: Literal["dlrm"]
     bottom_units: tuple[PositiveInt, ...] = (64,)
-    """Units of the MLP over the numbers; a last layer with the embeddings' dimension follows."""
+    """Layer widths of the MLP over the numbers; a last layer with the embeddings' dimension follows."""
 
 
 Interaction = Annotated[DcnV2 | Dlrm, Field(discriminator="kind")]
@@ -39,24 +40,26 @@ Interaction = Annotated[DcnV2 | Dlrm, Field(discriminator="kind")]
 
 class Ensemble(FrozenModel):
     """Members that share the rows and all matrices, and differ by rank-1 factors and biases: ((x * r_k) W) * s_k + b_k
-    (Wen et al.: BatchEnsemble, ICLR 2020; TabM, Gorishniy et al., ICLR 2025). The score is the mean of theirs."""
+    (Wen et al.: BatchEnsemble, ICLR 2020; TabM, Gorishniy et al., ICLR 2025). The score is the mean of the members'
+    scores."""
 
     members: Annotated[int, Field(ge=2, le=256)]
+    """Number of members."""
 
 
 class _Model(FrozenModel):
     interaction: Interaction | None = None
-    """Combines the features before the task heads. Left out: they are concatenated."""
+    """Interaction of the features before the task heads. Left out: the features are concatenated."""
     tower_units: Units = (16,)
-    """Units of each task's own MLP."""
+    """Layer widths of each task's tower."""
     dropout: Fraction = 0.0
-    """Share of each hidden layer's outputs that is zeroed in training."""
+    """Share of each hidden layer's outputs that training sets to zero."""
     ensemble: Ensemble | None = None
-    """Several members instead of one model."""
+    """Ensemble within one model. Left out: one member."""
 
     @property
     def members(self) -> int:
-        """How many models one is."""
+        """Number of members; 1 without an ensemble."""
         return self.ensemble.members if self.ensemble else 1
 
 
@@ -71,6 +74,7 @@ class SharedBottom(_Model):
 
     kind: Literal["shared_bottom"]
     bottom_units: Units = (64, 32)
+    """Layer widths of the shared MLP."""
 
 
 class Mmoe(_Model):
@@ -78,10 +82,12 @@ class Mmoe(_Model):
 
     kind: Literal["mmoe"]
     num_experts: PositiveInt = 4
+    """Number of experts."""
     expert_units: Units = (64, 32)
+    """Layer widths of each expert."""
     top_k: PositiveInt | None = None
-    """Each gate uses only its k largest experts (Shazeer et al., ICLR 2017, equations 3 to 5, without noise); all
-    when left out."""
+    """Number of experts that each gate uses: those with its largest weights (Shazeer et al., ICLR 2017, equations 3 to
+    5, without noise). Left out: all."""
 
 
 class Ple(_Model):
@@ -89,11 +95,13 @@ class Ple(_Model):
 
     kind: Literal["ple"]
     num_levels: PositiveInt = 2
+    """Number of levels."""
     shared_experts: PositiveInt = 2
-    """In each level."""
+    """Number of shared experts in each level."""
     task_experts: PositiveInt = 2
-    """For each task in each level."""
+    """Number of experts of each task in each level."""
     expert_units: Units = (64, 32)
+    """Layer widths of each expert."""
 
 
 class Esmm(_Model):
@@ -102,18 +110,18 @@ class Esmm(_Model):
 
     kind: Literal["esmm"]
     chain: Annotated[tuple[Name, ...], Field(min_length=2)]
-    """All tasks in the order in which they happen, such as [click, convert]; each label implies the previous one."""
+    """All tasks in the order of their events, such as [click, convert]; each label implies the previous one."""
 
 
 class Aitm(_Model):
-    """Adaptive information transfer (Xi et al., KDD 2021): each task's tower also sees what the previous tower
-    of the chain passes on; a later step predicted likelier than an earlier one adds to the loss."""
+    """Adaptive information transfer (Xi et al., KDD 2021): each tower passes information to the next one of the chain;
+    a prediction above that of an earlier step adds to the loss."""
 
     kind: Literal["aitm"]
     chain: Annotated[tuple[Name, ...], Field(min_length=2)]
-    """See `Esmm`."""
+    """All tasks in the order of their events, such as [click, convert]; each label implies the previous one."""
     calibrator_weight: NonNegativeFloat = 0.6
-    """alpha: the calibrator's weight in the loss."""
+    """Weight of the calibrator in the loss: alpha."""
 
 
 Model = Annotated[SingleTask | SharedBottom | Mmoe | Ple | Esmm | Aitm, Field(discriminator="kind")]

@@ -1,4 +1,4 @@
-"""Where Prometheus reads what a training does."""
+"""Endpoints from which Prometheus reads the progress of a training."""
 
 from typing import Annotated
 
@@ -10,11 +10,10 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class Monitoring(FrozenModel):
-    """Endpoints for Prometheus of the ranks, of the parameter servers and of the pool that feeds them.
+    """Endpoints for Prometheus of the ranks, the parameter servers and the data workers.
 
-    They listen where these processes listen: on loopback on this machine, on the pod's address in pods. Changes no
-    result, so it is no part of the digest. docs/monitoring.md says what they tell, and how Prometheus finds them.
+    They listen on loopback on one machine, and on the pod's address on Kubernetes; docs/monitoring.md has the metrics.
     """
 
     port: Port = 0
-    """Of the first process; the others take the ports after it. 0: any free ones, and in pods 9464."""
+    """Port of the first process; the others take the ports after it. 0: any free ports, and 9464 in pods."""

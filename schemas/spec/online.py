@@ -11,35 +11,38 @@ from schemas.spec.training import NonNegativeInt
 
 
 class DeltaSync(FrozenModel):
-    """How often serving gets what was learned (Liu et al.: Monolith, 2022, section 2.2.2)."""
+    """Intervals between updates of the servers (Liu et al.: Monolith, 2022, section 2.2.2)."""
 
     rows_every_s: PositiveFloat = 10.0
-    """Rows that were updated, and keys whose rows were removed."""
+    """Seconds between two deltas with the updated rows and the keys of removed rows."""
     dense_every_s: PositiveFloat = 60.0
-    """All dense weights, with the rows of that moment."""
+    """Seconds between two deltas that also have all dense weights."""
     full_every: PositiveInt = 100
-    """Deltas between two full versions."""
+    """Number of deltas between two full versions."""
 
 
 class SkipTo(FrozenModel):
-    """Leaves out what is too old."""
+    """Skips old examples."""
 
     skip_to_s: PositiveInt
-    """Begin again so many seconds before the newest example."""
+    """Seconds before the newest example at which learning continues."""
 
 
 class Guard(FrozenModel):
-    """A bound on predictions of examples that were not trained on yet. Where it is crossed, no delta goes out."""
+    """A bound on predictions of examples before they are trained on. While it is crossed, no delta is published."""
 
     task: Name
+    """Binary task that is judged."""
     metric: Literal["auc", "calibration", "prediction_mean"]
-    """`calibration`: mean prediction over mean label."""
+    """Metric that is bounded. `calibration`: mean prediction over mean label."""
     at_least: float | None = None
+    """Lowest allowed value. Left out: no bound."""
     at_most: float | None = None
+    """Highest allowed value. Left out: no bound."""
     minutes: PositiveInt = 60
-    """Of event time, up to the newest."""
+    """Minutes of event time, up to the newest, over which the metric is computed."""
     least_examples: PositiveInt = 1000
-    """With fewer in these minutes, nothing is judged."""
+    """Fewest examples in these minutes that are judged."""
 
     @model_validator(mode="after")
     def _has_bound(self) -> Self:
@@ -49,32 +52,36 @@ class Guard(FrozenModel):
 
 
 class Joining(FrozenModel):
-    """How rows that arrive become examples, with the actions that follow them."""
+    """The join of arriving rows with the actions that follow them."""
 
     lateness_s: NonNegativeInt = 10
-    """How much later than a newer row or action one may arrive; later rows lack actions, later actions are left out."""
+    """Seconds by which a row or action may arrive after a newer one; later rows lack actions, later actions are
+    dropped."""
     idle_s: PositiveFloat = 30.0
-    """Where nothing arrives for so long, no more is waited for: all rows become examples with the actions so far."""
+    """Seconds without arrivals after which all waiting rows become examples with the actions so far."""
     settle_s: NonNegativeFloat = 1.0
-    """A file is read once its size and time have not changed for so long."""
+    """Seconds without a change of a file's size and time after which it is read."""
     segment_rows: PositiveInt = 8192
-    """Most examples of a segment."""
+    """Most examples in a segment."""
     segment_every_s: PositiveFloat = 2.0
-    """Least time between two segments, unless one is full."""
+    """Fewest seconds between two segments, unless one is full."""
     max_waiting_rows: PositiveInt = 5_000_000
-    """Most rows that wait for their actions, and most actions kept for them; beyond that nothing is read until some
-    have become examples."""
+    """Most rows that wait for their actions, and most actions that wait for rows; beyond that reading pauses."""
 
 
 class Online(FrozenModel):
     """Online training."""
 
     joining: Joining = Joining()
+    """Join of arriving rows with their actions."""
     sync: DeltaSync = DeltaSync()
+    """Intervals between updates of the servers."""
     lag: Literal["wait"] | SkipTo = "wait"
-    """Where examples come faster than they are learned: `wait`, learn all of them, later and later; or skip."""
+    """Treatment of examples that arrive faster than they are learned. `wait`: all are learned, with growing delay."""
     checkpoint_every_s: PositiveFloat = 60.0
+    """Seconds between two checkpoints."""
     guards: tuple[Guard, ...] = ()
+    """Bounds on predictions; while one is crossed, no delta is published."""
     keep_days: Annotated[int, Field(ge=1, le=30)] = 2
-    """How long joined examples stay after they were trained on. A newly blessed model learns again from those after its
-    own data, so this is at least the time from a day's end to the push of its run."""
+    """Days that joined examples stay after training. A newly blessed model learns again from those after its own data,
+    so the number must cover the time from a day's end to the push of its run."""

@@ -10,11 +10,31 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 NonNegativeFloat = Annotated[float, Field(ge=0)]
 
 
-class Sgd(FrozenModel):
+class _Optimizer(FrozenModel):
+    kind: str
+    learning_rate: PositiveFloat
+    """Learning rate, before the factor of `training.schedule`."""
+
+
+class _Adagrad(_Optimizer):
+    initial_accumulator: PositiveFloat = 1e-6
+    """Initial value of a. Gradients are means over the global batch, hence small: 0.1, common for sums, would keep rows
+    of rare ids from moving."""
+
+
+class _Adam(_Optimizer):
+    beta1: Fraction = 0.9
+    """Decay rate of the mean of gradients."""
+    beta2: Fraction = 0.999
+    """Decay rate of the mean of squared gradients."""
+    epsilon: PositiveFloat = 1e-7
+    """Summand of the denominator."""
+
+
+class Sgd(_Optimizer):
     """w <- w - learning_rate * g."""
 
     kind: Literal["sgd"]
-    learning_rate: PositiveFloat
 
     def slot_floats(self, dim: int) -> int:
         """Returns the floats that a row keeps besides its embedding of `dim` floats."""
@@ -22,27 +42,21 @@ class Sgd(FrozenModel):
         return 0
 
 
-class Adagrad(FrozenModel):
+class Adagrad(_Adagrad):
     """a <- a + g^2; w <- w - learning_rate * g / sqrt(a) (Duchi et al., JMLR 2011)."""
 
     kind: Literal["adagrad"]
-    learning_rate: PositiveFloat
-    initial_accumulator: PositiveFloat = 1e-6
-    """Gradients are means over the global batch, hence small: 0.1, which is common for sums, would keep rows of rare
-    ids from moving."""
 
     def slot_floats(self, dim: int) -> int:
         """See `Sgd`."""
         return dim
 
 
-class RowwiseAdagrad(FrozenModel):
+class RowwiseAdagrad(_Adagrad):
     """a <- a + mean(g^2) over the row; w <- w - learning_rate * g / sqrt(a): one float per row instead of `dim`
     (Gupta et al.: Training recommender systems at scale, 2020, section 2; FBGEMM's row-wise Adagrad)."""
 
     kind: Literal["rowwise_adagrad"]
-    learning_rate: PositiveFloat
-    initial_accumulator: PositiveFloat = 1e-6
 
     def slot_floats(self, dim: int) -> int:
         """See `Sgd`."""
@@ -50,42 +64,40 @@ class RowwiseAdagrad(FrozenModel):
         return 1
 
 
-class Adam(FrozenModel):
+class Adam(_Adam):
     """Adam (Kingma and Ba, ICLR 2015, algorithm 1); only the rows of a step's ids move."""
 
     kind: Literal["adam"]
-    learning_rate: PositiveFloat
-    beta1: Fraction = 0.9
-    beta2: Fraction = 0.999
-    epsilon: PositiveFloat = 1e-7
 
     def slot_floats(self, dim: int) -> int:
         """See `Sgd`."""
         return 2 * dim
 
 
-class Ftrl(FrozenModel):
+class Ftrl(_Optimizer):
     """FTRL-Proximal (McMahan et al.: Ad click prediction, KDD 2013, algorithm 1), with its alpha = learning_rate."""
 
     kind: Literal["ftrl"]
-    learning_rate: PositiveFloat
     beta: PositiveFloat = 1.0
+    """Summand of the denominator of the per-coordinate rate."""
     l1: NonNegativeFloat = 0.0
+    """Weight of the L1 penalty, which sets floats of a row to zero."""
     l2: NonNegativeFloat = 0.0
+    """Weight of the L2 penalty."""
 
     def slot_floats(self, dim: int) -> int:
         """See `Sgd`."""
         return 2 * dim
 
 
-class DenseSgd(FrozenModel):
+class DenseSgd(_Optimizer):
     """u <- momentum * u + g; w <- w - learning_rate * u."""
 
     kind: Literal["sgd"]
-    learning_rate: PositiveFloat
     momentum: Fraction = 0.0
+    """Share of u that a step keeps; 0: u is the gradient."""
     weight_decay: NonNegativeFloat = 0.0
-    """And w <- w - rate * weight_decay * w, as in `AdamW` (SGDW: Loshchilov and Hutter, ICLR 2019, algorithm 1)."""
+    """Weight d of the additional update w <- w - rate * d * w, biases excepted (Loshchilov and Hutter, ICLR 2019)."""
 
     @property
     def num_moments(self) -> int:
@@ -93,12 +105,10 @@ class DenseSgd(FrozenModel):
         return 1 if self.momentum else 0
 
 
-class DenseAdagrad(FrozenModel):
-    """See `Adagrad`."""
+class DenseAdagrad(_Adagrad):
+    """a <- a + g^2; w <- w - learning_rate * g / sqrt(a) (Duchi et al., JMLR 2011)."""
 
     kind: Literal["adagrad"]
-    learning_rate: PositiveFloat
-    initial_accumulator: PositiveFloat = 1e-6
 
     @property
     def num_moments(self) -> int:
@@ -106,14 +116,10 @@ class DenseAdagrad(FrozenModel):
         return 1
 
 
-class DenseAdam(FrozenModel):
+class DenseAdam(_Adam):
     """Adam (Kingma and Ba, ICLR 2015, algorithm 1)."""
 
     kind: Literal["adam"]
-    learning_rate: PositiveFloat
-    beta1: Fraction = 0.9
-    beta2: Fraction = 0.999
-    epsilon: PositiveFloat = 1e-7
 
     @property
     def num_moments(self) -> int:
@@ -121,16 +127,12 @@ class DenseAdam(FrozenModel):
         return 2
 
 
-class AdamW(FrozenModel):
-    """Adam, and w <- w - rate * weight_decay * w (Loshchilov and Hutter, ICLR 2019, algorithm 2). Biases do
-    not decay."""
+class AdamW(_Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, ICLR 2019, algorithm 2)."""
 
     kind: Literal["adamw"]
-    learning_rate: PositiveFloat
-    beta1: Fraction = 0.9
-    beta2: Fraction = 0.999
-    epsilon: PositiveFloat = 1e-7
     weight_decay: PositiveFloat = 0.01
+    """Weight d of the additional update w <- w - rate * d * w, biases excepted (Loshchilov and Hutter, ICLR 2019)."""
 
     @property
     def num_moments(self) -> int:

@@ -1,4 +1,4 @@
-"""Evaluation, gates, and where a blessed model is pushed."""
+"""Evaluation, gates, and the destination of a blessed model."""
 
 from typing import Annotated, Literal
 
@@ -15,70 +15,79 @@ class Grouping(FrozenModel):
     """GAUC: the AUC within each group, averaged over groups that have both classes (Zhou et al., KDD 2018, eq. 6)."""
 
     by: Name
-    """A feature of kind `id`, or a key: examples with one value are a group."""
+    """Feature of kind `id`, or key: the examples with one value are a group."""
     weigh: Literal["examples", "positives", "groups"] = "examples"
-    """Weight of a group in the mean; `groups`: all equal."""
+    """Weight of a group in the mean: its number of examples or of positives, or (`groups`) 1."""
 
 
 class Listing(FrozenModel):
     """NDCG and recall at k: the examples with one value of `by` are a list, ranked by the score."""
 
     by: Name
-    """A feature of kind `id`, or a key."""
+    """Feature of kind `id`, or key: the examples with one value are a list."""
     k: Annotated[tuple[Annotated[int, Field(gt=0, le=9999)], ...], Field(min_length=1)]
+    """Numbers of first examples of a list that are measured."""
 
 
 class Confidence(FrozenModel):
     """Intervals by the Poisson bootstrap (Chamandy et al., 2012): percentiles of metrics over re-weighted examples."""
 
     replicates: Annotated[int, Field(ge=0, le=1000)] = 100
-    """0: no intervals."""
+    """Number of re-weighted samples; 0: no intervals."""
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    """Confidence level of the intervals."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+    """Seed of the samples."""
     by: Name | None = None
-    """Feature of kind `id`, or key, whose examples are drawn together, because those of one user are not independent.
-    Left out: every example is drawn by itself."""
+    """Feature of kind `id`, or key: the examples with one value, such as those of one user, get one weight together.
+    Left out: each example gets its own."""
 
 
 class Evaluation(FrozenModel):
-    """What the evaluator measures."""
+    """Measurements of the evaluator."""
 
     slices: tuple[tuple[Name, ...], ...] = ()
-    """Each slice is a list of features of kind `id`, or keys; metrics are computed per value or combination."""
+    """Lists of features of kind `id`, or keys; each value or combination of a list is a slice with its own metrics."""
     new_ids: tuple[Name, ...] | None = None
     """Features of kind `id`, each with a slice of the examples whose id has no row in the model. Left out: all."""
     group: Grouping | None = None
+    """Groups for the metric GAUC. Left out: no GAUC."""
     list: Listing | None = None
+    """Lists for NDCG and recall at k. Left out: neither."""
     confidence: Confidence = Confidence()
+    """Confidence intervals of the metrics."""
     min_slice_examples: PositiveInt = 100
-    """A gate does not judge a slice of fewer examples."""
+    """Fewest examples of a slice that a gate judges."""
 
 
 class Gate(FrozenModel):
-    """Bounds of one metric of one task: on all examples, or on a slice.
+    """Bounds of one metric of one task, on all examples or on a slice; at least one bound.
 
-    Give at least one bound. `at_least` and `at_most` bound the metric, together as a band; the others bound its change
-    from the last blessed model, scored on the same examples.
+    `max_drop`, `max_rise` and `min_gain` compare with the last blessed model, scored on the same examples.
     """
 
     task: Name
+    """Task that is judged."""
     metric: Metric
+    """Metric that is bounded, such as auc or ndcg_at_10; docs/evaluation.md."""
     slice: Annotated[dict[Name, str | int], Field(min_length=1)] | None = None
-    """Feature to value: judges this slice."""
+    """Slice to judge, as a mapping of features to values. Left out: all examples."""
     each: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
-    """Features: judges every slice by their values."""
+    """Features or keys; every slice by their values is judged."""
     new_id: Name | None = None
-    """Feature: judges the examples whose id has no row in the model."""
+    """Feature of kind `id`; the examples whose id has no row in the model are judged."""
     at_least: float | None = None
+    """Lowest allowed value."""
     at_most: float | None = None
+    """Highest allowed value."""
     max_drop: NotNegative | None = None
-    """Largest decrease, if higher is better."""
+    """Largest decrease from the last blessed model, for metrics where higher is better."""
     max_rise: NotNegative | None = None
-    """Largest increase, if lower is better."""
+    """Largest increase from the last blessed model, for metrics where lower is better."""
     min_gain: NotNegative | None = None
-    """Smallest improvement: an increase if higher is better, a decrease if lower is."""
+    """Smallest improvement over the last blessed model: an increase or a decrease, as the metric requires."""
     judge: Literal["point", "bound"] = "point"
-    """`bound`: judges the worse end of the confidence interval, not only the value."""
+    """Value that must be within the bounds: the metric, or (`bound`) the worse end of its confidence interval."""
 
     @property
     def is_relative(self) -> bool:
@@ -91,11 +100,11 @@ class DirectoryPush(FrozenModel):
 
     kind: Literal["directory"]
     path: FilePattern
-    """Relative to the pipeline root."""
+    """Folder, relative to the pipeline root."""
 
 
 class NoPush(FrozenModel):
-    """Only train and judge."""
+    """No push: the model is only trained and judged."""
 
     kind: Literal["none"]
 

@@ -1,4 +1,4 @@
-"""How a model is exported, and what it must fulfill as a server before it is pushed."""
+"""Export of the model, and bounds on its server before the push."""
 
 from typing import Annotated, Literal
 
@@ -21,40 +21,43 @@ Size = Annotated[str, AfterValidator(_is_size)]
 
 
 class Export(FrozenModel):
-    """The form of the SavedModel. Changing it trains again, because the export is the last part of training."""
+    """Form of the SavedModel. A change trains again, because the export is the last part of training."""
 
     form: Literal["stock", "tfra"] = "stock"
-    """`stock`: only TensorFlow's own operations, so that any server loads it. `tfra`: hash tables of TensorFlow
-    Recommenders Addons, which the server then needs."""
+    """Operations of the SavedModel. `stock`: TensorFlow's own, so that any server loads it. `tfra`: hash tables of
+    TensorFlow Recommenders Addons, which the server then needs."""
     rows: Literal["float32", "float16", "int8"] = "float32"
     """Type of the stored embeddings; `int8` has one scale per row."""
     max_auc_loss: Annotated[float, Field(ge=0, le=1)] = 0.001
-    """With float16 or int8: largest loss of a task's AUC on the evaluation split; for a regression task, the largest
+    """Largest loss of a task's AUC on the evaluation split by float16 or int8; for a regression task, the largest
     relative increase of the RMSE."""
 
 
 class Load(FrozenModel):
-    """Requests for measuring latency."""
+    """Requests that measure latency."""
 
     candidates: PositiveInt = 200
-    """Candidates of the one user of a request."""
+    """Candidates in a request, all of one user."""
     clients: Annotated[int, Field(gt=0, le=64)] = 1
-    """Connections, each sending one request after the other."""
+    """Number of connections; each sends one request after the other."""
     seconds: PositiveFloat = 3.0
+    """Duration of the load, in seconds."""
 
 
 class Serving(FrozenModel):
-    """Bounds for the exported model, loaded by a server in a process of its own."""
+    """Bounds on the exported model, measured on a server in its own process."""
 
     max_model_size: Size | None = None
-    """Total size of all files."""
+    """Largest total size of the model's files, for example 2GB. Left out: no bound."""
     max_p99_ms: PositiveFloat | None = None
-    """99th percentile of the request time under the load, measured at the client."""
+    """Largest 99th percentile of the request time under the load, in milliseconds, at the client. Left out: no
+    bound."""
     load: Load = Load()
+    """Load under which latency is measured."""
     timeout_s: PositiveInt = 300
-    """For the server to become ready, and again for all checks."""
+    """Time limit until the server is ready, and again for all checks, in seconds."""
 
     @property
     def max_model_bytes(self) -> int | None:
-        """The size in bytes."""
+        """The largest size in bytes."""
         return None if self.max_model_size is None else parse_bytes("serving.max_model_size", self.max_model_size)

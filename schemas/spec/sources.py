@@ -1,4 +1,4 @@
-"""Logs that ingestion joins to the main log: actions after an event, and tables as they were at the event's time."""
+"""Logs that ingestion joins to the main log: actions after an event, and versions of items or users before it."""
 
 from typing import Annotated, Literal
 
@@ -16,30 +16,34 @@ class SourceKey(FrozenModel):
     """A column with the same values in the main log and in the source. A row without a value has no match."""
 
     type: IdType
+    """Type of the ids in the logs."""
     column: ColumnName | None = None
-    """Its name in the source; the name in the main log when left out."""
+    """Column of the source. Left out: the column with the name of the key."""
 
 
 class _Source(FrozenModel):
     pattern: DayPattern
+    """Files of a day, relative to the data folder."""
     format: FileFormat
+    """Format of the files."""
     keys: Annotated[dict[ColumnName, SourceKey], Field(min_length=1)]
-    """By name in the main log. Rows belong together if all keys are equal."""
+    """Columns of the main log with their columns in the source. Rows match if all keys are equal."""
     time: ColumnName
-    """Column of the source with the time of the row, seconds since 1970 (UTC)."""
+    """Column of the source with the time of the row, in seconds since 1970 (UTC)."""
     marker: DayPattern | None = None
-    """File that is written last on each day. A run waits for that of its date, as `arrival` says for the main log."""
+    """File that is written last on each day. A run waits for it as `data.arrival` says. Left out: no wait."""
 
 
 class ActionColumn(FrozenModel):
-    """What becomes of the actions within the window of one row of the main log."""
+    """A value computed from the actions in the window of a row of the main log."""
 
     take: Literal["happened", "count", "sum", "max", "last"]
-    """`happened`: 1 if there is an action, else 0. `sum` is 0 without actions; `max` and `last` are missing."""
+    """Value to compute. `happened`: 1 if there is an action, otherwise 0. Without actions `sum` is 0, `max` and `last`
+    are missing."""
     column: ColumnName | None = None
-    """Column of the source that sum, max and last take; rows without a value do not count."""
+    """Column of the source that `sum`, `max` and `last` read; rows without a value do not count."""
     where: dict[ColumnName, str | int] = Field(default_factory=dict)
-    """Only actions with these values in these columns of the source."""
+    """Columns of the source with the values that an action must have to count."""
 
 
 class Actions(_Source):
@@ -47,17 +51,19 @@ class Actions(_Source):
 
     kind: Literal["actions"]
     window_s: Annotated[int, Field(gt=0, le=_MOST_WINDOW_S)]
+    """Seconds after a row's event time in which actions count."""
     columns: Annotated[dict[ColumnName, ActionColumn], Field(min_length=1)]
-    """By name in the examples."""
+    """Columns of the examples, by name, with the values that they get."""
     incomplete: Literal["refuse", "count"] = "refuse"
-    """If a day within a window has no files yet: stop the run, or go on and count the rows that may lack actions."""
+    """Treatment of a window with a day that has no files yet. `refuse`: the run stops. `count`: the run goes on and
+    counts the rows that may lack actions."""
 
 
 class TableColumn(FrozenModel):
     """A column of a table."""
 
     column: ColumnName | None = None
-    """Its name in the source; the name in the examples when left out."""
+    """Column of the source. Left out: the column with the name in the examples."""
 
 
 class StateTable(_Source):
@@ -65,11 +71,11 @@ class StateTable(_Source):
 
     kind: Literal["table"]
     columns: Annotated[dict[ColumnName, TableColumn], Field(min_length=1)]
-    """By name in the examples."""
+    """Columns of the examples, by name, with the columns of the source that they take."""
     max_age_days: Annotated[int, Field(gt=0, le=_MOST_AGE_DAYS)]
-    """An older version is no match; the files of so many days before an event are read."""
+    """Greatest age of a version at the event, in days; the files of these days are read."""
     missing: Literal["keep", "drop"] = "keep"
-    """A row without a match: keep it with missing values, or drop it. Both are counted."""
+    """Treatment of a row without a match: kept with missing values, or dropped. Both are counted."""
 
 
 Source = Annotated[Actions | StateTable, Field(discriminator="kind")]

@@ -1,4 +1,4 @@
-"""How ranks train together: in step, or with parameter servers that hold the rows."""
+"""Modes of training: in step, or with parameter servers that hold the rows."""
 
 from typing import Annotated, Literal
 
@@ -17,17 +17,17 @@ class InStep(FrozenModel):
 
     kind: Literal["sync"]
     transport: Literal["horovod", "shared_memory"] = "horovod"
-    """Between the ranks. `shared_memory`: through the memory of the one machine that all are on, without rounds of
-    negotiation; docs/performance.md has what it gives."""
+    """Transport between the ranks. `shared_memory`: through memory, for ranks on one machine, without rounds of
+    negotiation (measured in docs/performance.md)."""
 
 
 class _Served(FrozenModel):
-    """Rows on parameter servers, fetched ahead of the step that needs them and updated behind it."""
+    """Rows on parameter servers, fetched before their step and updated after it."""
 
     staleness: Annotated[int, Field(ge=0, le=MAX_STALENESS)] = 4
-    """The most batches of a rank between reading a row and applying its gradient; 0: none, nothing is done ahead."""
+    """Most batches of a rank between reading a row and applying its gradient; 0: nothing is fetched ahead."""
     wire: Literal["float32", "float16"] = "float32"
-    """Of embeddings and their gradients between ranks and servers; rows and their updates are always float32."""
+    """Type of embeddings and gradients between ranks and servers; rows and their updates are always float32."""
 
 
 class Stale(_Served):
@@ -36,30 +36,30 @@ class Stale(_Served):
 
     kind: Literal["stale"]
     compare_every_steps: PositiveInt = 1000
-    """How often the ranks check that their dense weights are equal, bit by bit."""
+    """Steps between two checks that all ranks have equal dense weights, bit by bit."""
 
 
 class Shadow(_Served):
-    """Each rank has its own dense weights, which a thread averages with those of the others while it trains (Zheng et
-    al.: ShadowSync, 2020)."""
+    """Each rank has its own dense weights; a thread averages them with those of the other ranks during training (Zheng
+    et al.: ShadowSync, 2020)."""
 
     kind: Literal["shadow"]
     algorithm: Literal["easgd", "ma", "bmuf"] = "easgd"
-    """`easgd`: rank and center move towards each other (Zhang, Choromanska, LeCun, NIPS 2015, equations 5 and 6). `ma`:
-    the rank moves towards the mean of all. `bmuf`: towards a center that follows the mean with momentum (Chen, Huo,
-    ICASSP 2016, equations 4 and 5)."""
+    """Averaging. `easgd`: rank and center move towards each other (Zhang, Choromanska, LeCun, NIPS 2015, equations 5
+    and 6). `ma`: the rank moves towards the mean of all. `bmuf`: towards a center that follows the mean with momentum
+    (Chen, Huo, ICASSP 2016, equations 4 and 5)."""
     elastic_rate: Share = 0.5
-    """How far a rank moves in one exchange: 1 takes the other side's weights, 0.5 goes half the way."""
+    """Share of the distance that a rank moves in one exchange; 1: all of it."""
     block_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Of `bmuf`."""
+    """Momentum of the center, for algorithm bmuf."""
     every_steps: PositiveInt | None = None
-    """Exchange in the step, once in so many steps, and wait for it. Left out: in the background."""
+    """Steps between two exchanges, for which the ranks wait. Left out: exchanges in the background."""
     least_interval_s: NonNegativeFloat = 0.0
-    """Pause between two exchanges in the background."""
+    """Shortest pause between two exchanges in the background, in seconds."""
 
 
 class Async(_Served):
-    """Dense weights are on the parameter servers too; every rank's gradients are applied as they come (Liu et al.:
+    """Dense weights are on the parameter servers too, which apply each rank's gradients on arrival (Liu et al.:
     Monolith, 2022, section 2.2)."""
 
     kind: Literal["async"]

@@ -1,4 +1,4 @@
-"""Embedding tables: how wide, how they learn, which ids get a row and for how long."""
+"""Embedding tables: dimension, optimizer, admission and expiry of rows."""
 
 from typing import Annotated, Literal
 
@@ -13,52 +13,58 @@ class CountAdmission(FrozenModel):
 
     kind: Literal["count"]
     at_least: Annotated[int, Field(ge=2, lt=2**31)]
+    """Number of occurrences of an id before it gets a row."""
     counters: Annotated[int, Field(ge=1024, le=2**30)] = 1 << 20
-    """Cells in each of the four rows of every rank's count-min sketch; 16 bytes per counter. With fewer than the ids
-    that wait, some share cells and are admitted early. After eight occurrences per cell all counts are halved, so that
-    old ids make room."""
+    """Cells in each of the four rows of every rank's count-min sketch, 16 bytes each. With fewer cells than waiting
+    ids, some ids share cells and are admitted early. After eight occurrences per cell all counts are halved, which
+    frees the cells of old ids."""
 
 
 class RandomAdmission(FrozenModel):
-    """An id without a row gets one with this probability at each occurrence (McMahan et al., KDD 2013, section 4.1.1:
-    Poisson inclusion)."""
+    """An id without a row gets one with a fixed probability at each occurrence (McMahan et al., KDD 2013, section
+    4.1.1: Poisson inclusion)."""
 
     kind: Literal["random"]
     probability: Annotated[float, Field(gt=0, lt=1)]
+    """Probability at each occurrence."""
 
 
 Admission = Annotated[CountAdmission | RandomAdmission, Field(discriminator="kind")]
 
 
 class Capacity(FrozenModel):
-    """The most rows of a table after eviction, over all ranks."""
+    """Limit on the rows of a table."""
 
     rows: PositiveInt
+    """Most rows after eviction, over all ranks."""
     evict: Literal["least_recent", "least_frequent"] = "least_recent"
-    """Which row is removed first: the one seen longest ago by event time, or seen least often since it exists."""
+    """Row that is removed first: the one seen longest ago by event time, or least often since its creation."""
 
 
 class Table(FrozenModel):
     """An embedding table: one row of `dim` floats for every id of its features in training."""
 
     dim: Annotated[int, Field(gt=0, le=1024)]
+    """Floats in each row."""
     optimizer: RowOptimizer | None = None
-    """Optimizer of the rows; training.embedding_optimizer when left out."""
+    """Optimizer of the rows. Left out: `training.embedding_optimizer`."""
     admission: Admission | None = None
-    """Which ids get a row; every one when left out."""
+    """Condition for an id to get a row. Left out: every id gets one."""
     default_value: float = 0.0
-    """Every float of the vector of an id without a row, in training, evaluation and serving."""
+    """Value of all floats of an id without a row, in training, evaluation and serving."""
     l2: NonNegativeFloat = 0.0
-    """l2 * w is added to the gradient of every row in a step."""
+    """Weight of the L2 penalty: l2 * w is added to the gradient of every row of a step."""
     weight_decay: NonNegativeFloat = 0.0
-    """Every row in a step also moves by -rate * weight_decay * w, whatever its optimizer (Loshchilov and Hutter:
-    Decoupled weight decay regularization, ICLR 2019)."""
+    """Weight of the decay: every row of a step also moves by -rate * weight_decay * w (Loshchilov and Hutter: Decoupled
+    weight decay regularization, ICLR 2019)."""
     dropout: Fraction = 0.0
-    """Share of the floats of each feature's vector that is zeroed where it enters the model, in training only
-    (Srivastava et al.: Dropout, JMLR 2014)."""
+    """Share of the floats of each feature's vector that training sets to zero at the input of the model (Srivastava et
+    al.: Dropout, JMLR 2014)."""
     expire_after_days: PositiveInt | None = None
-    """A row is removed when its id was last seen this long before the newest event trained on."""
+    """Days between the last event of an id and the newest event of training after which its row is removed. Left out:
+    rows do not expire."""
     capacity: Capacity | None = None
+    """Limit on the number of rows. Left out: none."""
 
     @property
     def needs_event_time(self) -> bool:
@@ -69,5 +75,5 @@ class Table(FrozenModel):
 
     @property
     def tracks_usage(self) -> bool:
-        """Whether a row must remember when and how often its id was seen."""
+        """Whether rows record the last time and the number of occurrences of their ids."""
         return self.expire_after_days is not None or self.capacity is not None

@@ -1,4 +1,4 @@
-"""Tasks: what is predicted, and the loss to minimize."""
+"""Tasks: predicted values and their losses."""
 
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ class CrossEntropy(FrozenModel):
 
     kind: Literal["cross_entropy"]
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """s: y becomes y (1 - s) + s / 2 (Szegedy et al., CVPR 2016, section 7)."""
+    """Smoothing s of the labels: y becomes y (1 - s) + s / 2 (Szegedy et al., CVPR 2016, section 7)."""
 
 
 class Focal(FrozenModel):
@@ -21,10 +21,11 @@ class Focal(FrozenModel):
 
     kind: Literal["focal"]
     gamma: NonNegativeFloat = 2.0
+    """Exponent that reduces the loss of well classified examples."""
     alpha: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Weight of the positives; 1 - alpha of the negatives. Both 1 when left out."""
+    """Weight of positives; negatives have weight 1 - alpha. Left out: both have weight 1."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """s: the loss is the mean of both labels' losses, weighted by y (1 - s) + s / 2 and what it lacks to 1."""
+    """Smoothing s of the labels: the loss is p L(1) + (1 - p) L(0) with p = y (1 - s) + s / 2."""
 
 
 class SquaredError(FrozenModel):
@@ -38,6 +39,7 @@ class Huber(FrozenModel):
 
     kind: Literal["huber"]
     delta: PositiveFloat = 1.0
+    """Absolute error at which the loss becomes linear."""
 
 
 class LogError(FrozenModel):
@@ -47,7 +49,7 @@ class LogError(FrozenModel):
 
 
 def _is_none(value: object) -> bool:
-    """Keeps the digests and files of specs without the key as they were."""
+    """Leaves the key out of digests and files of specs without it."""
     return value is None
 
 
@@ -58,7 +60,8 @@ class Platt(FrozenModel):
 
 
 class Isotonic(FrozenModel):
-    """A rising function without a form of its own (Zadrozny and Elkan, KDD 2002, section 3), linear between points."""
+    """A rising piecewise linear function of the logit (isotonic regression: Zadrozny and Elkan, KDD 2002, section
+    3)."""
 
     kind: Literal["isotonic"]
 
@@ -68,17 +71,17 @@ CalibrationKind = Annotated[Platt | Isotonic, Field(discriminator="kind")]
 
 class _Task(FrozenModel):
     label: ColumnName | None = None
-    """Column of the logs; the task's own name when left out."""
+    """Column of the logs with the label. Left out: the column with the name of the task."""
     weight: PositiveFloat = 1.0
-    """Factor of this task's mean loss in the sum that training minimizes."""
+    """Factor of the task's mean loss in the sum that training minimizes."""
     example_weight: ColumnName | None = None
-    """Column with a factor of at least 0 for an example's loss of this task. A row without it is an anomaly; with
+    """Column with a factor, at least 0, of each example's loss. A row without the factor is an anomaly; with
     `only_where` or `missing_label: mask` it is not in the task instead."""
     only_where: ColumnName | None = None
-    """Column with 0 or 1, known after the event, such as the click before a purchase: examples with 0 or without a
-    value are not in this task, neither in training nor in its metrics."""
+    """Column with 0 or 1, known after the event, such as the click before a purchase. Examples with 0 or without a
+    value are not in the task: it neither trains nor is measured on them."""
     missing_label: Literal["drop", "mask"] = "drop"
-    """`drop`: a row without the label is left out of the examples. `mask`: only out of this task."""
+    """Treatment of a row without the label. `drop`: no example. `mask`: an example that is not in this task."""
 
 
 class BinaryTask(_Task):
@@ -86,13 +89,14 @@ class BinaryTask(_Task):
 
     kind: Literal["binary"]
     loss: Annotated[CrossEntropy | Focal, Field(discriminator="kind")] = CrossEntropy(kind="cross_entropy")
+    """Loss that training minimizes."""
     keep_negatives: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of this task's negatives that ingestion keeps in the train split; for one task at most. The served logit
-    is corrected, z + log(keep) (He et al.: Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014,
-    section 6.3); other tasks weigh the kept ones by 1 / keep."""
+    """Share of the task's negatives that ingestion keeps in the train split; for at most one task. The served logit is
+    corrected to z + log(keep) (He et al.: Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014,
+    section 6.3); in other tasks the kept ones weigh 1 / keep. Left out: all are kept."""
     calibration: CalibrationKind | None = Field(default=None, exclude_if=_is_none)
-    """A strictly rising correction of the logit, fitted on the validation split after training; the order of scores
-    does not change."""
+    """Strictly rising correction of the logit, fitted on the validation split after training; it keeps the order of
+    scores. Left out: none."""
 
 
 class RegressionTask(_Task):
@@ -100,16 +104,17 @@ class RegressionTask(_Task):
 
     kind: Literal["regression"]
     loss: Annotated[SquaredError | Huber | LogError, Field(discriminator="kind")] = SquaredError(kind="squared")
+    """Loss that training minimizes."""
 
 
 class WatchTimeTask(_Task):
-    """A time of at least 0, by weighted logistic regression: an example with time t > 0 is a positive of weight t, one
-    with 0 a negative of weight 1; the odds exp(z) are the expected time (Covington et al.: Deep neural networks for
-    YouTube recommendations, RecSys 2016, section 4.2)."""
+    """A time of at least 0, by weighted logistic regression: an example with time t > 0 is a positive of weight t, an
+    example with time 0 is a negative of weight 1; the odds exp(z) are the expected time (Covington et al.: Deep neural
+    networks for YouTube recommendations, RecSys 2016, section 4.2)."""
 
     kind: Literal["watch_time"]
     unit: PositiveFloat = 1.0
-    """Unit of t in units of the label: 60 for minutes if the label is in seconds. Scales the loss."""
+    """Unit of t in units of the label: 60 for minutes if the label is in seconds. It scales the loss."""
 
 
 Task = Annotated[BinaryTask | RegressionTask | WatchTimeTask, Field(discriminator="kind")]

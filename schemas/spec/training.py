@@ -1,4 +1,4 @@
-"""How a model is trained."""
+"""Training of the model."""
 
 from typing import Annotated, Literal
 
@@ -14,35 +14,40 @@ SHUFFLE_BUFFER = 20_000
 NonNegativeInt = Annotated[int, Field(ge=0)]
 
 
-class Constant(FrozenModel):
+class _WarmUp(FrozenModel):
+    kind: str
+    warmup_steps: NonNegativeInt = 0
+    """Number of first steps in which the factor grows linearly from 0 (Goyal et al., 2017, section 2.2)."""
+
+
+class Constant(_WarmUp):
     """Factor 1 after the warm-up."""
 
     kind: Literal["constant"]
-    warmup_steps: NonNegativeInt = 0
-    """Steps over which the factor grows linearly from 0 (Goyal et al., 2017, section 2.2)."""
 
 
-class Cosine(FrozenModel):
+class Cosine(_WarmUp):
     """From 1 to `floor` by half a cosine (Loshchilov and Hutter: SGDR, ICLR 2017, equation 5, one cycle)."""
 
     kind: Literal["cosine"]
     decay_steps: PositiveInt
-    """Steps from the warm-up to the floor, where the factor stays."""
+    """Number of steps from the warm-up to the floor."""
     floor: Fraction = 0.0
-    warmup_steps: NonNegativeInt = 0
+    """Last factor, which then stays."""
 
 
-class Stepwise(FrozenModel):
-    """Multiplied by `factor` every `every_steps` after the warm-up."""
+class Stepwise(_WarmUp):
+    """After the warm-up multiplied by `factor` every `every_steps` steps."""
 
     kind: Literal["step"]
     every_steps: PositiveInt
+    """Steps between two multiplications."""
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    warmup_steps: NonNegativeInt = 0
+    """Multiplier."""
 
 
 class FixedBalance(FrozenModel):
-    """The tasks' weights of the spec."""
+    """The weights of the tasks in the spec."""
 
     kind: Literal["fixed"]
 
@@ -59,29 +64,32 @@ class GradNormBalance(FrozenModel):
 
     kind: Literal["gradnorm"]
     alpha: NonNegativeFloat = 1.5
+    """Strength with which slower tasks get larger gradients; 0: equal gradients."""
     learning_rate: PositiveFloat = 0.025
+    """Learning rate of the weights."""
 
 
 Order = Literal["time", "shuffled_within_day", "shuffled"]
 ORDER_OF_DAYS: Order = "shuffled_within_day"
-"""The default for logs by day. docs/quality.md has the measurement."""
+"""Default for logs by day; measured in docs/quality.md."""
 
 Schedule = Annotated[Constant | Cosine | Stepwise, Field(discriminator="kind")]
 LossBalance = Annotated[FixedBalance | UncertaintyBalance | GradNormBalance, Field(discriminator="kind")]
 
 
 class EarlyStopping(FrozenModel):
-    """Ends training when the validation split has not improved for `patience` epochs; the model is that of the best
-    epoch."""
+    """End of training after `patience` epochs without improvement on the validation split; the best epoch's model is
+    exported."""
 
     task: Name | None = None
     """Task whose metric counts: AUC if binary, otherwise RMSE. Left out: the mean AUC of the binary tasks."""
     patience: PositiveInt = 1
+    """Number of epochs without improvement that end training."""
     min_change: NonNegativeFloat = 0.0
     """Smallest change that counts as an improvement."""
     refit: bool = False
-    """Train the best epoch's model on the validation days too, for as many epochs and at the same rates as on the other
-    days. The pushed model is then not the validated one; the gates judge the pushed one."""
+    """Whether the best epoch's model is also trained on the validation days, for as many epochs and at the same rates
+    as on the other days. The gates judge this model, which was not validated."""
 
 
 class EmaOfWeights(FrozenModel):
@@ -89,6 +97,7 @@ class EmaOfWeights(FrozenModel):
 
     kind: Literal["ema"]
     decay: Annotated[float, Field(gt=0, lt=1)] = 0.999
+    """Largest d; a higher one averages over more steps."""
 
 
 class LastOfWeights(FrozenModel):
@@ -101,55 +110,66 @@ AverageOfWeights = Annotated[EmaOfWeights | LastOfWeights, Field(discriminator="
 
 
 class Checkpoint(FrozenModel):
-    """How often the whole state of training is saved, and how many checkpoints are kept."""
+    """Checkpoints of the whole state of training."""
 
     every_steps: PositiveInt = 1000
+    """Steps between two checkpoints."""
     keep: PositiveInt = 2
+    """Number of checkpoints that a training keeps."""
 
 
 class Training(FrozenModel):
-    """How the model learns. One step takes `batch_size_per_rank` examples on every rank."""
+    """Training of the model. In one step every rank learns from `batch_size_per_rank` examples."""
 
     mode: Literal["full", "incremental"] = "full"
-    """`full`: from nothing, on all `train_days`. `incremental`: from the last blessed checkpoint, on the days after
-    it; from nothing if there is none."""
+    """Start of training. `full`: new weights, on all `train_days`. `incremental`: the last blessed checkpoint, on the
+    days after it; new weights if there is none."""
     sync: Sync = InStep(kind="sync")
-    """How the ranks train together."""
+    """Mode of training: places of rows and dense weights, and waits between ranks; docs/modes.md."""
     batch_size_per_rank: PositiveInt
+    """Examples of each rank in one step."""
     dense_optimizer: DenseOptimizer
+    """Optimizer of the dense weights."""
     dense_precision: Literal["float32", "bfloat16", "auto"] = "float32"
-    """Of the dense layers' products; weights, optimizers, embeddings and losses stay float32. `auto`: the faster of the
-    two on this machine, measured for a second when a job starts."""
+    """Precision of the dense layers' products; weights, optimizers, embeddings and losses stay float32. `auto`: the
+    faster one on this machine, measured for a second when a job starts."""
     embedding_optimizer: RowOptimizer
-    """Optimizer of tables without their own."""
+    """Optimizer of the rows of tables without their own."""
     schedule: Schedule = Constant(kind="constant")
-    """Factor of all learning rates by step, of dense weights and of rows."""
+    """Factor of all learning rates, of dense weights and of rows, by step."""
     clip_gradient_norm: PositiveFloat | None = None
-    """Bound on the norm of the dense gradient, all weights together (Pascanu et al., ICML 2013)."""
+    """Largest norm of the gradient of all dense weights together (Pascanu et al., ICML 2013). Left out: no bound."""
     loss_balance: LossBalance = FixedBalance(kind="fixed")
+    """Weights of the tasks' losses."""
     average: AverageOfWeights | None = None
-    """The dense weights that are validated, exported and published are an average over steps; training goes on from the
-    last step's. `null`: the last step's. Left out: ema, which docs/quality.md compares; null where ranks make no steps
-    together (`sync` of kind shadow or async)."""
+    """Average over steps of the dense weights that are validated, exported and published; training continues from the
+    last step's weights. `null`: no average. Left out: ema (measured in docs/quality.md), but null with `sync` of kind
+    shadow or async."""
     early_stopping: EarlyStopping | None = None
+    """End of training by the validation metric. Left out: all epochs are trained."""
     epochs: PositiveInt = 1
+    """Number of passes over the training examples."""
     incremental_epochs: PositiveInt | None = None
-    """Epochs when training starts from a base; `epochs` when left out."""
+    """Number of passes of a training that starts from a checkpoint. Left out: `epochs`."""
     order: Order | None = None
-    """`time`: day after day, in the order of the logs. `shuffled_within_day`: day after day, each shuffled. `shuffled`:
-    all days shuffled together. Left out: `shuffled_within_day` for logs by day, `shuffled` for named splits."""
+    """Order of the examples. `time`: day after day, in the order of the logs. `shuffled_within_day`: day after day,
+    each shuffled. `shuffled`: all days shuffled together. Left out: `shuffled_within_day` for logs by day, `shuffled`
+    for named splits."""
     shuffle_buffer: PositiveInt = SHUFFLE_BUFFER
     """Examples in each data worker's shuffle buffer; 1 keeps the order of the logs."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+    """Seed of initial weights, shuffling and dropout."""
     max_skipped_steps: Annotated[int, Field(ge=0)] = 10
-    """Consecutive steps without finite loss and gradients that are skipped; one more fails the job."""
+    """Most consecutive steps without finite loss and gradients that are skipped; one more fails the job."""
     evict_every_steps: PositiveInt = 1000
-    """How often expired rows, and rows above a table's capacity, are removed; they are also removed at the end."""
+    """Steps between two removals of expired rows and of rows above a table's capacity; another one follows the last
+    step."""
     checkpoint: Checkpoint = Checkpoint()
+    """Interval and number of checkpoints."""
 
     @model_validator(mode="after")
     def _averaged(self) -> Self:
         if "average" not in self.model_fields_set and isinstance(self.sync, InStep | Stale):
-            # Frozen for everyone else.
+            # A frozen model: only this validator may write.
             self.__dict__["average"] = EmaOfWeights(kind="ema")
         return self

@@ -1,4 +1,4 @@
-"""The search of `sangam tune`. Nothing here changes the result of a run."""
+"""The search of `sangam tune`. It does not change the result of a run."""
 
 from typing import Annotated, Literal
 
@@ -17,9 +17,11 @@ class FloatRange(FrozenModel):
 
     kind: Literal["float"]
     low: float
+    """Lowest value."""
     high: float
+    """Highest value."""
     log: bool = False
-    """Draw the logarithm uniformly, as suits learning rates."""
+    """Whether the logarithm is drawn uniformly, as for learning rates."""
 
 
 class IntRange(FrozenModel):
@@ -27,36 +29,40 @@ class IntRange(FrozenModel):
 
     kind: Literal["int"]
     low: int
+    """Lowest value."""
     high: int
+    """Highest value."""
     step: PositiveInt = 1
+    """Distance between two values; not with `log`."""
     log: bool = False
-    """See `FloatRange`; not together with a step."""
+    """Whether the logarithm is drawn uniformly, as for learning rates."""
 
 
 class Choice(FrozenModel):
-    """One of several values, each a whole part of the spec: a number, a string, a list or a mapping."""
+    """One of several values; each is a complete part of the spec: a number, a string, a list or a mapping."""
 
     kind: Literal["choice"]
     values: Annotated[tuple[JsonValue, ...], Field(min_length=2)]
+    """Values to choose from."""
 
 
 Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_+ .-]*$")]
 
 
 class Together(FrozenModel):
-    """One of several named sets of values that belong together, each by its path in the spec."""
+    """One of several named sets of values that belong together."""
 
     kind: Literal["together"]
     values: Annotated[dict[Label, dict[SpecPath, JsonValue]], Field(min_length=2)]
-    """A set without values leaves the spec as it is."""
+    """Sets, by name; each maps paths in the spec to values. An empty set leaves the spec unchanged."""
 
 
 Range = Annotated[FloatRange | IntRange | Choice | Together, Field(discriminator="kind")]
 
 
 class MedianPruning(FrozenModel):
-    """A trial ends early when its best epoch so far is worse than the median of what earlier trials had after as many
-    epochs (Golovin et al.: Google Vizier, KDD 2017, section 3.2.2)."""
+    """A trial ends early if its best epoch so far is worse than the median of earlier trials after as many epochs
+    (Golovin et al.: Google Vizier, KDD 2017, section 3.2.2)."""
 
     kind: Literal["median"]
     after_trials: PositiveInt = 5
@@ -67,12 +73,14 @@ class MedianPruning(FrozenModel):
 
 class SuccessiveHalving(FrozenModel):
     """After `first_epochs` epochs, and after every `factor` times as many, a trial ends unless it is among the best
-    1/factor of those that came as far (Li et al.: A system for massively parallel hyperparameter tuning, MLSys 2020,
-    algorithm 2)."""
+    1/factor of the trials with as many epochs (Li et al.: A system for massively parallel hyperparameter tuning, MLSys
+    2020, algorithm 2)."""
 
     kind: Literal["successive_halving"]
     factor: Annotated[int, Field(ge=2, le=10)] = 3
+    """Ratio of trials before and after each round, and of epochs after and before it."""
     first_epochs: PositiveInt = 1
+    """Number of epochs before the first round."""
 
 
 Pruning = Annotated[MedianPruning | SuccessiveHalving, Field(discriminator="kind")]
@@ -85,21 +93,20 @@ class Tuning(FrozenModel):
     """
 
     auto: bool = False
-    """Search the ranges that `schemas/derived/search.py` prepares from the spec, and those of `ranges` instead of its
-    own where both have one."""
+    """Whether ranges are derived from the spec (docs/tuning.md); those in `ranges` take precedence."""
     objective: Name | None = None
     """Task whose metric counts: AUC if binary, otherwise RMSE. Left out: the mean AUC of all tasks."""
     trials: PositiveInt | None = None
-    """Left out: as many as there is time for, or 20 without `minutes`."""
+    """Number of trials. Left out: as many as `minutes` allows, or 20 without it."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
-    """Seed of the search; every trial trains with training.seed."""
+    """Seed of the search; every trial trains with `training.seed`."""
     minutes: PositiveFloat | None = None
-    """The search ends after this time: trials under way are ended, and count by their best epoch so far. Left out: no
-    limit; with `auto` and without `trials` 60 minutes."""
+    """Time limit of the search, in minutes. Trials that it interrupts count with their best epoch so far. Left out: no
+    limit, or 60 with `auto` and without `trials`."""
     pruning: Pruning | None = None
-    """Left out: no trial ends early; with `auto` successive halving."""
+    """Rule that ends bad trials early. Left out: none, or successive halving with `auto`."""
     ranges: dict[SpecPath, Range] = Field(default_factory=dict)
-    """By path in the spec; those of kind `together` by any name."""
+    """Ranges, by the path of their key in the spec; those of kind `together` by any name."""
 
 
 def metric_of(task: Task) -> Literal["auc", "rmse"]:

@@ -174,6 +174,12 @@ def test_the_json_schema_is_closed() -> None:
     assert "features" in schema["properties"]
 
 
+def test_the_tables_of_all_keys_are_those_of_the_spec_page() -> None:
+    printed = here("schema", "--markdown").stdout
+    assert printed.startswith("## Sections\n")
+    assert (REPOSITORY / "docs" / "spec.md").read_text(encoding="utf-8").endswith(printed)
+
+
 def test_version_is_that_of_the_project() -> None:
     project = (REPOSITORY / "pyproject.toml").read_text()
     printed = sangam("version").stdout

@@ -58,5 +58,16 @@ def test_documents_of_the_wrong_shape_are_refused(changes: dict[str, Any]) -> No
     assert list(_validator().iter_errors(changed(changes)))
 
 
+def test_every_key_has_a_description() -> None:
+    schema = json_schema()
+    models = {"": schema} | schema["$defs"]
+    assert not [
+        f"{name}.{key}"
+        for name, model in models.items()
+        for key, node in model.get("properties", {}).items()
+        if not node.get("description")
+    ]
+
+
 def test_published_schema_is_the_golden_text_of_the_derived_one() -> None:
     check_golden("../../docs/spec.schema.json", json.dumps(json_schema(), indent=2) + "\n")
