@@ -79,9 +79,7 @@ bench-modes: setup ## measure parameter servers and the modes of training; 2 qui
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.modes runs/modes
 
 .PHONY: bench-scale
-bench-scale: setup ## what 1 to 512 ranks give, from costs measured here; docs/scale.md; 2 quiet cores, root for namespaces, 10 minutes
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_measure runs/scale.json one two apart meetings reading calls four wires
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_model --measured runs/scale.json --check
+bench-scale: setup ## compute what 1 to 512 ranks give, from the costs in bench/scale_costs.json; docs/scale.md
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_model
 
 .PHONY: bench-online

@@ -3,6 +3,7 @@
 import json
 import statistics
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,16 +30,12 @@ class Result:
         step_s: seconds of every measured step of rank 0.
         cpu_s: processor seconds of rank 0 per step.
         losses: summed over the tasks: of the last step of the first pass over the data, and of the second.
-        page_faults: minor page faults of rank 0 per step.
-        peak_bytes: peak memory of rank 0.
     """
 
     ranks: int
-    step_s: tuple[float, ...]
+    step_s: Sequence[float]
     cpu_s: float
-    losses: tuple[float, ...]
-    page_faults: float = 0.0
-    peak_bytes: float = 0.0
+    losses: Sequence[float]
 
     @property
     def median_s(self) -> float:
@@ -51,7 +48,7 @@ class Result:
         return self.ranks * BATCH_SIZE_PER_RANK / self.median_s
 
 
-def compete(name: str, *, ranks: int = 1, trainings: int = 1, batches: int, trace: Path | None = None) -> list[Result]:
+def compete(name: str, *, ranks: int = 1, trainings: int = 1, batches: int) -> list[Result]:
     """Runs a contestant once, in fresh processes; returns the result of each training.
 
     Args:
@@ -59,7 +56,6 @@ def compete(name: str, *, ranks: int = 1, trainings: int = 1, batches: int, trac
         ranks: processes of a training, which take turns on the cores where they are more.
         trainings: independent ones at the same time, each of one rank on a core of its own.
         batches: of each rank's pool; passed over once to warm up and once to measure.
-        trace: folder for a profile of a few further steps of rank 0.
     """
     contestant = CONTESTANTS[name]
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory, ExitStack() as stack:
@@ -77,7 +73,7 @@ def compete(name: str, *, ranks: int = 1, trainings: int = 1, batches: int, trac
                 server, variables = served.server_of(contestant, own, ranks=ranks, environment=AS_LAUNCHED, cores=core)
                 beside.append(server)
                 shared |= variables
-            command = ["bench.rank", name, str(batches), str(own / "result.json"), str(trace or "")]
+            command = ["bench.rank", name, str(batches), str(own / "result.json")]
             started += processes.ranks_of(command, ranks, shared, stack)
         processes.run(started, folder, beside=beside)
         return [_read(folder / str(number) / "result.json", ranks) for number in range(trainings)]
@@ -98,5 +94,4 @@ def measure(*arguments: object, ranks: int = 1) -> Any:
 
 
 def _read(output: Path, ranks: int) -> Result:
-    found = json.loads(output.read_text())
-    return Result(ranks, **{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
+    return Result(ranks, **json.loads(output.read_text()))

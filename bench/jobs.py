@@ -1,11 +1,5 @@
-"""Training jobs of benchmarks: the file that a launcher reads, and a launch."""
+"""Training jobs of benchmarks."""
 
-import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +29,3 @@ def job_in(folder: Path, ranker: RankerSpec, **fields: Any) -> tuple[Path, Train
     job = TrainJob(ranker=ranker, spec_digest=digest(ranker), **{**defaults, **fields})
     write_job(folder / "job.json", job)
     return folder / "job.json", job
-
-
-def launched(file: Path, job: TrainJob, watch: Callable[[int], float] | None = None) -> dict[str, Any]:
-    """Runs a job by its launcher; returns its report.
-
-    Args:
-        file: of the job.
-        job: the same.
-        watch: called with the launcher's process number until the job ends; returns seconds until the next call.
-    """
-    command = [sys.executable, "-m", "trainer_module.launch.launcher", str(file), str(os.getpid())]
-    log = file.with_name("launch.log")
-    with log.open("wb") as output:
-        launcher = subprocess.Popen(command, stdout=output, stderr=output)
-    while launcher.poll() is None:
-        time.sleep(watch(launcher.pid) if watch else 0.1)
-    if launcher.returncode:
-        raise SystemExit(f"bench: the job ended with {launcher.returncode}:\n{log.read_text()[-3000:]}")
-    report: dict[str, Any] = json.loads(job.report_file.read_text())
-    return report

@@ -1,4 +1,4 @@
-"""What a training with many rows would leave: `python -m bench.large_training FOLDER ROWS FORM TYPE`.
+"""Fabricates the outputs of a training with many rows: `python -m bench.large_training FOLDER ROWS FORM TYPE`.
 
 A ranker of one user with many candidates: the user's id, a history of 50 posts and 20 interests, the candidate's post,
 author and numbers. One physical table, whose rows are trained with Adam: 48 floats each for an embedding of 16.
@@ -7,13 +7,12 @@ author and numbers. One physical table, whose rows are trained with Adam: 48 flo
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bench.jobs import job_in
-from bench.large_requests import HISTORY, requests
+from bench.loaded_export import HISTORY, requests
 from bench.workload_files import write_transform
 from schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE
 from schemas.contracts.training_job import TrainJob
@@ -33,7 +32,6 @@ from trainer_module.transforms.keys import id_keys
 
 DIM, RANKS = 16, 2
 _NUM_CHECKED = 200
-_ROWS_AT_ONCE = 1 << 19
 
 
 def ranker(form: str, rows: str) -> RankerSpec:
@@ -125,28 +123,19 @@ def _write_checkpoint(target: Path, declared: RankerSpec, num_rows: int) -> None
 
 
 def _write_examples(folder: Path, given: dict[str, np.ndarray]) -> None:
-    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+    import pyarrow as pa
 
     from components.examples.writer import BlockWriter
 
-    examples = []
-    for number in range(_NUM_CHECKED):
-        feature: dict[str, Any] = {
-            name: _feature(np.atleast_1d(values[number]))
-            for name, values in given.items()
-            if not name.endswith("_length") or name == "length_s"
-        }
-        feature |= {"like": _feature(np.array([number % 2])), "watch": _feature(np.array([0.5], np.float32))}
-        examples.append(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    columns = {name: values for name, values in given.items() if not name.endswith("_length") or name == "length_s"}
+    columns |= {"like": np.arange(_NUM_CHECKED) % 2, "watch": np.full(_NUM_CHECKED, 0.5, np.float32)}
+    lists = []
+    for values in columns.values():
+        ends = np.arange(_NUM_CHECKED + 1, dtype=np.int32) * (values.size // _NUM_CHECKED)
+        lists.append(pa.ListArray.from_arrays(pa.array(ends), pa.array(values.ravel())))
     folder.mkdir()
     with BlockWriter(str(folder), None, 0) as writer:
-        writer.write(ExamplesToRecordBatchDecoder().DecodeBatch(examples))
-
-
-def _feature(values: np.ndarray) -> tf.train.Feature:
-    if values.dtype.kind == "i":
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-    return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+        writer.write(pa.RecordBatch.from_arrays(lists, list(columns)))
 
 
 def _write_scores(job: TrainJob, output: Path) -> None:

@@ -13,9 +13,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,7 @@ PRECISIONS = ("float32", "bfloat16")
 _WARM, _TIMES = 3, 15
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """Seconds of a step, at least.
 
     Attributes:

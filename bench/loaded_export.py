@@ -1,6 +1,6 @@
-"""What it costs to load an exported model and to ask it: `python -m bench.loaded_export MODEL ROWS OUTPUT`.
+"""Time and memory to load an exported model and to ask it: `python -m bench.loaded_export MODEL ROWS OUTPUT`.
 
-With MODEL empty, what TensorFlow alone takes, and with `tfra` what it takes with TFRA's operations.
+With MODEL empty, those of TensorFlow alone; with `tfra`, of TensorFlow with TFRA's operations.
 """
 
 import json
@@ -11,12 +11,30 @@ from pathlib import Path
 
 started = time.perf_counter()
 
+import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from bench.large_requests import OF_ONE_USER, requests  # noqa: E402
 from schemas.contracts.export import RANK, TABLE_SIZE  # noqa: E402
 
+HISTORY, INTERESTS = 50, 20
+_OF_ONE_USER = ("user", "history", "history_length", "interests", "interests_length")
 _CANDIDATES, _REQUESTS = 200, 60
+
+
+def requests(count: int, num_rows: int) -> dict[str, np.ndarray]:
+    """Returns columns of `count` examples as `rank` takes them; about all their ids have a row."""
+    generator, ids = np.random.default_rng(1), num_rows // 4
+    return {
+        "user": generator.integers(ids, size=count),
+        "history": generator.integers(ids, size=[count, HISTORY]),
+        "history_length": np.full(count, HISTORY),
+        "interests": generator.integers(ids, size=[count, INTERESTS]),
+        "interests_length": np.full(count, INTERESTS),
+        "post": generator.integers(ids, size=count),
+        "author": generator.integers(ids, size=count),
+        "age_s": generator.normal(size=count).astype(np.float32),
+        "length_s": generator.normal(size=count).astype(np.float32),
+    }
 
 
 def main(model: str, num_rows: str, output: str) -> None:
@@ -40,7 +58,7 @@ def _load(model: str, num_rows: int) -> dict[str, object]:
     rank(**given)
     load_s = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    one_user = {name: values[:1] if name in OF_ONE_USER else values for name, values in given.items()}
+    one_user = {name: values[:1] if name in _OF_ONE_USER else values for name, values in given.items()}
     return {
         "load_s": load_s,
         "loaded_peak_bytes": peak,

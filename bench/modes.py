@@ -59,7 +59,9 @@ _RATIOS = (
     (("async", _RANK), ("sync", _RANK), None),
     *(((mode, _PLAIN), ("sync", _PLAIN), None) for mode in _SERVED),
 )
-_RANKS = 2
+_RANKS, _BATCH_SIZE = 2, 512
+_CALL_MS, _SLEEP_MS = 20.0, 150.0
+"""Lateness of slow calls; mean sleep after a step of the slow rank."""
 
 
 class _Run(NamedTuple):
@@ -76,9 +78,9 @@ class _Run(NamedTuple):
     report: dict[str, Any]
 
 
-def _ranker(mode: str, batch_size: int, epochs: int) -> RankerSpec:
+def _ranker(mode: str, epochs: int) -> RankerSpec:
     declared = workload.ranker(
-        batch_size_per_rank=batch_size, epochs=epochs, sync=_SYNC[mode], checkpoint={"every_steps": 1_000_000}
+        batch_size_per_rank=_BATCH_SIZE, epochs=epochs, sync=_SYNC[mode], checkpoint={"every_steps": 1_000_000}
     )
     servers = None if mode == "sync" else 1
     cluster = declared.cluster.model_copy(update={"ranks": _RANKS, "data_workers": 1, "parameter_servers": servers})
@@ -183,9 +185,6 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="to be made")
     parser.add_argument("--examples", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--call-ms", type=float, default=20.0, help="every call is late by, in slow calls")
-    parser.add_argument("--sleep-ms", type=float, default=150.0, help="mean sleep after a step of the slow rank")
-    parser.add_argument("--batch-size", type=int, default=512, help="of a rank")
     parser.add_argument("--modes", nargs="+", default=list(_SYNC), choices=list(_SYNC))
     choices = [_PLAIN, _CALLS, _EXCHANGE]
     parser.add_argument(
@@ -195,7 +194,7 @@ def main() -> None:
     keep_children_on_loopback()
     folder = arguments.folder
     folder.mkdir(parents=True)
-    written = write_rows(_ranker("sync", arguments.batch_size, 1), folder / "rows", arguments.examples, _pool)
+    written = write_rows(_ranker("sync", 1), folder / "rows", arguments.examples, _pool)
     runs: dict[tuple[str, str], list[_Run]] = {}
     for mode, kind in _JOBS:
         if mode not in arguments.modes or kind not in arguments.disturbances:
@@ -203,13 +202,13 @@ def main() -> None:
         disturbance: dict[str, str] = {}
         kinds: tuple[str, ...] = (kind,)
         if kind == _CALLS:
-            disturbance = {delay.VARIABLE: str(arguments.call_ms)}
+            disturbance = {delay.VARIABLE: str(_CALL_MS)}
         elif kind == _EXCHANGE:
             disturbance, kinds = {slow_rank.EXCHANGE: "10"}, (_BESIDE, _EXCHANGE)
         elif mode in _SLOWED:
-            disturbance, kinds = {slow_rank.SLEEP: f"{_RANKS - 1}:{arguments.sleep_ms}"}, (_PLAIN, _RANK)
+            disturbance, kinds = {slow_rank.SLEEP: f"{_RANKS - 1}:{_SLEEP_MS}"}, (_PLAIN, _RANK)
         name = f"job-{mode}-{kind}".replace(" ", "-")
-        ranker = _ranker(mode, arguments.batch_size, 1 + len(kinds) * arguments.repeats)
+        ranker = _ranker(mode, 1 + len(kinds) * arguments.repeats)
         every = _trained(folder / name, written, ranker, disturbance)
         for index, of_kind in enumerate(kinds):
             runs[mode, of_kind] = every[index :: len(kinds)]

@@ -1,4 +1,4 @@
-"""How long an action takes to change a prediction: `python -m bench.online_latency FOLDER`.
+"""Seconds from an action to a changed prediction: `python -m bench.online_latency FOLDER`.
 
 `sangam online` and `sangam serve` run on the demo while rows arrive at a steady rate. A probe is a user with a post and
 an author of its own, known to the model: rows of it that say "like" appear, and its score is asked for by REST every
@@ -10,7 +10,6 @@ dense weights change all scores.
 import argparse
 import contextlib
 import itertools
-import json
 import os
 import random
 import sys
@@ -24,6 +23,7 @@ import httpx
 import numpy as np
 import pyarrow as pa
 
+from bench import results
 from bench.online_world import NAME, FolderSource, KafkaSource, OnlineWorld, Traffic, served
 from schemas.contracts import deltas, segments
 from tests.components.examples.sample_files import read_file
@@ -202,12 +202,9 @@ def main() -> int:
     parser.add_argument("--probes", type=int, default=40)
     parser.add_argument("--rows-per-s", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", action="store_true", help="run before all other processes (SCHED_RR; root)")
     arguments = parser.parse_args()
-    world = OnlineWorld(arguments.folder, is_first=arguments.first)
+    world = OnlineWorld(arguments.folder)
     world.prepare()
-    if arguments.first:
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     took: dict[str, list[float]] = {}
     sources: dict[str, FolderSource | KafkaSource] = {}
     print("| online | source | probes | least | median | p95 | most |\n|---|---|---|---|---|---|---|")
@@ -229,7 +226,7 @@ def main() -> int:
             least, median, p95, most = np.percentile(times, (0, 50, 95, 100))
             found = f"{least:.1f} s | {median:.1f} s | {p95:.1f} s | {most:.1f} s"
             print(f"| {setting} | {name} | {len(times)} | {found} |", flush=True)
-    (arguments.folder / "latency.json").write_text(json.dumps(took) + "\n")
+    results.write(arguments.folder / "latency.json", took)
     return 0 if max(max(times) for times in took.values()) < _MOST_S else 1
 
 

@@ -1,4 +1,4 @@
-"""What deltas cost requests: `python -m bench.online_load FOLDER`, the p99 with deltas over that without.
+"""Latency of requests with deltas over that without: `python -m bench.online_load FOLDER`.
 
 Two servers of the demo's model share core 0, one at a time: the other one is stopped (SIGSTOP). One follows the deltas
 of `sangam online`; the other serves the same version from a folder without deltas. `sangam online`, on core 1, trains
@@ -8,7 +8,6 @@ a request's time counts from when it was due. Turns alternate; the ratio is that
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -23,6 +22,7 @@ import httpx
 import numpy as np
 import pyarrow as pa
 
+from bench import results
 from bench.online_latency import SETTINGS
 from bench.online_world import NAME, FolderSource, OnlineWorld, Traffic, served
 from components.server.client import Client, connect
@@ -137,7 +137,7 @@ def measure(world: OnlineWorld, setting: str, arguments: argparse.Namespace) -> 
     return {"times": times, "rows_applied": applied}
 
 
-def told(times: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, Any]:
+def summary(times: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, Any]:
     """Returns the percentiles of all turns together in ms, each turn's p99, and the ratio."""
     pooled = {name: np.concatenate([np.array(turn) for turn in turns]) * 1e3 for name, turns in times.items()}
     found: dict[str, Any] = {
@@ -160,12 +160,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30, help="of one turn")
     parser.add_argument("--per-s", type=float, default=40.0, help="requests a second")
     parser.add_argument("--rows-per-s", type=int, default=100, help="that are trained on")
-    parser.add_argument("--first", action="store_true", help="run before all other processes (SCHED_RR; root)")
     arguments = parser.parse_args()
-    world = OnlineWorld(arguments.folder, is_first=arguments.first)
+    world = OnlineWorld(arguments.folder)
     world.prepare()
-    if arguments.first:  # Senders are threads of this process, which take over its place.
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))
     os.sched_setaffinity(0, _OTHER_CORE)
     print(
         "| online | requests | p50 without | with | p99 without (turns) | with (turns) | ratio of p99 | rows applied |"
@@ -174,7 +171,7 @@ def main() -> int:
     ratios = []
     for setting in arguments.settings:
         measured = measure(world, setting, arguments)
-        numbers = told(measured["times"])
+        numbers = summary(measured["times"])
         ratios.append(numbers["ratio_p99"])
         p50, p99 = ([numbers[name][what] for name in ("without", "with")] for what in ("p50", "p99"))
         spread = [
@@ -186,7 +183,7 @@ def main() -> int:
             f"{p99[1]:.1f} ms ({spread[1]}) | {ratios[-1]:.2f} | {measured['rows_applied']:,} |",
             flush=True,
         )
-        (arguments.folder / f"load-{setting}.json").write_text(json.dumps(numbers, indent=2) + "\n")
+        results.write(arguments.folder / f"load-{setting}.json", numbers)
     return 0 if max(ratios) <= _MOST_RATIO else 1
 
 

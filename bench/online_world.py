@@ -1,4 +1,4 @@
-"""The demo's daily run, and online training that goes on from it while generated rows arrive: for `bench.online_*`."""
+"""The demo's daily run, and online training from it while generated rows arrive: for `bench.online_*`."""
 
 import datetime
 import json
@@ -30,9 +30,8 @@ _START_S = 120.0
 class OnlineWorld:
     """A folder with the demo's logs of the last days and a root with its daily run; made once, then used again."""
 
-    def __init__(self, folder: Path, *, is_first: bool = False):
-        """Takes the folder; `is_first`: its processes run before those of others, by SCHED_RR, which needs root."""
-        self._is_first = is_first
+    def __init__(self, folder: Path):
+        """Takes the folder."""
         self.folder, self.logs, self.root = folder, folder / "logs", folder / "root"
         self.versions, self.stream = self.root / "serving" / NAME, folder / "stream"
 
@@ -53,7 +52,7 @@ class OnlineWorld:
                 raise RuntimeError(done.stdout + done.stderr)
 
     def forget(self) -> None:
-        """Removes what has arrived, and what online training has made of it."""
+        """Removes arrived rows and all outputs of online training."""
         pushed = sorted(path for path in self.versions.iterdir() if path.name.isdecimal())
         for path in (self.stream, self.root / "online", self.versions / "deltas", *pushed[1:]):
             shutil.rmtree(path, ignore_errors=True)
@@ -75,11 +74,6 @@ class OnlineWorld:
             editor.dump(document, opened)
         return file
 
-    def _place(self, pid: int, cores: set[int]) -> None:
-        os.sched_setaffinity(pid, cores)
-        if self._is_first:
-            os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
-
     def last_day(self) -> pa.Table:
         """Returns the rows of the newest day."""
         newest = sorted(path for path in self.logs.iterdir() if path.name[0].isdigit())[-1]
@@ -92,7 +86,7 @@ class OnlineWorld:
         """Runs `sangam online` on some cores; yields its log once it trains."""
         log = self.folder / "online.txt"
         process = start(["online", str(self.spec(settings)), *source.options, "--root", str(self.root)], log)
-        self._place(process.pid, cores)
+        os.sched_setaffinity(process.pid, cores)
         try:
             wait_until(lambda: process.poll() is not None or "behind, delta" in log.read_text(), "it trains", _START_S)
             if process.poll() is not None:
@@ -112,7 +106,7 @@ class OnlineWorld:
         options = ["--grpc-port", "0", "--rest-port", "0", "--address-file", str(addresses)]
         options += [] if poll_s is None else ["--poll-s", str(poll_s)]
         process = start(["serve", str(versions), *options], self.folder / f"serve-{versions.parent.name}.txt")
-        self._place(process.pid, cores)
+        os.sched_setaffinity(process.pid, cores)
         try:
             wait_until(lambda: addresses.exists() or process.poll() is not None, "the server is ready", _START_S)
             yield json.loads(addresses.read_text()), process.pid
@@ -189,6 +183,6 @@ class Traffic:
 
 
 def served(client: httpx.Client, rest: str) -> dict[str, Any]:
-    """Returns what `GET /deltas` tells."""
+    """Returns the answer of `GET /deltas`."""
     document: dict[str, Any] = client.get(f"http://{rest}/deltas").json()
     return document

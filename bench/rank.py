@@ -1,4 +1,4 @@
-"""One rank of one contestant, on one core: `python -m bench.rank CONTESTANT OUTPUT`. Started by `bench.contest`."""
+"""One rank of a contestant, on one core: `python -m bench.rank CONTESTANT BATCHES OUTPUT`, by `bench.contest`."""
 
 import json
 import os
@@ -17,10 +17,8 @@ from bench.workload import BATCH_SIZE_PER_RANK, pool
 from schemas.contracts.training_job import read_job
 from trainer_module import collectives
 
-_PROFILED_STEPS = 10
 
-
-def main(name: str, num_batches: str, output: str, trace: str) -> None:
+def main(name: str, num_batches: str, output: str) -> None:
     """Passes over the pool once, so that graph and tables are warm, then measures a second pass."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -44,10 +42,9 @@ def main(name: str, num_batches: str, output: str, trace: str) -> None:
         loss = step()
         seconds.append(time.perf_counter() - started)
     after = resource.getrusage(resource.RUSAGE_SELF)
-    if trace:
-        _profile(step, trace if rank == 0 else "")
     if rank == 0:
-        result = {"step_s": seconds, "losses": [first_loss, loss], **_used(before, after, batches)}
+        cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        result = {"step_s": seconds, "losses": [first_loss, loss], "cpu_s": cpu_s / batches}
         Path(output).write_text(json.dumps(result))
     collectives.stop()
     os._exit(0)  # As a rank of a job does: gRPC and TensorFlow keep threads.
@@ -61,16 +58,6 @@ def _meet(meeting: str) -> None:
     (Path(folder) / f"ready-{os.getpid()}").touch()
     while len(list(Path(folder).glob("ready-*"))) < int(trainings):
         time.sleep(0.001)
-
-
-def _profile(step: rivals.Step, trace: str) -> None:
-    """Takes further steps, on all ranks; one of them writes the profile."""
-    if trace:
-        tf.profiler.experimental.start(trace)
-    for _ in range(_PROFILED_STEPS):
-        step()
-    if trace:
-        tf.profiler.experimental.stop()
 
 
 def _step(contestant: Contestant, batches: int, rank: int, ranks: int) -> rivals.Step:
@@ -91,13 +78,6 @@ def _step(contestant: Contestant, batches: int, rank: int, ranks: int) -> rivals
             return rivals.keras_fixed_table(examples, BATCH_SIZE_PER_RANK, rows=contestant.rows, bfloat16=bfloat16)
         case _:
             raise SystemExit(f"bench: {contestant.label} is not in TensorFlow")
-
-
-def _used(before: resource.struct_rusage, after: resource.struct_rusage, steps: int) -> dict[str, float]:
-    """Returns processor seconds and page faults of a step, and the most memory that the process has held."""
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    faults = after.ru_minflt - before.ru_minflt
-    return {"cpu_s": cpu_s / steps, "page_faults": faults / steps, "peak_bytes": after.ru_maxrss * 1024}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the number of rows costs: `python -m bench.scale ROWS CHECKPOINT OUTPUT`.
+"""Time and memory by number of rows: `python -m bench.scale ROWS CHECKPOINT OUTPUT`.
 
 Grows a table to ROWS rows as training does, measures its memory and the step over it, and where CHECKPOINT is a path
 writes a checkpoint there. `bench.restored` reads it back in a fresh process.
@@ -45,9 +45,9 @@ def main(num_rows: str, checkpoint: str, output: str) -> None:
     )
     train(trainer, batches[:_WARM_STEPS])
     store = only_store(trainer)
-    keys = all_keys(wanted)
+    keys = _all_keys(wanted)
     rows_before, bytes_before = store.num_rows, resident_bytes()
-    made_s = make_rows(store, keys)
+    _make_rows(store, keys)
     made, grown_bytes = store.num_rows - rows_before, resident_bytes() - bytes_before
     step_s, started = [], time.perf_counter()
     for result in trainer.steps(batches[_WARM_STEPS:]):
@@ -59,7 +59,6 @@ def main(num_rows: str, checkpoint: str, output: str) -> None:
         # Of few rows made here the process's own ups and downs would be most.
         "bytes_per_row": grown_bytes / made if made > 500_000 else None,
         "ideal_bytes_per_row": 8 + 4 * store.group.width,
-        "made_rows_per_s": made / made_s,
         "step_s": statistics.median(step_s),
     }
     if checkpoint:
@@ -81,7 +80,7 @@ def only_store(trainer: InStepTrainer) -> RowStore:
     return store
 
 
-def all_keys(num_ids: int) -> NDArray[np.int64]:
+def _all_keys(num_ids: int) -> NDArray[np.int64]:
     """Returns the keys of all ids of the workload, in no particular order."""
     counts = cardinalities(num_ids)
     keys = [keys_of(np.arange(count)[:, None], first=feature)[:, 0] for feature, count in enumerate(counts)]
@@ -97,17 +96,15 @@ def resident_bytes() -> int:
     return int(found[1]) * 1024
 
 
-def make_rows(store: RowStore, keys: NDArray[np.int64]) -> float:
-    """Makes a row for every key that has none; returns how long it took."""
+def _make_rows(store: RowStore, keys: NDArray[np.int64]) -> None:
+    """Makes a row for every key that has none."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
     def make(keys: tf.Tensor) -> tf.Tensor:
         return store.find_or_make(keys, None, tf.constant(1, tf.int64))
 
-    started = time.perf_counter()
     for start in range(0, len(keys), _MADE_AT_ONCE):
         make(tf.constant(keys[start : start + _MADE_AT_ONCE]))
-    return time.perf_counter() - started
 
 
 def _write(trainer: InStepTrainer, declared: RankerSpec, target: Path) -> dict[str, float]:

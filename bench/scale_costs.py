@@ -1,27 +1,17 @@
 """Inputs of `bench.scale_model`: measured costs, a declared network and declared prices."""
 
 import json
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from bench.workload import BATCH_SIZE_PER_RANK, DIM, NUM_IDS, cardinalities
+from bench.workload import cardinalities
 
 FILE = Path(__file__).with_suffix(".json")
-"""The costs of docs/scale.md, written by `python -m bench.scale_model --measured`."""
-ROWS, WEIGHTS = 36_000, 500_000
-"""Unique keys of a batch and dense weights of the workload, in measured collectives."""
-CALIBRATED_RTT_US = 2000.0
-"""Round trip of a measured network on which no prediction is checked."""
+"""The costs of docs/scale.md, measured at 1d05276 by the programs of ddf0f86."""
 FLOAT_BYTES, KEY_BYTES, NUM_ROWS = 4, 8, 10_000_000
-WIRED = "horovod between namespaces"
-"""The transport of `bench.wire`, whose program costs time too."""
-_GRPC_MS_PER_MB = 4.1 / 2 / 4.9
-"""Of either side: docs/performance.md, "Parameter servers"."""
 _ZIPF_EXPONENT, _EXACT_IDS, _BINS = 1.05, 20_000, 4000
 
 
@@ -148,90 +138,6 @@ def load(file: Path) -> Costs:
     return Costs(**document, transports=transports)
 
 
-def costs_of(raw: Mapping[str, Any]) -> Costs:
-    """Returns the costs that `bench.scale_measure` has measured; medians of the repeats, of collectives the least.
-
-    Those of parameter servers are a line through calls of few and of many rows. gRPC takes as long for the bytes as the
-    tables do not: docs/performance.md ("Parameter servers") has 4.1 ms of 4.9 MB, taken as half on either side.
-
-    Args:
-        raw: by part, a list of repeats.
-    """
-    alone = {
-        stage: _median(repeat["stages_ms"][stage] for repeat in raw["one"]) for stage in raw["one"][0]["stages_ms"]
-    }
-    two = {
-        stage: _median(repeat["shared_memory"]["stages_ms"][stage] for repeat in raw["two"])
-        for stage in ("unique", "exchange")
-    }
-    steps = [second for repeat in raw["one"] for second in repeat["step_s"]]
-    step_ms = statistics.median(steps) * 1e3
-    together = _median(statistics.median(each["step_s"]) for repeat in raw["apart"] for each in repeat)
-    profiled = sum(alone.values())
-    # The profile makes a step longer: its stages are shares of the steps that were measured without.
-    share = {stage: ms / profiled * step_ms for stage, ms in alone.items()}
-    (rank_ms, rank_call_ms), (server_ms, server_call_ms) = (_line(raw["calls"], side) for side in (0, 1))
-    call_mb = (KEY_BYTES + 2 * DIM * FLOAT_BYTES) / 1e6  # Of a row: its key, its embedding, its gradient.
-    dense_ms, rows_ms = share["dense"] + share["dense_update"], share["lookup"] + share["update"]
-    return Costs(
-        batch=BATCH_SIZE_PER_RANK,
-        ids=NUM_IDS,
-        unique=unique_keys(BATCH_SIZE_PER_RANK),
-        dim=DIM,
-        weights=WEIGHTS,
-        num_ids=NUM_ROWS,
-        dense_ms=dense_ms,
-        rows_ms=rows_ms,
-        unique_ms=share["unique"],
-        route_ms=max(two["unique"] - alone["unique"], 0.0) + two["exchange"] - alone["exchange"],
-        rest_ms=step_ms - dense_ms - rows_ms - share["unique"],
-        jitter=_quartile_deviation(steps) / statistics.median(steps),
-        beside=together * 1e3 / step_ms,
-        transports={name: _transport(name, raw["meetings"]) for name in ("horovod", "shared_memory", WIRED)},
-        server_row_us=(server_ms - _GRPC_MS_PER_MB * call_mb) * 1e3,
-        server_ms_per_mb=_GRPC_MS_PER_MB,
-        rank_ms_per_mb=rank_ms / call_mb,
-        rank_call_ms=rank_call_ms,
-        server_call_ms=server_call_ms,
-        input_us=_median(repeat["batch_s"] for repeat in raw["reading"]) / BATCH_SIZE_PER_RANK * 1e6,
-    )
-
-
-def _line(repeats: list[Any], side: int) -> tuple[float, float]:
-    """Returns milliseconds of a row, and of a call without any: a line through the fewest and the most rows."""
-    sizes = sorted(map(int, repeats[0]))
-    few, many = (_median(repeat[str(size)][side] for repeat in repeats) for size in (sizes[0], sizes[-1]))
-    row_ms = (many - few) / (sizes[-1] - sizes[0])
-    return row_ms, few - sizes[0] * row_ms
-
-
-def _transport(name: str, repeats: list[Any]) -> Transport:
-    wired, longer_wired = "horovod, wire", f"horovod, {CALIBRATED_RTT_US:.0f} us"
-    itself = wired if name == WIRED else name
-
-    def of(which: str, key: str) -> float:
-        # The least: whatever else the machine does makes a collective longer, up to five times as long.
-        return float(min(repeat[which][key] for repeat in repeats)) * (1.0 if key == "idle_cpu" else 1e3)
-
-    rows_mb, dense_mb = ROWS * DIM * FLOAT_BYTES / 2e6, WEIGHTS * FLOAT_BYTES / 1e6  # Half of the rows stay.
-    of_rows = of(itself, "rows_all_s") - of(itself, "rows_few_s")
-    of_both = of(itself, "gradients_all_s") - of(itself, "gradients_few_s")
-    hops = {"rows": 0.0, "gradients": 0.0}
-    if name != "shared_memory":
-        for part in hops:
-            longer = of(longer_wired, f"{part}_few_s") - of(wired, f"{part}_few_s")
-            hops[part] = max(longer, 0.0) / (CALIBRATED_RTT_US / 2e3)
-    return Transport(
-        rows_ms=of(itself, "rows_few_s"),
-        gradients_ms=of(itself, "gradients_few_s"),
-        rows_ms_per_mb=max(of_rows, 0.0) / rows_mb,
-        dense_ms_per_mb=max(of_both - of_rows, 0.0) / dense_mb,
-        idle_cpu=of(itself, "idle_cpu"),
-        rows_hops=hops["rows"],
-        gradients_hops=hops["gradients"],
-    )
-
-
 def unique_keys(examples: float, *, num_ids: int = NUM_ROWS) -> float:
     """Returns how many unique keys so many examples of the workload are expected to have.
 
@@ -247,13 +153,3 @@ def unique_keys(examples: float, *, num_ids: int = NUM_ROWS) -> float:
         ids = np.diff(edges)
         total += float((ids * -np.expm1(examples * np.log1p(-np.minimum(np.diff(below) / ids, 1 - 1e-12)))).sum())
     return total
-
-
-def _median(values: Any) -> float:
-    return float(statistics.median(values))
-
-
-def _quartile_deviation(values: list[float]) -> float:
-    """Returns a standard deviation that a few outliers do not move: the distance of the quartiles / 1.35."""
-    first, _, third = statistics.quantiles(values, n=4)
-    return (third - first) / 1.349

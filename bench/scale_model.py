@@ -1,8 +1,6 @@
 """What 1 to 512 ranks give: samples a second and the price of a billion, by mode, from measured costs.
 
-    python -m bench.scale_model                                      # with the costs of docs/scale.md
-    python -m bench.scale_model --measured runs/scale.json           # with costs by bench.scale_measure
-    python -m bench.scale_model --measured runs/scale.json --check   # predicted against measured steps
+    python -m bench.scale_model
     python -m bench.scale_model --gbit-s 10 --rtt-us 500 --ranks-per-host 1 --core-hour 0.05
 
 docs/scale.md says what is assumed; `bench.scaling` has the formulas.
@@ -11,19 +9,16 @@ docs/scale.md says what is assumed; `bench.scaling` has the formulas.
 import argparse
 import dataclasses
 import json
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bench import results
-from bench.scale_costs import FILE, WIRED, Costs, Network, Prices, costs_of, load, unique_keys
+from bench.scale_costs import FILE, Costs, Network, Prices, load, unique_keys
 from bench.scaling import MODES, Point, in_step, point
 
 RANKS = (1, 2, 4, 8, 16, 20, 32, 64, 128, 256, 512)
 _WANTED, _TRAINERS = 200_000, 20
-_BESIDE_MACHINE = Network(gbit_s=0.0, rtt_us=0.0, ranks_per_host=64, cores_per_host=2)
-"""The one that checks are measured on."""
 
 
 def points(costs: Costs, network: Network, prices: Prices, **helpers: int | None) -> list[Point]:
@@ -104,57 +99,10 @@ def wider(costs: Costs, dim: int) -> Costs:
     )
 
 
-def checks(raw: Mapping[str, Any], costs: Costs) -> list[tuple[str, float, float]]:
-    """Returns what was measured, predicted and measured: milliseconds of a step, medians of the repeats."""
-    found = []
-    for part, ranks in (("one", 1), ("two", 2), ("four", 4)):
-        for transport in ("horovod", "shared_memory"):
-            repeats = [repeat if ranks == 1 else repeat[transport] for repeat in raw.get(part, [])]
-            if repeats and (ranks, transport) != (1, "shared_memory"):
-                predicted = sum(in_step(ranks, costs, _BESIDE_MACHINE, transport).values())
-                found.append((f"{ranks} ranks, {transport}" if ranks > 1 else "1 rank", predicted, _ms(repeats)))
-    for name in raw.get("wires", [{}])[0]:
-        gbit_s, _, rtt_us, _ = name.replace(",", "").split()
-        network = Network(float(gbit_s), float(rtt_us), ranks_per_host=1, cores_per_host=1)
-        predicted = sum(in_step(2, beside(costs), network, WIRED).values())
-        found.append(
-            (f"2 namespaces, {name}", predicted, _ms([repeat[name] for repeat in raw["wires"] if name in repeat]))
-        )
-    return found
-
-
-def beside(costs: Costs) -> Costs:
-    """Returns costs of a rank whose machine computes on all cores, as hosts that are namespaces of one machine."""
-    return dataclasses.replace(
-        costs,
-        dense_ms=costs.dense_ms * costs.beside,
-        rows_ms=costs.rows_ms * costs.beside,
-        unique_ms=costs.unique_ms * costs.beside,
-        rest_ms=costs.rest_ms * costs.beside,
-    )
-
-
-def check_table(found: Sequence[tuple[str, float, float]]) -> str:
-    """Returns predictions as Markdown."""
-    rows = []
-    for name, predicted, measured in found:
-        ratio = predicted / measured
-        is_within = "yes" if abs(ratio - 1) <= 0.15 else "MISSED"
-        rows.append([name, f"{predicted:.1f}", f"{measured:.1f}", f"{ratio:.2f}", is_within])
-    return results.table(["", "predicted, ms a step", "measured", "predicted / measured", "within 15 %"], rows)
-
-
-def _ms(repeats: Sequence[Mapping[str, Any]]) -> float:
-    return statistics.median(statistics.median(repeat["step_s"]) for repeat in repeats) * 1e3
-
-
 def main() -> None:
     """Prints tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--measured", type=Path, metavar="FILE", help="of bench.scale_measure [default: the costs of docs/scale.md]"
-    )
-    parser.add_argument("--check", action="store_true", help="only compare with measured steps")
+    parser.add_argument("--costs", type=Path, default=FILE, help="another file of costs")
     for declared in (Network, Prices):
         for field in dataclasses.fields(declared):
             default: Any = field.default
@@ -167,13 +115,7 @@ def main() -> None:
     given = vars(arguments)
     network = Network(**{field.name: given[field.name] for field in dataclasses.fields(Network)})
     prices = Prices(**{field.name: given[field.name] for field in dataclasses.fields(Prices)})
-    raw = json.loads(arguments.measured.read_text()) if arguments.measured else {}
-    costs = costs_of(raw) if raw else load(FILE)
-    if raw:
-        results.write(arguments.measured.with_suffix(".costs.json"), dataclasses.asdict(costs))
-    if arguments.check:
-        print(check_table(checks(raw, costs)))
-        return
+    costs = load(arguments.costs)
     found = points(costs, network, prices, servers=arguments.servers, workers=arguments.workers)
     if arguments.json:
         print(json.dumps([dataclasses.asdict(each) for each in found], indent=1))

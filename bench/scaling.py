@@ -65,55 +65,31 @@ def point(
     servers: int | None = None,
     workers: int | None = None,
 ) -> Point | None:
-    """Returns what so many ranks give; None where the mode cannot have them.
+    """Returns the speed of so many ranks in a mode; None where the mode cannot have them.
 
-    Args:
-        mode: one of `MODES`.
-        ranks: of one core each.
-        costs: measured.
-        network: declared.
-        prices: declared.
-        servers: parameter servers; None: those of the lowest price.
-        workers: input workers; None: likewise.
+    Without `servers` and `workers`, their numbers are those of the lowest price.
     """
     if mode == "sync shared_memory" and ranks > network.ranks_per_host:
         return None
-    if servers is None and not mode.startswith("sync"):
-        tried = [
-            _point(mode, ranks, costs, network, prices, each, workers) for each in _SERVERS if each <= max(ranks, 2)
-        ]
-        return min(tried, key=lambda each: each.per_billion)
-    return _point(mode, ranks, costs, network, prices, servers or 0, workers)
-
-
-def _point(
-    mode: str, ranks: int, costs: Costs, network: Network, prices: Prices, servers: int, workers: int | None
-) -> Point:
+    bounds: dict[str, float] = {}
     if mode.startswith("sync"):
         parts, servers = in_step(ranks, costs, network, mode.removeprefix("sync ")), 0
-        bounds: dict[str, float] = {}
+    elif servers is None:
+        numbers = [number for number in _SERVERS if number <= max(ranks, 2)]
+        tried = [point(mode, ranks, costs, network, prices, servers=each, workers=workers) for each in numbers]
+        return min((each for each in tried if each is not None), key=lambda each: each.per_billion)
     else:
         parts = served(mode, ranks, servers, costs, network)
         bounds = server_bounds(mode, ranks, servers, costs, network)
     step_ms = sum(parts.values())
     rate = ranks * costs.batch / step_ms * 1e3
-    if workers is None:
-        workers = max(1, math.ceil(rate * costs.input_us / 1e6 / _BUSY))
+    workers = workers or max(1, math.ceil(rate * costs.input_us / 1e6 / _BUSY))
     bounds[INPUT] = workers * _BUSY * 1e6 / costs.input_us
     slowest = min(bounds, key=lambda name: bounds[name])
     samples_per_s = min(rate, bounds[slowest])
     bottleneck = slowest if bounds[slowest] < rate else _largest(parts)
-    return Point(
-        mode=mode,
-        ranks=ranks,
-        servers=servers,
-        workers=workers,
-        step_ms=step_ms,
-        parts=parts,
-        samples_per_s=samples_per_s,
-        bottleneck=bottleneck,
-        per_billion=1e9 / samples_per_s / 3600.0 * per_hour(mode, ranks, servers, workers, costs, prices),
-    )
+    per_billion = 1e9 / samples_per_s / 3600.0 * per_hour(mode, ranks, servers, workers, costs, prices)
+    return Point(mode, ranks, servers, workers, step_ms, parts, samples_per_s, bottleneck, per_billion)
 
 
 def in_step(ranks: int, costs: Costs, network: Network, transport: str) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What the server costs: `python -m bench.serving MODEL`.
+"""Latency of a server over that of the bare model: `python -m bench.serving MODEL`.
 
 One client thread sends requests of `rank` to a real server over a socket, with a hot swap to another version in the
 middle, and after each one calls the same model with the same arrays in its own process: arrays in, arrays out, both
@@ -14,14 +14,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import tensorflow as tf
 from numpy.typing import NDArray
 
@@ -32,23 +31,22 @@ from schemas.contracts.export import EXTRAS_FOLDER, RANK
 Arrays = Mapping[str, NDArray[Any]]
 NAME = "ranker"
 DEMO_CONTEXT = "user_id,language,tab,recent_posts,network_mbps,hour"
+"""Columns of the demo with one row for all candidates."""
 _START_TIMEOUT_S, _TIMEOUT_S = 120, 60
 _MOST_P50, _MOST_P99 = 1.3, 1.5
-"""The most that a request may take, in calls of the bare model."""
-_WARM_CALLS = 20
-_NUM_REQUESTS = 8
-"""Different ones, sent in turn."""
+"""Bounds of a request's time over that of a bare call."""
+_WARM_CALLS, _NUM_REQUESTS = 20, 8
 _WIDTH = 8
 """Values of a list column."""
 
 
 @dataclass
 class Measured:
-    """What was measured.
+    """Times and answers.
 
     Attributes:
-        request_s: of each request, from arrays to arrays.
-        bare_s: of each call without a server.
+        request_s: seconds of each request, from arrays to arrays.
+        bare_s: seconds of each call without a server.
         answers: number of answers by version.
         errors: requests that failed.
         mixed: answers that are no version's.
@@ -67,10 +65,7 @@ class Bare:
     def __init__(self, model: Path):
         self._loaded = tf.saved_model.load(str(model))
         self._call = self._loaded.signatures[RANK]
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        return self._call.structured_input_signature[1]
+        self.inputs: dict[str, Any] = self._call.structured_input_signature[1]
 
     def __call__(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
         tensors = {name: tf.constant(values) for name, values in arrays.items()}
@@ -78,7 +73,7 @@ class Bare:
 
 
 def save_changed(model: Path, folder: Path) -> None:
-    """Saves a version that scores otherwise: each of its weights a quarter larger."""
+    """Saves a version with other scores: each of its weights a quarter larger."""
     changed = tf.saved_model.load(str(model))
     for variable in changed.signatures[RANK].variables:
         if variable.dtype.is_floating:
@@ -89,7 +84,7 @@ def save_changed(model: Path, folder: Path) -> None:
 
 
 def request_for(inputs: Mapping[str, Any], *, context: set[str], candidates: int, seed: int) -> dict[str, NDArray[Any]]:
-    """Returns one request: a row for what describes the user, and so many for the others."""
+    """Returns one request: one row of the columns of `context`, a row for each candidate of the others."""
     random, arrays = np.random.default_rng(seed), {}
     for name, spec in inputs.items():
         column = name.removesuffix("_length")
@@ -107,13 +102,12 @@ def request_for(inputs: Mapping[str, Any], *, context: set[str], candidates: int
 
 @contextmanager
 def server(folder: Path, log: Path, *more: str) -> Iterator[tuple[dict[str, str], int]]:
-    """Starts a server, with more options; gives its addresses and process number."""
+    """Starts a server, with more options; yields its addresses and process number."""
     address_file = log.with_name("address.json")
     options = ["--name", NAME, "--grpc-port", "0", "--rest-port", "0", "--address-file", str(address_file)]
-    options += ["--parent-pid", str(os.getpid())]
-    command = [sys.executable, "-m", "components.server", str(folder), *options, *more]
+    command = [sys.executable, "-m", "components.server", str(folder), *options, "--parent-pid", str(os.getpid())]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
+        process = subprocess.Popen([*command, *more], stdout=output, stderr=output)
     try:
         end = time.monotonic() + _START_TIMEOUT_S
         while not address_file.exists():
@@ -126,107 +120,82 @@ def server(folder: Path, log: Path, *more: str) -> Iterator[tuple[dict[str, str]
         process.wait(_TIMEOUT_S)
 
 
-def measure(client: Client, models: Mapping[int, Bare], requests: list[Arrays], seconds: float, swap: Any) -> Measured:
-    """Sends requests for so many seconds; calls `swap` after half of them."""
-    expected = [{version: model(arrays) for version, model in models.items()} for arrays in requests]
-    found, bare = Measured(), models[min(models)]
-    for number in range(_WARM_CALLS):
-        client.predict(RANK, requests[number % len(requests)], _TIMEOUT_S)
-        bare(requests[number % len(requests)])
-    start, number, is_swapped = time.perf_counter(), 0, False
-    while (now := time.perf_counter()) - start < seconds:
-        if not is_swapped and now - start > seconds / 2:
-            is_swapped = True
-            swap()
-        arrays = requests[number % len(requests)]
-        before = time.perf_counter()
-        try:
-            answer = client.predict(RANK, arrays, _TIMEOUT_S)
-        except Exception as error:  # noqa: BLE001 Whatever it is, it counts.
-            found.errors.append(str(error))
-            continue
-        found.request_s.append(time.perf_counter() - before)
-        before = time.perf_counter()
-        bare(arrays)
-        found.bare_s.append(time.perf_counter() - before)
-        versions = [version for version, scores in expected[number % len(requests)].items() if _equal(answer, scores)]
-        if len(versions) == 1:
-            found.answers[versions[0]] = found.answers.get(versions[0], 0) + 1
-        else:
-            found.mixed += 1
-        number += 1
-    return found
-
-
-def _equal(answer: Arrays, expected: Arrays) -> bool:
-    # Two processes may divide a product among their threads in different ways.
+def is_close(answer: Arrays, expected: Arrays) -> bool:
+    """Whether two answers have the same scores; two processes may add up products in another order."""
     return answer.keys() == expected.keys() and all(
         np.allclose(answer[name], expected[name], rtol=1e-5, atol=1e-6) for name in expected
     )
 
 
-def told(found: Measured, resident_bytes: tuple[int, int]) -> dict[str, Any]:
-    """Returns the numbers, and what they must be."""
-    request_ms, bare_ms = (np.percentile(np.array(times) * 1e3, (50, 99)) for times in (found.request_s, found.bare_s))
-    ratios = request_ms / bare_ms
-    return {
-        "requests": len(found.request_s),
-        "errors": found.errors,
-        "mixed": found.mixed,
-        "answers_by_version": found.answers,
-        "request_p50_ms": float(request_ms[0]),
-        "request_p99_ms": float(request_ms[1]),
-        "request_max_ms": max(found.request_s) * 1e3,
-        "bare_p50_ms": float(bare_ms[0]),
-        "bare_p99_ms": float(bare_ms[1]),
-        "bare_max_ms": max(found.bare_s) * 1e3,
-        "ratio_p50": float(ratios[0]),
-        "ratio_p99": float(ratios[1]),
-        "server_resident_mb": [count / 1e6 for count in resident_bytes],
-    }
+def measure(
+    client: Client, models: Mapping[int, Bare], requests: list[Arrays], seconds: float, swap: Callable[[], None]
+) -> Measured:
+    """Sends requests for so many seconds; calls `swap` after half of them."""
+    expected = [{version: model(arrays) for version, model in models.items()} for arrays in requests]
+    found, bare, is_swapped = Measured(), models[min(models)], False
+    for number in range(_WARM_CALLS):
+        client.predict(RANK, requests[number % len(requests)], _TIMEOUT_S)
+        bare(requests[number % len(requests)])
+    start, number = time.perf_counter(), 0
+    while (now := time.perf_counter()) - start < seconds:
+        if not is_swapped and now - start > seconds / 2:
+            is_swapped = True
+            swap()
+        place, number = number % len(requests), number + 1
+        before = time.perf_counter()
+        try:
+            answer = client.predict(RANK, requests[place], _TIMEOUT_S)
+        except Exception as error:  # noqa: BLE001 Whatever it is, it counts.
+            found.errors.append(str(error))
+            continue
+        answered = time.perf_counter()
+        bare(requests[place])
+        found.request_s.append(answered - before)
+        found.bare_s.append(time.perf_counter() - answered)
+        versions = [version for version, scores in expected[place].items() if is_close(answer, scores)]
+        if len(versions) == 1:
+            found.answers[versions[0]] = found.answers.get(versions[0], 0) + 1
+        else:
+            found.mixed += 1
+    return found
 
 
-def is_good(numbers: Mapping[str, Any]) -> bool:
-    """Whether nothing failed, both versions answered, and a request took at most what is wanted."""
-    sound = not numbers["errors"] and not numbers["mixed"] and len(numbers["answers_by_version"]) == 2
-    return bool(sound and numbers["ratio_p50"] <= _MOST_P50 and numbers["ratio_p99"] <= _MOST_P99)
+def summary(found: Measured) -> dict[str, Any]:
+    """Returns percentiles, their ratios, and whether nothing failed, both versions answered and the bounds hold."""
+    numbers: dict[str, Any] = {"requests": len(found.request_s), "answers_by_version": found.answers}
+    for name, times in (("request", found.request_s), ("bare", found.bare_s)):
+        for what, share in (("p50", 50), ("p99", 99), ("max", 100)):
+            numbers[f"{name}_{what}_ms"] = float(np.percentile(times, share) * 1e3)
+    ratios = [numbers[f"request_{what}_ms"] / numbers[f"bare_{what}_ms"] for what in ("p50", "p99")]
+    is_sound = not found.errors and not found.mixed and len(found.answers) == 2
+    numbers |= {"errors": found.errors, "mixed": found.mixed, "ratio_p50": ratios[0], "ratio_p99": ratios[1]}
+    return numbers | {"is_good": is_sound and ratios[0] <= _MOST_P50 and ratios[1] <= _MOST_P99}
 
 
 def main() -> int:
-    """Measures and tells; returns 1 where a request failed or was mixed."""
+    """Measures and prints; returns 1 where a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path, help="an exported SavedModel")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--candidates", type=int, default=200)
-    parser.add_argument(
-        "--context",
-        default=DEMO_CONTEXT,
-        help="columns that have one row for all candidates; left out: the demo's",
-    )
+    parser.add_argument("--context", default=DEMO_CONTEXT, help="columns with one row for all candidates")
     parser.add_argument("--output", type=Path, default=Path("runs/bench-serving.json"), help="all numbers")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as scratch:
-        folder = Path(scratch) / "versions"
-        shutil.copytree(arguments.model, folder / "1")
-        (folder / "1" / "manifest.json").unlink(missing_ok=True)
-        save_changed(folder / "1", Path(scratch) / "2")
-        models = {number: Bare(path) for number, path in ((1, folder / "1"), (2, Path(scratch) / "2"))}
-        context = set(arguments.context.split(","))
-        requests = [
-            request_for(models[1].inputs, context=context, candidates=arguments.candidates, seed=seed)
-            for seed in range(_NUM_REQUESTS)
-        ]
+        folder, second = Path(scratch) / "versions", Path(scratch) / "2"
+        shutil.copytree(arguments.model, folder / "1", ignore=shutil.ignore_patterns("manifest.json"))
+        save_changed(folder / "1", second)
+        models = {number: Bare(path) for number, path in ((1, folder / "1"), (2, second))}
+        shape = {"context": set(arguments.context.split(",")), "candidates": arguments.candidates}
+        requests = [request_for(models[1].inputs, seed=seed, **shape) for seed in range(_NUM_REQUESTS)]
         log = Path(scratch) / "server.log"
-        with server(folder, log) as (addresses, pid), connect(addresses["grpc"], NAME) as client:
-            before = psutil.Process(pid).memory_info().rss
-            found = measure(
-                client, models, requests, arguments.seconds, lambda: os.rename(Path(scratch) / "2", folder / "2")
-            )
-            numbers = told(found, (before, psutil.Process(pid).memory_info().rss))
+        with server(folder, log) as (addresses, _), connect(addresses["grpc"], NAME) as client:
+            found = measure(client, models, requests, arguments.seconds, lambda: os.rename(second, folder / "2"))
         print(log.read_text(), end="")
-    print(json.dumps(numbers, indent=2))
+    numbers = summary(found)
+    print(json.dumps(numbers, indent=1))
     results.write(arguments.output, numbers)
-    return 0 if is_good(numbers) else 1
+    return 0 if numbers["is_good"] else 1
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 from bench.freshness.cases import CASES, measured
-from bench.freshness.report import newest, report
+from bench.freshness.report import report
 from bench.quality.report import put
 from bench.results import add_line, commit, lines
 
@@ -38,7 +38,7 @@ def main() -> None:
         work = options.folder / "work"
         shutil.rmtree(work, ignore_errors=True)
         add_line(file, place | {"commit": commit()} | measured(case, seed, work))
-    put(_DOCUMENT, "freshness", report(newest(lines(file))))
+    put(_DOCUMENT, "freshness", report(lines(file)))
 
 
 if __name__ == "__main__":

@@ -8,16 +8,9 @@ from bench.quality.results import mean_and_deviation
 from bench.results import table
 
 BASE = "none"
-Result = dict[str, Any]
-"""One line of the results: `case`, `seed`, `commit`, and the measurements of `stream`."""
 
 
-def newest(results: Sequence[Result]) -> list[Result]:
-    """Returns the last result of each case and seed."""
-    return list({(result["case"], result["seed"]): result for result in results}.values())
-
-
-def report(results: Sequence[Result]) -> str:
+def report(results: Sequence[dict[str, Any]]) -> str:
     """Returns a table in Markdown: the AUC of each case, server and task, and by how much it is more than the base's.
 
     The difference is taken for each seed by itself: seeds differ in their logs by more than servers do.
@@ -36,7 +29,7 @@ def report(results: Sequence[Result]) -> str:
     return "\n".join(made).rstrip()
 
 
-def _cell(results: Sequence[Result], server: str, tasks: Sequence[str]) -> str:
+def _cell(results: Sequence[dict[str, Any]], server: str, tasks: Sequence[str]) -> str:
     values = [statistics.fmean(result["aucs"][server][task] for task in tasks) for result in results]
     if server == BASE:
         return mean_and_deviation(values)

@@ -82,7 +82,7 @@ class Memory:
 
     def has(self, turn: Turn) -> bool:
         """Whether the turn has been taken."""
-        return any(_is(entry, turn) for entry in self.entries)
+        return any(dataclasses.asdict(turn).items() <= entry.items() for entry in self.entries)
 
     def add(self, turn: Turn, found: Any) -> None:
         """Keeps the results of a turn."""
@@ -96,7 +96,7 @@ class Memory:
     def results(self, name: str, way: str) -> dict[int, list[Result]]:
         """Returns by repeat the results of a contestant: one, or one of each independent training."""
         of_turns = [entry for entry in self.entries if (entry["name"], entry["way"]) == (name, way)]
-        return {entry["repeat"]: [_result(found) for found in entry["found"]] for entry in of_turns}
+        return {entry["repeat"]: [Result(**found) for found in entry["found"]] for entry in of_turns}
 
     def limits(self) -> dict[int, list[dict[str, Any]]]:
         """Returns each library's times, by repeat."""
@@ -122,11 +122,3 @@ def _limits(*, with_torch: bool) -> list[Any]:
             processes.run([Process(command, {**AS_LAUNCHED, **ENVIRONMENT}, python=str(PYTHON))], folder)
             found.append(json.loads(output.read_text()))
         return found
-
-
-def _is(entry: dict[str, Any], turn: Turn) -> bool:
-    return all(entry[name] == value for name, value in dataclasses.asdict(turn).items())
-
-
-def _result(found: dict[str, Any]) -> Result:
-    return Result(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})

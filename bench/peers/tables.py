@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from bench.contest import Result
 from bench.contestants import CONTESTANTS
-from bench.limit import Limit, limit_of
+from bench.limit import limit_of
 from bench.peers.plan import APART, LIMIT, Memory, Turn
 from bench.report import Goal
 from bench.results import table
@@ -83,7 +83,7 @@ def limit_table(memory: Memory) -> str:
         for optimizer in ("adam", "rowwise_adagrad"):
             of = [limit_of(found, precision, optimizer) for found in memory.limits().values()]
             if of:
-                dense_ms, rows_ms = (statistics.median(parts) * 1e3 for parts in zip(*map(_parts, of), strict=True))
+                dense_ms, rows_ms = (statistics.median(parts) * 1e3 for parts in zip(*of, strict=True))
                 speeds = [each.examples_per_s for each in of]
                 rows.append([f"{precision}, {optimizer}", f"{dense_ms:.1f}", f"{rows_ms:.1f}", _cell(speeds, [])])
     return table(["limit of a rank", "products, ms", "rows, ms", "examples/s"], rows)
@@ -114,10 +114,6 @@ def _cell(found: Sequence[float], steps: Sequence[Result]) -> str:
     spread = f" ({min(found):,.0f}–{max(found):,.0f})" if len(found) > 1 else ""
     step = f"; {statistics.median(result.median_s for result in steps) * 1e3:.1f}" if steps else ""
     return f"{statistics.median(found):,.0f}{spread}{step}"
-
-
-def _parts(limit: Limit) -> tuple[float, float]:
-    return limit.dense_s, limit.rows_s
 
 
 def _label(name: str) -> str:

@@ -48,13 +48,7 @@ def main(kind: str, precision: str, rank: str, ranks: str, folder: str, core: st
     after = resource.getrusage(resource.RUSAGE_SELF)
     if rank == "0":
         cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        result = {
-            "step_s": seconds,
-            "losses": [first_loss, loss],
-            "cpu_s": cpu_s / len(batches),
-            "page_faults": (after.ru_minflt - before.ru_minflt) / len(batches),
-            "peak_bytes": after.ru_maxrss * 1024,
-        }
+        result = {"step_s": seconds, "losses": [first_loss, loss], "cpu_s": cpu_s / len(batches)}
         (place / "result.json").write_text(json.dumps(result))
     distributed.barrier()
     # Pipelines and reducers keep threads, which Python's end would meet in any order.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from bench.quality import conflict, report
+from bench.quality import report
 from bench.quality.examples import examples
 from bench.quality.experiments import TABLES, WORK, Table
 from bench.quality.results import Result, read
@@ -17,12 +17,11 @@ from schemas.spec import Spec, digest
 
 RESULTS = WORK / "results.jsonl"
 DOCUMENT = Path("docs") / "quality.md"
-_CONFLICT = "conflicting_tasks"
 
 
 def main() -> None:
     """Measures the missing results."""
-    names = [*(table.name for table in TABLES), _CONFLICT]
+    names = [table.name for table in TABLES]
     parser = argparse.ArgumentParser(prog="python -m bench.quality", description=__doc__)
     parser.add_argument("tables", nargs="*", choices=[[], *names], help=f"of {', '.join(names)}; all when left out")
     parser.add_argument("--seeds", type=int, default=0, help="as many instead of each table's own number")
@@ -34,8 +33,6 @@ def main() -> None:
         for table in TABLES:
             if table.name in (options.tables or names):
                 _measure(table, options.seeds or table.seeds)
-        if _CONFLICT in (options.tables or names):
-            report.put(DOCUMENT, _CONFLICT, conflict.table(conflict.run()))
     report.write(DOCUMENT, TABLES, read(RESULTS))
 
 

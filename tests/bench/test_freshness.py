@@ -19,10 +19,10 @@ def _result(seed: int, base: float, minute: float) -> dict[str, object]:
     return {"case": "feed", "seed": seed, "commit": "abc", "rows": 1_000, "minutes": 20, "aucs": aucs}
 
 
-def test_gains_are_those_of_each_seed_and_the_last_result_of_a_seed_counts() -> None:
-    from bench.freshness.report import newest, report
+def test_gains_are_those_of_each_seed() -> None:
+    from bench.freshness.report import report
 
-    found = newest([_result(1, 0.1, 0.1), _result(1, 0.6, 0.62), _result(2, 0.7, 0.74)])
+    found = [_result(1, 0.6, 0.62), _result(2, 0.7, 0.74)]
     assert report(found).splitlines() == [
         "**feed**: 1,000 rows in 20 minutes; seeds: 2; commit abc",
         "",

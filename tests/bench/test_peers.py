@@ -22,7 +22,7 @@ def memory(tmp_path: Path) -> Memory:
 
 def _took(memory: Memory, name: str, way: str, *seconds: float, repeat: int = 0) -> None:
     ranks = 1 if way == "apart" else int(way)
-    results = [dataclasses.asdict(Result(ranks, (each,), cpu_s=0.0, losses=(1.0, 1.0))) for each in seconds]
+    results = [dataclasses.asdict(Result(ranks, [each], cpu_s=0.0, losses=[1.0, 1.0])) for each in seconds]
     memory.add(Turn(repeat, name, way), results)
 
 
