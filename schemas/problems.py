@@ -1,4 +1,4 @@
-"""Mistakes in a spec: where they are, what was got, what is allowed."""
+"""Mistakes in a spec: place, value and remedy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ class Problem:
 
     Attributes:
         loc: keys and list positions from the top of the document.
-        what: what is wrong, with the value got.
-        allowed: what is allowed, or how to fix it.
+        what: the mistake, with the value got.
+        allowed: the allowed values, or the remedy.
         line: in the file, from 1; None if not known.
     """
 
@@ -41,7 +41,7 @@ class SpecError(UserError):
 
 
 def dotted(loc: Loc) -> str:
-    """Returns a path as people write it: `gates[0].task`."""
+    """Returns a path in the notation `gates[0].task`."""
     text = ""
     for part in loc:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part

@@ -1,4 +1,4 @@
-"""Numbers as people write them on a command line: rows by table, sizes of memory."""
+"""Numbers on a command line: rows by table, sizes of memory."""
 
 import math
 import re
@@ -14,14 +14,14 @@ _BYTES = {
     **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", start=1)},
 }
 _MOST = 1e18
-"""Larger numbers are typing errors, and would not be exact."""
+"""Largest number; larger ones are typing errors, and are not exact."""
 
 
 def parse_rows(option: str, text: str) -> dict[str, int]:
     """Returns rows by table from `users=80e6,posts=55M`.
 
     Args:
-        option: for the error text.
+        option: the name of the option, for errors.
         text: the option's value; may be empty.
 
     Raises:
@@ -68,17 +68,17 @@ def shown_bytes(size: float) -> str:
 
 
 def shown_count(number: float) -> str:
-    """Returns a number with three digits, in words: `6.63 billion`."""
+    """Returns a number with three digits and a word: `6.63 billion`."""
     return _scaled(number, ("", " thousand", " million", " billion", " trillion", " quadrillion"))
 
 
 def listed_counts(counts: Mapping[str, int]) -> str:
-    """Returns counts by name for people: `1,200 label missing: like, 3 no version in items`."""
+    """Returns counts by name as text: `1,200 label missing: like, 3 no version in items`."""
     return ", ".join(f"{count:,} {what}" for what, count in counts.items())
 
 
 def _scaled(number: float, units: tuple[str, ...]) -> str:
-    # 999.6 has three digits as 1.00 of the next unit.
+    # 999.6 rounds to 1.00 of the next unit.
     power = 0 if number < 999.5 else int(math.log10(number * 1000 / 999.5)) // 3
     power = min(power, len(units) - 1)
     scaled = number / 1000**power

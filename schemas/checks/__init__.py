@@ -1,4 +1,4 @@
-"""Mistakes that only show in the whole spec: unknown names, contradictions, settings without effect."""
+"""Mistakes across the sections of a spec: unknown names, contradictions, settings without effect."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Mistakes in the section `beam` that only show in the whole of it."""
+"""Contradictions in the section `beam`."""
 
 from collections.abc import Iterator
 from typing import get_args
@@ -16,7 +16,7 @@ def beam_problems(spec: Spec) -> Iterator[Problem]:
         if _settings(engine) == everywhere:
             yield Problem(
                 ("beam", "steps", name),
-                f"has no effect: all steps run so (got runner {engine.runner})",
+                f"has no effect: all steps use this engine (got runner {engine.runner})",
                 "remove it",
             )
     if set(steps) == set(get_args(BeamStepName)) and everywhere != {"runner": "local", "processes": 1}:
@@ -33,8 +33,7 @@ def beam_problems(spec: Spec) -> Iterator[Problem]:
                 ("cluster", "share_processes", number),
                 f"run on different engines (got {members[0]}: {engine_of(spec.beam, members[0]).runner}, "
                 f"{different[0]}: {engine_of(spec.beam, different[0]).runner})",
-                "steps in one process have one set of Beam's arguments: give them the same in beam.steps, or take one "
-                "out of the group",
+                "give the steps of a group one engine in beam.steps, or remove one from the group",
             )
 
 

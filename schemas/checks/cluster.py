@@ -1,4 +1,4 @@
-"""Mistakes in the section `cluster` that only show in the whole of it."""
+"""Contradictions in the section `cluster`."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from schemas.spec.cluster import InputService, LocalLauncher, Pod, PodsLauncher,
 from schemas.spec.data import DayLogs
 
 _ALONE = {"example_gen", "trainer"}
-"""The one fixes the date and waits for logs, the other is large and goes on with a job of an earlier try."""
+"""Steps that need a pod each: example_gen fixes the date and waits for logs; trainer is large and resumes its job."""
 _LOOKS_SECRET = re.compile(r"(PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY|CREDENTIALS?)(_|$)", re.IGNORECASE)
 
 
@@ -52,7 +52,7 @@ def _input_service_problems(cluster: SpecCluster, service: InputService) -> Iter
 
 
 def _sharing_problems(spec: Spec) -> Iterator[Problem]:
-    """Steps that share a process follow each other, so that no step of another pod is between them."""
+    """Yields groups of steps that are not consecutive, so that a step of another pod would run between them."""
     order, cluster = get_args(StepName), spec.cluster
     seen: set[str] = set()
     for number, group in enumerate(cluster.share_processes):
@@ -61,8 +61,8 @@ def _sharing_problems(spec: Spec) -> Iterator[Problem]:
         if len(group) < 2 or group != order[first : first + len(group)] or set(group) & _ALONE:
             yield Problem(
                 loc,
-                f"are not steps that follow each other and are small (got {shown or 'none'})",
-                f"two or more that follow each other, of {', '.join(order[1:5])}, or of {', '.join(order[6:])}",
+                f"are not consecutive small steps (got {shown or 'none'})",
+                f"two or more consecutive ones of {', '.join(order[1:5])}, or of {', '.join(order[6:])}",
             )
         elif twice := sorted(seen & set(group)):
             yield Problem(loc, f"has a step of another group (got {', '.join(twice)})", "name each step once")
@@ -70,7 +70,7 @@ def _sharing_problems(spec: Spec) -> Iterator[Problem]:
             yield Problem(
                 loc,
                 f"differ in their settings (got {different[0]}: not those of {group[-1]})",
-                "steps in one pod have one memory, timeout and number of retries: give them the same in cluster.steps",
+                "give the steps of a group equal settings in cluster.steps: they share a pod",
             )
         seen |= set(group)
 
@@ -141,7 +141,7 @@ def _launcher_problems(spec: Spec, launcher: PodsLauncher) -> Iterator[Problem]:
         yield Problem(
             ("cluster", "launcher", "ranks_per_host"),
             f"does not divide the ranks (got {launcher.ranks_per_host} for {cluster.ranks})",
-            "use a divisor: hosts have equally many ranks",
+            "use a divisor: all hosts have the same number of ranks",
         )
     gpu = launcher.host.gpu
     if gpu is not None and gpu.count < launcher.ranks_per_host:

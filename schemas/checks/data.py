@@ -40,7 +40,7 @@ def _without_effect(spec: Spec) -> Iterator[Problem]:
 
 
 def _list_lengths(spec: Spec) -> Iterator[Problem]:
-    """Ingestion must keep what features read: the first values of a list and the last ones."""
+    """Yields features that read more values of a list than ingestion keeps; it keeps the first and the last ones."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for name, feature in spec.features.items():
@@ -59,5 +59,5 @@ def _list_lengths(spec: Spec) -> Iterator[Problem]:
                 ("data", "max_list_length"),
                 f"is less than the values that features read of column '{column}' (got {spec.data.max_list_length}, "
                 f"they read {read})",
-                f"raise it, or lower what feature '{name}' reads",
+                f"raise it, or read fewer values in feature '{name}'",
             )

@@ -29,7 +29,7 @@ from schemas.spec.features import (
 )
 
 MAX_TABLES = 2047
-"""A table's tag is eleven bits of its keys."""
+"""Most tables: a table's tag is eleven bits of its keys."""
 
 
 def feature_problems(spec: Spec) -> Iterator[Problem]:
@@ -41,7 +41,7 @@ def feature_problems(spec: Spec) -> Iterator[Problem]:
     if all(is_bias(feature) for feature in spec.features.values()):
         yield Problem(
             ("features",),
-            f"leave predictions no input: all have at_serving (got {listed(list(spec.features))})",
+            f"leave no input for predictions: all have at_serving (got {listed(list(spec.features))})",
             "declare a feature without it",
         )
 
@@ -70,7 +70,7 @@ def _tables(spec: Spec) -> Iterator[Problem]:
 
 
 def _kinds_of_ids(spec: Spec) -> Iterator[Problem]:
-    """A table's rows stand for ids of one kind: hour 3 and bucket 3 would otherwise be one row."""
+    """Yields features whose ids are of another kind than their table's: hour 3 and bucket 3 would be one row."""
     first_of: dict[str, str] = {}
     for name, feature in spec.features.items():
         table = spec.table_of(name)
@@ -120,7 +120,7 @@ def _feature(spec: Spec, name: str, feature: Feature) -> Iterator[Problem]:
             for member in ("missing", "at_serving"):
                 value, wanted = getattr(feature, member), str if feature.type == "string" else int
                 if value is not None and not isinstance(value, wanted):
-                    yield Problem((*loc, member), f"is no {feature.type} (got {value!r})", f"a {feature.type}")
+                    yield Problem((*loc, member), f"is not of type {feature.type} (got {value!r})", f"a {feature.type}")
         case IdsFeature():
             if feature.combiner != "sum" and feature.max_values == 1:
                 yield Problem(
@@ -172,7 +172,7 @@ def _age(loc: Loc, feature: AgeFeature) -> Iterator[Problem]:
     elif feature.clip and feature.clip[0] < 0:
         yield Problem(
             (*loc, "clip"),
-            f"starts below 0, no age does (got {list(feature.clip)})",
+            f"starts below 0, and ages are at least 0 (got {list(feature.clip)})",
             "write [low, high], low >= 0",
         )
     if isinstance(feature.missing, float) and feature.missing < 0:
@@ -194,13 +194,13 @@ def _encoding(loc: Loc, feature: NumberFeature) -> Iterator[Problem]:
 
 
 def _empty_clip(loc: Loc, clip: Clip) -> Problem:
-    return Problem((*loc, "clip"), f"leaves nothing (got {list(clip)})", "write [low, high], low < high")
+    return Problem((*loc, "clip"), f"is an empty range (got {list(clip)})", "write [low, high], low < high")
 
 
 def _clipped(loc: Loc, member: str, value: Missing | None, clip: Clip | None) -> Iterator[Problem]:
     if clip and isinstance(value, float) and not clip[0] <= value <= clip[1]:
         yield Problem(
-            (*loc, member), f"would be clipped (got {value:g})", f"from {clip[0]:g} to {clip[1]:g}, as clip says"
+            (*loc, member), f"would be clipped (got {value:g})", f"from {clip[0]:g} to {clip[1]:g}, the range of clip"
         )
 
 

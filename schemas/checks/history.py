@@ -1,4 +1,4 @@
-"""Mistakes in features of the days before a row's own: what has no days, or not all rows of them."""
+"""Mistakes in features of earlier days: logs without days, settings that leave out rows."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from schemas.spec.tasks import BinaryTask, RegressionTask
 
 
 def history_problems(spec: Spec) -> Iterator[Problem]:
-    """Yields every mistake; those of `clip` are found with those of other numbers."""
+    """Yields every mistake except those of `clip`; checks/features.py yields them."""
     features = history_features(spec)
     if not features:
         return
@@ -19,25 +19,27 @@ def history_problems(spec: Spec) -> Iterator[Problem]:
     if not isinstance(spec.data, DayLogs):
         yield Problem(
             ("features", next(iter(features))),
-            f"is of the days before a row's own (got data of kind {spec.data.kind})",
+            f"needs earlier days (got data of kind {spec.data.kind})",
             "declare data of kind days",
         )
     for name, task in spec.tasks.items():
         if isinstance(task, BinaryTask) and task.keep_negatives is not None:
             yield Problem(
                 ("tasks", name, "keep_negatives"),
-                f"leaves out rows that features count (got {task.keep_negatives:g} with {names})",
-                "remove it, or the features",
+                f"removes rows that features count (got {task.keep_negatives:g} with {names})",
+                "remove it, or these features",
             )
     if "transform" in spec.input.model_fields_set and spec.input.transform == "in_pool":
         yield Problem(
             ("input", "transform"),
-            f"does not know what happened before each day (got 'in_pool' with {names})",
+            f"has no counts of earlier days (got 'in_pool' with {names})",
             "remove it, or use ahead",
         )
     if spec.online is not None:
         yield Problem(
-            ("online",), f"does not count what it learns yet (got features {names})", "remove it, or the features"
+            ("online",),
+            f"does not update the counts of features (got features {names})",
+            "remove it, or these features",
         )
     for name, feature in features.items():
         if isinstance(feature, RateFeature):
@@ -51,7 +53,7 @@ def _rate(spec: Spec, loc: Loc, feature: RateFeature) -> Iterator[Problem]:
             (*loc, "task"), f"no such task (got '{feature.task}')", f"tasks of the spec: {listed(list(spec.tasks))}"
         )
     if isinstance(task, BinaryTask) and feature.prior is not None and not 0 <= feature.prior <= 1:
-        yield Problem((*loc, "prior"), f"is no rate (got {feature.prior:g})", "from 0 to 1, or leave it out")
+        yield Problem((*loc, "prior"), f"is not a rate (got {feature.prior:g})", "from 0 to 1, or leave it out")
     if feature.log and isinstance(task, RegressionTask) and (feature.clip is None or feature.clip[0] < 0):
         yield Problem(
             (*loc, "log"),

@@ -87,8 +87,8 @@ def _dlrm(spec: Spec, dlrm: Dlrm) -> Iterator[Problem]:
         yield Problem(
             loc,
             f"has too many pairs to multiply (got {len(dims)} embedded features and {floats} numbers)",
-            f"at most {MOST_PAIRED_VECTORS} vectors, all numbers together being one; or dcn_v2, whose cost grows with "
-            "the features, not with their pairs",
+            f"at most {MOST_PAIRED_VECTORS} vectors, where all numbers together are one; or dcn_v2, whose cost grows "
+            "with the features, not with their pairs",
         )
     if not floats and "bottom_units" in dlrm.model_fields_set:
         yield Problem(
@@ -104,7 +104,7 @@ def _chain(spec: Spec, model: Esmm | Aitm) -> Iterator[Problem]:
         yield Problem(
             (*_LOC, "chain"),
             f"must name every task once (got {list(model.chain)})",
-            f"all of {listed(list(spec.tasks))}, in the order in which they happen",
+            f"all of {listed(list(spec.tasks))}, in the order of their events",
         )
     reason = {
         "esmm": "esmm multiplies the tasks' probabilities",
@@ -130,12 +130,12 @@ def _chain(spec: Spec, model: Esmm | Aitm) -> Iterator[Problem]:
         if task.keep_negatives is not None:
             yield Problem(
                 (*loc, "keep_negatives"),
-                f"{reason}: one corrected afterwards would not fit the others (got {task.keep_negatives:g})",
+                f"{reason}: a probability corrected afterwards would not fit the others (got {task.keep_negatives:g})",
                 "leave it out, or use another model",
             )
         if task.only_where is not None:
             yield Problem(
                 (*loc, "only_where"),
                 f"{model.kind} trains every step of the chain on all examples (got '{task.only_where}')",
-                "leave it out: the chain already says that each step needs the previous one",
+                "leave it out: in a chain each step implies the previous one",
             )

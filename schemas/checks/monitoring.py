@@ -1,4 +1,4 @@
-"""Mistakes in the section `monitoring` that only show beside the section `cluster`."""
+"""Contradictions between the sections `monitoring` and `cluster`."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from schemas.spec.cluster import LocalLauncher
 
 _LAST_PORT = 65535
 _POD_PORTS = range(5050, 5061)
-"""Of the dispatcher, of data workers and of the coordinator, see components/steps/trainer/kubernetes/run.py."""
+"""Ports of the dispatcher, data workers and coordinator, as in components/steps/trainer/kubernetes/run.py."""
 
 
 def monitoring_problems(spec: Spec) -> Iterator[Problem]:
@@ -18,13 +18,13 @@ def monitoring_problems(spec: Spec) -> Iterator[Problem]:
         return
     port, cluster = spec.monitoring.port, spec.cluster
     if port:
-        # On one machine: the ranks, the pool's dispatcher and workers, the parameter servers.
+        # One machine has the ranks, the dispatcher, the data workers and the parameter servers.
         last = port + cluster.ranks + cluster.own_data_workers + spec.num_parameter_servers
         if last > _LAST_PORT:
             yield Problem(
                 ("monitoring", "port"),
                 f"leaves no port for the last process (got {port} for {last - port + 1} processes)",
-                f"at most {port - (last - _LAST_PORT)}, or 0: any free ones",
+                f"at most {port - (last - _LAST_PORT)}, or 0 for any free ports",
             )
     if not isinstance(cluster.launcher, LocalLauncher):
         first = port or POD_PORT
@@ -32,6 +32,6 @@ def monitoring_problems(spec: Spec) -> Iterator[Problem]:
         if set(ports) & set(_POD_PORTS):
             yield Problem(
                 ("monitoring", "port"),
-                f"is a port of the training's own in its pods (got {ports[0]} to {ports[-1]})",
-                f"others than {_POD_PORTS[0]} to {_POD_PORTS[-1]}; 0: {POD_PORT}",
+                f"is a port that the training uses in its pods (got {ports[0]} to {ports[-1]})",
+                f"a port outside {_POD_PORTS[0]} to {_POD_PORTS[-1]}, or 0 for {POD_PORT}",
             )

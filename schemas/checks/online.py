@@ -1,4 +1,4 @@
-"""Mistakes in `online`: what it cannot train, and guards that judge nothing."""
+"""Mistakes in `online`: specs that it cannot train, guards without a binary task."""
 
 from collections.abc import Iterator
 
@@ -19,13 +19,13 @@ def online_problems(spec: Spec) -> Iterator[Problem]:
         return
     if not isinstance(spec.data, DayLogs):
         yield Problem(
-            _ONLINE, f"goes on from daily runs (got data of kind {spec.data.kind})", "remove it, or use logs by day"
+            _ONLINE, f"continues daily runs (got data of kind {spec.data.kind})", "remove it, or use logs by day"
         )
     if spec.event_time is None:
         yield Problem(
             _ONLINE,
-            "needs the time of each row, to leave out what the base has learned (got no event_time)",
-            "declare event_time, the column of it",
+            "needs the time of each row, to skip rows that the base has learned (got no event_time)",
+            "declare event_time, the column with the time",
         )
     if not isinstance(spec.training.sync, InStep):
         yield Problem(
@@ -40,7 +40,7 @@ def online_problems(spec: Spec) -> Iterator[Problem]:
     if isinstance(spec.training.average, LastOfWeights):
         yield Problem(
             ("training", "average", "kind"),
-            "is the mean over an epoch, and online training has none (got last)",
+            "averages over an epoch, and online training has no epochs (got last)",
             "use ema, or remove it",
         )
     for number, guard in enumerate(spec.online.guards):

@@ -150,7 +150,9 @@ def _slice_of(spec: Spec, loc: Loc, gate: Gate) -> Iterator[Problem]:
         wanted = {"string": str, "int": int}.get(getattr(sliced, "type", ""))
         if wanted and not isinstance(value, wanted):
             yield Problem(
-                (*loc, "slice", name), f"is no {getattr(sliced, 'type', '')} (got {value!r})", "as in the logs"
+                (*loc, "slice", name),
+                f"is not of type {getattr(sliced, 'type', '')} (got {value!r})",
+                "write it as in the logs",
             )
     for position, name in enumerate(gate.each or ()):
         yield from _not_sliceable(spec, (*loc, "each", position), name)

@@ -19,7 +19,9 @@ def source_problems(spec: Spec) -> Iterator[Problem]:
         return
     if spec.event_time is None:
         yield Problem(
-            _PLACE, "are joined by the time of the event (got no event_time)", "declare event_time, the column of it"
+            _PLACE,
+            "are joined by the time of the event (got no event_time)",
+            "declare event_time, the column with the time",
         )
     yield from _origins(spec)
     yield from _leaks(spec)
@@ -32,7 +34,7 @@ def source_problems(spec: Spec) -> Iterator[Problem]:
 
 
 def _origins(spec: Spec) -> Iterator[Problem]:
-    """Yields columns that two sources give, and the event's time as a joined column."""
+    """Yields columns of two sources, and joined columns that are the event's time."""
     first: dict[str, str] = {}
     for name, source in sources_of(spec.data).items():
         for column in source.columns:
@@ -41,7 +43,11 @@ def _origins(spec: Spec) -> Iterator[Problem]:
             if known != name:
                 yield Problem(where, f"is a column of source '{known}' too (got '{column}')", "give it another name")
             if column == spec.event_time:
-                yield Problem(where, f"is event_time (got '{column}')", "rows are joined by it: it is in the main log")
+                yield Problem(
+                    where,
+                    f"is event_time (got '{column}')",
+                    "name another column: rows are joined by event_time of the main log",
+                )
 
 
 def _leaks(spec: Spec) -> Iterator[Problem]:
@@ -76,11 +82,11 @@ def _keys(where: Loc, source: Source, spec: Spec, in_log: dict[str, Column]) -> 
     if len(set(own)) < len(own):
         yield Problem((*where, "keys"), f"name a column twice (got {listed(own)})", "name each column once")
     if source.time in own:
-        yield Problem((*where, "time"), f"is a key (got '{source.time}')", "name the column of the row's time")
+        yield Problem((*where, "time"), f"is a key (got '{source.time}')", "name the column with the row's time")
 
 
 def _columns(where: Loc, source: Source, by_name: dict[str, Column]) -> Iterator[Problem]:
-    # The columns of the source that are read so far, and their types.
+    # Types of the source's columns that have been read so far.
     known = {column.name: _shape(column) for column in (*keys_of_source(source), time_of_source(source))}
     for name, column in source.columns.items():
         place = (*where, "columns", name)
@@ -126,6 +132,6 @@ def _marker(where: Loc, source: Source, spec: Spec) -> Iterator[Problem]:
     if source.marker and not spec.data.arrival:
         yield Problem(
             (*where, "marker"),
-            f"has no effect without data.arrival, which says how long to wait (got '{source.marker}')",
+            f"has no effect without data.arrival, which sets the wait (got '{source.marker}')",
             "declare arrival, or remove it",
         )

@@ -1,4 +1,4 @@
-"""Mistakes in how ranks train together: modes and settings without effect, what a mode cannot do."""
+"""Mistakes in modes of training: modes and settings without effect, settings that a mode does not support."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,7 @@ def sync_problems(spec: Spec) -> Iterator[Problem]:
     if isinstance(sync, Shadow | Async) and spec.training.average is not None:
         yield Problem(
             ("training", "average"),
-            f"is over the dense weights of steps that all ranks make together (got training.sync {sync.kind}, where "
+            f"averages dense weights over steps of all ranks together (got training.sync {sync.kind}, where "
             "every rank makes steps of its own)",
             "remove it, or use training.sync: {kind: stale} or sync",
         )
@@ -67,7 +67,7 @@ def _sharing_memory(cluster: SpecCluster) -> Iterator[Problem]:
 
 
 def _without_rows(sync: Served) -> Iterator[Problem]:
-    """Servers without rows still exchange the dense weights of `shadow`, and hold those of `async`."""
+    """Yields settings of rows. Without rows, servers still average dense weights (`shadow`) or hold them (`async`)."""
     if isinstance(sync, Stale):
         yield Problem(
             (*_SYNC, "kind"),
@@ -81,7 +81,7 @@ def _without_rows(sync: Served) -> Iterator[Problem]:
             yield Problem(
                 (*_SYNC, name),
                 f"has no effect: no feature reads a table (got {getattr(sync, name)})",
-                "remove it: it is about rows",
+                "remove it: it applies to rows",
             )
 
 
@@ -89,8 +89,7 @@ def _averaging(sync: Shadow, ranks: int) -> Iterator[Problem]:
     if ranks == 1:
         yield Problem(
             (*_SYNC, "kind"),
-            "has no effect: there is one rank, whose dense weights have none to be averaged with (got shadow, and "
-            "cluster.ranks 1)",
+            "has no effect: one rank has no other dense weights to average with (got shadow, and cluster.ranks 1)",
             "raise cluster.ranks, or use stale or async",
         )
     if sync.block_momentum and sync.algorithm != "bmuf":

@@ -1,4 +1,4 @@
-"""Mistakes in tasks: constant labels, inexact corrections, nothing to calibrate on, settings without effect."""
+"""Mistakes in tasks: constant labels, inexact corrections, calibration without data, settings without effect."""
 
 from collections.abc import Iterator
 
@@ -86,7 +86,7 @@ def _calibration(spec: Spec, loc: Loc, kind: str) -> Iterator[Problem]:
     if isinstance(spec.model, Esmm):
         yield Problem(
             loc,
-            f"esmm multiplies the tasks' probabilities: one calibrated by itself could exceed that of the step before "
-            f"it (got {kind})",
+            f"esmm multiplies the tasks' probabilities: a calibrated one could exceed that of the previous step "
+            f"(got {kind})",
             "remove it, or use another model",
         )

@@ -16,7 +16,7 @@ _STOPPING: Loc = ("training", "early_stopping")
 
 
 def training_problems(spec: Spec) -> Iterator[Problem]:
-    """Yields every mistake in how the model is trained."""
+    """Yields every mistake in the training of the model."""
     yield from _loss_balance(spec)
     yield from _early_stopping(spec)
     yield from _refit(spec)
@@ -48,7 +48,7 @@ def _weight_decay(spec: Spec) -> Iterator[Problem]:
         if table is not None and table.weight_decay and isinstance(spec.optimizer_of(name), Ftrl):
             yield Problem(
                 ("tables", name, "weight_decay"),
-                f"is not for ftrl, whose rows are a minimizer and not moved (got {table.weight_decay:g})",
+                f"does not apply to ftrl, which computes rows as minimizers (got {table.weight_decay:g})",
                 "use the optimizer's l2, or another optimizer",
             )
 
@@ -108,7 +108,7 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
         yield Problem(
             _STOPPING,
             "uses the mean AUC of the binary tasks, and there is none (got no task)",
-            f"name the task whose error to use: {listed(list(spec.tasks))}",
+            f"name the task whose error counts: {listed(list(spec.tasks))}",
         )
     if max(training.epochs, training.incremental_epochs or 0) == 1:
         yield Problem(_STOPPING, "has no effect: there is one epoch (got epochs 1)", "remove it, or raise epochs")
@@ -122,7 +122,7 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
     elif stopping.refit:
         yield Problem(
             (*_STOPPING, "refit"),
-            "is for validation days (got named splits, whose validation split is never trained on)",
+            "needs validation days (got named splits, whose validation split is never trained on)",
             "remove it",
         )
     elif spec.data.splits.validation is None:

@@ -1,4 +1,4 @@
-"""Reads a spec from YAML, or reports every mistake with its line, the value got and what is allowed."""
+"""Reads a spec from YAML, or reports every mistake with its line, its value and the allowed values."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ class Parsed(NamedTuple):
 
     Attributes:
         document: the file as plain data.
-        written: the file with comments and the order of keys, as ruamel.yaml keeps them.
+        written: the file with its comments and its order of keys.
     """
 
     spec: Spec
@@ -60,7 +60,7 @@ def json_schema() -> dict[str, Any]:
     """Returns the JSON Schema of a spec file, for editors."""
     schema = Spec.model_json_schema() | {"title": "Sangam ranker spec"}
     for node in _mappings(schema):
-        # Pydantic refuses keys that are not names; its JSON Schema does not say so.
+        # Pydantic refuses keys that are not names, but leaves that out of the JSON Schema.
         if "patternProperties" in node:
             node["additionalProperties"] = False
         if isinstance(text := node.get("description"), str):
@@ -98,7 +98,7 @@ def _parse(path: Path) -> CommentedMap:
     except RecursionError:
         raise _fail(path, "is nested too deeply", f"at most {MAX_DEPTH} levels") from None
     except (ValueError, NotImplementedError, AttributeError, TypeError, LookupError, AssertionError) as error:
-        # What ruamel.yaml lets through for some malformed numbers, dates, directives and tags.
+        # ruamel.yaml raises these for some malformed numbers, dates, directives and tags.
         raise _fail(path, f"is not YAML: {_one_line(error)}", "fix the syntax") from None
     if document is None:
         raise _fail(path, "is empty", "a spec starts with `name:`")
@@ -121,13 +121,13 @@ def _read(path: Path) -> str:
         example = "give the path of a spec, for example pipelines/specs/short_video.yaml"
         raise _fail(path, "no such file", example) from None
     except PermissionError:
-        raise _fail(path, "may not be read", "check its permissions") from None
+        raise _fail(path, "is not readable", "check its permissions") from None
     except OSError as error:
         raise _fail(path, f"cannot be read ({error.strerror})", "give the path of a YAML file") from None
 
 
 def _plain(path: Path, document: CommentedMap) -> Any:
-    """Returns the document as JSON has it: dicts, lists, texts, numbers, true, false and null, and no more."""
+    """Returns the document with the types of JSON alone: dicts, lists, strings, numbers, booleans and null."""
     num_values = 0
 
     def convert(node: Any, loc: Loc) -> Any:
@@ -150,7 +150,7 @@ def _plain(path: Path, document: CommentedMap) -> Any:
             return [convert(value, (*loc, index)) for index, value in enumerate(node)]
         if node is None or isinstance(node, bool):
             return node
-        # ruamel.yaml keeps how numbers and texts were written in subclasses of its own.
+        # ruamel.yaml has subclasses of these, which keep the spelling.
         for kind in (int, float, str):
             if isinstance(node, kind):
                 return kind(node)

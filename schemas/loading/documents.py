@@ -16,11 +16,11 @@ Document = dict[str, Any]
 
 
 def check_document(document: Document) -> Spec | list[Problem]:
-    """Returns the spec of a document, or everything that is wrong with it."""
+    """Returns the spec of a document, or all its problems."""
     if document.get("tune") == "auto":
         document = {**document, "tune": {"auto": True}}
     try:
-        # Through JSON, so that a YAML list is a JSON array and strict types mean the same as in the JSON Schema.
+        # JSON makes arrays of YAML lists, and strict types mean the same as in the JSON Schema.
         spec = Spec.model_validate_json(json.dumps(document))
     except pydantic.ValidationError as error:
         return explain(error.errors(include_url=False), Spec.model_json_schema())
@@ -37,12 +37,12 @@ def parent_of(document: Document, defaults: Document, path: str) -> Any:
     """Returns the mapping that holds a path's last key; defaults are written out along the path.
 
     Args:
-        document: changed only where a part is left out.
+        document: gets the missing parts of the path.
         defaults: the same spec with all defaults.
         path: keys joined by dots.
 
     Raises:
-        KeyError: with the first part of the path that is not a mapping, even by default.
+        KeyError: the path leads through a value that is not a mapping, even by default; with the path to it.
     """
     keys = path.split(".")
     node: Any = document

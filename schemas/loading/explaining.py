@@ -1,4 +1,4 @@
-"""Turns pydantic's errors into problems in terms of the document: its paths, its lines, what it may say instead."""
+"""Turns pydantic's errors into problems, with paths in the document and allowed values."""
 
 import difflib
 import json
@@ -30,9 +30,9 @@ RENAMED_KEYS = {"normalise": "normalize"}
 """Keys of earlier releases, by their old name."""
 _WITHHELD = {
     ("runner", "dask"): "Dask is not offered: its runner merges the outputs of a branching step without an error",
-    ("runner", "direct"): "DirectRunner is not offered: it first downloads an engine that nobody has pinned; use local",
+    ("runner", "direct"): "DirectRunner is not offered: it downloads an unpinned engine; use local",
 }
-"""Values that are missed on purpose, and why."""
+"""Values that Sangam leaves out on purpose, with the reasons."""
 _NAME = "lower case letters, digits and _, starting with a letter, at most 63"
 
 
@@ -40,7 +40,7 @@ def explain(errors: Iterable[Any], schema: Mapping[str, Any]) -> list[Problem]:
     """Returns pydantic's errors as problems, one per path.
 
     Args:
-        errors: as `ValidationError.errors()` gives them.
+        errors: the result of `ValidationError.errors()`.
         schema: the JSON Schema of the model that refused the document.
     """
     by_loc: dict[Loc, Problem] = {}
@@ -106,7 +106,7 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
 def _walk(loc: Loc, schema: Mapping[str, Any]) -> tuple[Loc, Mapping[str, Any]]:
     """Follows pydantic's location through the JSON Schema.
 
-    Pydantic names the member of each union on the path; the document does not, so these parts are skipped.
+    The location also has the members of unions, which the document does not have; these parts are skipped.
 
     Returns:
         The location in the document, and its JSON Schema ({} if there is none).
@@ -139,7 +139,7 @@ def _child(node: Mapping[str, Any], part: str | int) -> Mapping[str, Any]:
 
 def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     options = [option for option in node.get("anyOf", []) if option.get("type") != "null"]
-    # Beside a mapping, a constant is short for one.
+    # A constant beside a mapping is short for a mapping.
     if mappings := [option for option in options if "$ref" in option]:
         options = [option for option in options if option in mappings or "const" not in option]
     if len(options) == 1:
@@ -150,7 +150,7 @@ def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str
 
 
 def _as_mapping(key: str, tags: Iterable[str], value: Any) -> str:
-    """Returns what to write in place of a value that is no mapping, where each kind of mapping is named by a key."""
+    """Returns the remedy for a value that should be a mapping of one of several kinds."""
     if isinstance(value, str) and value in tags:
         return f"write {{{key}: {value}}}"
     return f"a mapping with {key}, one of: {', '.join(repr(tag) for tag in tags)}"
@@ -177,7 +177,7 @@ def _shown(value: Any) -> str:
         text = f"a mapping of {listed([str(key) for key in value])}"
     else:
         text = json.dumps(value, default=str) if not isinstance(value, str) else f"'{value}'"
-    # One problem is one line, whatever the value holds.
+    # A problem is one line, also for a value of several lines.
     text = " ".join(text.split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 

@@ -24,7 +24,7 @@ from schemas.spec.tuning import (
 
 _FIXED_TRAINING = {"mode", "incremental_epochs", "checkpoint", "seed"}
 _TUNABLE = (
-    "ranges are for features, model, tables, the weight and loss of tasks, and training (but for "
+    "ranges are for features, model, tables, the weight and loss of tasks, and training (except "
     f"{listed(sorted(_FIXED_TRAINING))}): trials share their logs and their seed"
 )
 
@@ -44,11 +44,11 @@ def tuning_problems(spec: Spec, document: Document) -> Iterator[Problem]:
         missing = "data.validation_days" if isinstance(spec.data, DayLogs) else "data.splits.validation"
         yield Problem(
             ("tune",),
-            f"has nothing to compare trials on (got no {missing})",
-            f"declare {missing}: trials must not use the split of the gates",
+            f"has no split to compare trials on (got no {missing})",
+            f"declare {missing}: trials must not see the split that gates judge",
         )
     if not spec.tune.auto and not spec.tune.ranges:
-        yield Problem(("tune", "ranges"), "is missing", "declare what to search over, or auto: true for what is usual")
+        yield Problem(("tune", "ranges"), "is missing", "declare ranges, or auto: true")
     document = {key: value for key, value in document.items() if key != "tune"}
     defaults = whole(spec)
     for path, range_ in spec.tune.ranges.items():
@@ -153,7 +153,7 @@ def _is_tunable(keys: list[str]) -> bool:
 
 
 def ends(range_: Range) -> list[tuple[Loc, Any]]:
-    """Returns the values of a range that are checked before the first trial, with their paths in the range."""
+    """Returns the values of a range to check before the first trial, with their paths in the range."""
     match range_:
         case FloatRange() | IntRange():
             return [(("low",), range_.low), (("high",), range_.high)]
@@ -166,12 +166,12 @@ def ends(range_: Range) -> list[tuple[Loc, Any]]:
 
 
 def changes(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Returns values by the paths in the spec that they change; sets of values are written out, in order."""
-    made: dict[str, Any] = {}
+    """Returns the changes of a trial, by path in the spec; a set of values becomes its single values, in order."""
+    changed: dict[str, Any] = {}
     for key, value in values.items():
         range_ = ranges[key]
-        made |= range_.values[value] if isinstance(range_, Together) else {key: value}
-    return made
+        changed |= range_.values[value] if isinstance(range_, Together) else {key: value}
+    return changed
 
 
 def _ends(path: str, range_: Range, document: Document, defaults: Document) -> Iterator[Problem]:

@@ -55,7 +55,7 @@ class Inputs(FrozenModel):
         """Returns the column of the logs that holds the values of a feature or a key.
 
         Raises:
-            ValueError: for a feature made of several columns.
+            ValueError: for a feature of several columns.
         """
         reader = self.keys[name] if name in self.keys else self.features[name]
         if isinstance(reader, CrossFeature | AgeFeature | MatchFeature | HistoryFeature):

@@ -35,7 +35,7 @@ class InputService(FrozenModel):
 
 
 class Cluster(FrozenModel):
-    """Processes and limits of a training job. Nothing here changes what the model means."""
+    """Processes and limits of a training job. They do not change the definition of the model."""
 
     ranks: PositiveInt = 2
     """Training processes, connected by Horovod."""

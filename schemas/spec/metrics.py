@@ -39,7 +39,6 @@ SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL = "sum_of_weights", "weighted_mean_label"
 """Values reported beside the weighted metrics."""
 _NOT_WEIGHTED = ("gauc", "rank_correlation")
 """Metrics without a weighted form: groups have weights of their own, ranks have none; lists (metrics at k) neither."""
-_RENAMED = {"normalised_entropy": "normalized_entropy"}
 _AT_K = re.compile(r"^(ndcg|recall)_at_([1-9]\d{0,3})$")
 _LARGEST = {"auc": 1.0, "pr_auc": 1.0, "calibration_error": 1.0, "gauc": 1.0, "rank_correlation": 1.0}
 
@@ -98,8 +97,6 @@ def largest(metric: str) -> float | None:
 
 
 def _known(metric: str) -> str:
-    if renamed := _RENAMED.get(without_weights(metric)):
-        raise ValueError(f"it has been renamed to {renamed}")
     every = sorted(_BINARY | _REGRESSION)
     weighted = [WEIGHTED + name for name in every if name not in _NOT_WEIGHTED]
     if metric not in (*every, *weighted) and not at_k(metric):

@@ -31,7 +31,7 @@ class _Source(FrozenModel):
     time: ColumnName
     """Column of the source with the time of the row, in seconds since 1970 (UTC)."""
     marker: DayPattern | None = None
-    """File that is written last on each day. A run waits for it as `data.arrival` says. Left out: no wait."""
+    """File that is written last on each day. A run waits for it for `data.arrival.wait_s`. Left out: no wait."""
 
 
 class ActionColumn(FrozenModel):

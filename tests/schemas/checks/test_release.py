@@ -15,11 +15,6 @@ from tests.schemas.sample_specs import REMOVED, changed, loaded, write
 KEY = {"session": {"column": "session_id", "type": "int"}}
 MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"gates.0.metric": "f1"}, "gates[0].metric", "(got 'f1') ... calibration"),
-    (
-        {"gates.0.metric": "normalised_entropy"},
-        "gates[0].metric",
-        "(got 'normalised_entropy') ... normalized_entropy",
-    ),
     ({"gates.0.metric": "weighted_gauc"}, "gates[0].metric", "(got 'weighted_gauc')"),
     (
         {"gates.0.metric": "weighted_auc"},
