@@ -24,7 +24,7 @@ class Base(BaseModel):
         days: that it was trained on, including those of its own bases, oldest first.
         transform_graph_uri: of the Transform graph that its weights belong to.
         inputs_digest: of the inputs that the graph was made from.
-        checkpoint_sha256: of the checkpoint's manifest; this and the next are empty in records from before them.
+        checkpoint_sha256: of the checkpoint's manifest.
         transform_graph_sha256: of the graph's manifest.
     """
 
@@ -34,8 +34,8 @@ class Base(BaseModel):
     days: tuple[str, ...]
     transform_graph_uri: str
     inputs_digest: str
-    checkpoint_sha256: str = ""
-    transform_graph_sha256: str = ""
+    checkpoint_sha256: str
+    transform_graph_sha256: str
 
     @property
     def last_day(self) -> str:
@@ -63,7 +63,7 @@ def base_for(models: "Sequence[BlessedModel]", *, before: str, exists: Callable[
         exists: says whether a checkpoint still exists.
     """
     notes: list[str] = []
-    candidates = [model for model in models if model.checkpoint_uri and model.days and model.days[-1] < before]
+    candidates = [model for model in models if model.days and model.days[-1] < before]
     # Sorting is stable: the one blessed last stays last.
     for model in reversed(sorted(candidates, key=lambda candidate: candidate.days[-1])):
         if model.is_withdrawn:

@@ -56,12 +56,12 @@ def refuse_changed_checkpoint(uri: str, blessed: str) -> None:
 
     Args:
         uri: of the checkpoint artifact.
-        blessed: sha256 of its manifest when it was blessed; empty in records from before manifests had one.
+        blessed: sha256 of its manifest when it was blessed.
 
     Raises:
         UserError: if it has changed.
     """
-    if blessed and (sha256 := sha256_of_manifest(uri)) != blessed:
+    if (sha256 := sha256_of_manifest(uri)) != blessed:
         raise UserError(
             f"{os.path.join(uri, FOLDER)}: is not the checkpoint that was blessed (got sha256 {sha256} of {_MANIFEST}, "
             f"recorded {blessed}); restore it from a backup, or remove it to start from the base before it"

@@ -18,7 +18,6 @@ from schemas.errors import UserError
 ENTRY = re.compile(r"^(\d{8})\.json$")
 """Name of a record's file."""
 FORMAT: Literal[1] = 1
-"""Records from before the number have this format too."""
 _REMEDY = "restore it from a backup, or move it away to use the blessing before it"
 
 
@@ -31,7 +30,7 @@ class BlessedModel(BaseModel):
         ranker_digest: of the part of the spec that the model depends on.
         blessed_at: UTC.
         metrics: task to metric to value over all evaluation examples.
-        checkpoint_uri: of the checkpoint artifact; this and all below are empty in records from before them.
+        checkpoint_uri: of the checkpoint artifact.
         days: that the model was trained on, including those of its bases, oldest first; empty for logs without days.
         transform_graph_uri: of the Transform graph that the model was trained with.
         inputs_digest: of the part of the spec that the graph was made from.
@@ -41,7 +40,7 @@ class BlessedModel(BaseModel):
         because: reason of a manual blessing; empty: the model passed every gate.
         by: the person.
         pushed: folder of the pushed version, relative to the pipeline root, so that the root may move; empty: not
-            pushed, or pushed by a release that did not record it.
+            pushed.
         pushes: how often this model had been pushed before.
         is_withdrawn: the pushed version was rolled back; looked up when records are read, never written.
     """
@@ -53,13 +52,13 @@ class BlessedModel(BaseModel):
     ranker_digest: str
     blessed_at: datetime.datetime
     metrics: dict[str, dict[str, float | None]]
-    checkpoint_uri: str = ""
-    days: tuple[str, ...] = ()
-    transform_graph_uri: str = ""
-    inputs_digest: str = ""
-    model_sha256: str = ""
-    checkpoint_sha256: str = ""
-    transform_graph_sha256: str = ""
+    checkpoint_uri: str
+    days: tuple[str, ...]
+    transform_graph_uri: str
+    inputs_digest: str
+    model_sha256: str
+    checkpoint_sha256: str
+    transform_graph_sha256: str
     because: str = ""
     by: str = ""
     pushed: str = ""
@@ -81,8 +80,7 @@ def read_record(path: str, read: Callable[[], bytes]) -> BlessedModel | None:
         content = read()
         if not content:
             return None
-        newer = f"use the version of Sangam that wrote it, or a later one; else {_REMEDY}"
-        refuse_other_format(path, json.loads(content), FORMAT, newer, absent=FORMAT)
+        refuse_other_format(path, json.loads(content), FORMAT, f"another version has written it: {_REMEDY}")
         return BlessedModel.model_validate_json(content)
     except (OSError, ValueError) as error:  # Also pydantic's.
         first_line = str(error).splitlines()[0]

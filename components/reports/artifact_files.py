@@ -36,10 +36,10 @@ def read_statistics(graph_uri: str) -> tuple[Statistics | None, str]:
     """Returns the statistics of a graph; or None and why there are none.
 
     Raises:
-        UserError: for a damaged file.
+        UserError: for a file that is damaged or of another format.
     """
     path = posixpath.join(graph_uri, STATISTICS_FILE)
     if not fileio.exists(path):
         return None, f"the statistics of the features are gone ({path})"
     with fileio.open(path, "rb") as file:
-        return parse_statistics(path, file.read())
+        return parse_statistics(path, file.read()), ""

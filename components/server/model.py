@@ -23,8 +23,8 @@ from schemas.contracts.export import (
     MODEL_FILE,
     SERVE,
     WARM_UP_FILE,
-    Header,
-    read_header,
+    Description,
+    read_description,
 )
 from schemas.errors import UserError
 
@@ -188,11 +188,13 @@ def _release(loaded: Any) -> None:
 
 def ranker_name(folder: Path) -> str | None:
     """Returns the name in a model's ranker.json, if any."""
-    return _header(folder).name or None
+    described = _description(folder)
+    return described.name if described else None
 
 
 def _register_custom_ops(folder: Path) -> None:
-    if not _header(folder).custom_ops:
+    described = _description(folder)
+    if described is None or not described.custom_ops:
         return
     try:
         import tensorflow_recommenders_addons  # noqa: F401
@@ -202,13 +204,13 @@ def _register_custom_ops(folder: Path) -> None:
         ) from error
 
 
-def _header(folder: Path) -> Header:
-    """Returns what a model says of itself that loading depends on; nothing of a model that is none of ours."""
+def _description(folder: Path) -> Description | None:
+    """Returns a model's description; None for a model that Sangam did not export."""
     file = folder / DESCRIPTION_FILE
     try:
-        return read_header(str(file), file.read_bytes())
+        return read_description(str(file), file.read_bytes())
     except FileNotFoundError:
-        return Header()
+        return None
     except (OSError, UserError) as error:
         raise NotServable("cannot_load", str(error)) from error
 

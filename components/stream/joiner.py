@@ -160,7 +160,7 @@ class Joiner:
             if is_again:
                 raise UserError(
                     f"{path}: was read before, and cannot be read again (got {error}); restore it, or give the "
-                    "source from before: its rows wait for their actions"
+                    "source its former name: its rows wait for their actions"
                 ) from error
             if self._job.kafka is not None:
                 raise UserError(

@@ -103,7 +103,7 @@ def write_dates(folder: Path, dates: Iterable[str]) -> None:
 
 
 def read_dates(folder: Path) -> list[str]:
-    """Returns the dates of the last command; empty where an earlier version has left none."""
+    """Returns the dates of the last command; empty if there are none."""
     try:
         return [str(date) for date in json.loads((folder / _DATES_FILE).read_bytes())]
     except (OSError, ValueError, TypeError):

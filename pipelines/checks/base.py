@@ -92,7 +92,7 @@ def difference(spec: Spec, base: Base) -> Difference:
 
     Raises:
         CheckpointError: the checkpoint is gone or damaged, or a table of the same name has a different layout.
-        UserError: the file of statistics is damaged.
+        UserError: the file of statistics is damaged, or of another format.
     """
     manifest = read_manifest(base.checkpoint)
     statistics, lost = _statistics(base.graph / FILE_NAME)
@@ -105,7 +105,7 @@ def difference(spec: Spec, base: Base) -> Difference:
 def _statistics(file: Path) -> tuple[Statistics | None, str]:
     if not file.is_file():
         return None, f"the statistics of the features are gone ({file})"
-    return parse_statistics(str(file), file.read_bytes())
+    return parse_statistics(str(file), file.read_bytes()), ""
 
 
 def lines(spec: Spec, changes: Difference) -> Iterator[str]:

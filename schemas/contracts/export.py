@@ -3,8 +3,6 @@
 import json
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 from schemas.contracts.calibration import Calibration
 from schemas.contracts.formats import refuse_other_format
 from schemas.errors import UserError
@@ -37,9 +35,8 @@ CHECK_SCORES_FILE = "check_scores.npz"
 SERVED_SCORES_FILE = "served_scores.npz"
 """The exported model's."""
 
-FORMAT: Literal[2] = 2
-"""Of `ranker.json`. 1 had no number, and other names in the spec that it holds."""
-
+FORMAT: Literal[1] = 1
+"""Format of `ranker.json`."""
 
 Form = Literal["stock", "tfra"]
 StoredRows = Literal["float32", "float16", "int8"]
@@ -67,7 +64,7 @@ class ServedTask(FrozenModel):
 
     kind: str
     label: str
-    calibration: Calibration | None = Field(default=None, exclude_if=lambda fitted: fitted is None)
+    calibration: Calibration | None = None
 
 
 class ServedColumn(FrozenModel):
@@ -115,7 +112,7 @@ class Description(FrozenModel):
         history_as_of: YYYY-MM-DD: features of kind rate and count know the days before it; None: there are none.
     """
 
-    format: Literal[2] = FORMAT
+    format: Literal[1] = FORMAT
     name: str
     spec_digest: str
     ranker: RankerSpec
@@ -131,70 +128,32 @@ class Description(FrozenModel):
 
     def text(self) -> str:
         """Returns the file's contents."""
-        without = None if self.history_as_of else {"history_as_of"}
-        return self.model_dump_json(indent=2, exclude=without) + "\n"
+        return self.model_dump_json(indent=2) + "\n"
 
 
 def read_description(file: str, content: bytes) -> Description:
-    """Reads all of `ranker.json`.
+    """Reads `ranker.json`.
 
     Args:
         file: names it in errors.
         content: of the file.
 
     Raises:
-        UserError: it has another format, or is damaged.
+        UserError: it has another format, needs unknown operations, or is damaged.
     """
     remedy = "another version has written it: train and export the model again with this one"
     try:
         refuse_other_format(file, json.loads(content), FORMAT, remedy)
-        return Description.model_validate_json(content)
+        described = Description.model_validate_json(content)
     except ValueError as error:  # Also pydantic's.
         raise UserError(f"{file}: cannot be read (got {error}); train and export the model again") from error
-
-
-class Header(BaseModel):
-    """What it takes to load a model, the same in every format so far: a server goes on with what it has served.
-
-    Attributes:
-        format: of the file.
-        name: of the ranker; empty: unknown.
-        custom_ops: package of operations that the model needs; None: TensorFlow's own do.
-    """
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    format: int = 1
-    name: str = ""
-    custom_ops: str | None = None
-
-
-def read_header(file: str, content: bytes) -> Header:
-    """Reads what it takes to load a model from `ranker.json`.
-
-    Args:
-        file: names it in errors.
-        content: of the file.
-
-    Raises:
-        UserError: it has a newer format, needs operations that are unknown here, or is damaged.
-    """
-    try:
-        header = Header.model_validate_json(content)
-    except ValidationError as error:
-        raise UserError(f"{file}: cannot be read (got {error}); export the model again") from error
-    if header.format > FORMAT:
-        raise UserError(
-            f"{file}: format is newer than {FORMAT} (got {header.format}); load the model with the version of Sangam "
-            "that exported it, or a later one"
-        )
     # The name of a module in a model's files must not decide what is imported.
-    if header.custom_ops not in (None, "", CUSTOM_OPS):
+    if described.custom_ops not in (None, CUSTOM_OPS):
         raise UserError(
-            f"{file}: needs unknown operations (got {header.custom_ops!r}); known is {CUSTOM_OPS}: use a model "
+            f"{file}: needs unknown operations (got {described.custom_ops!r}); known is {CUSTOM_OPS}: use a model "
             "that this pipeline exported"
         )
-    return header
+    return described
 
 
 class TaskLoss(FrozenModel):

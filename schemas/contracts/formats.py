@@ -6,7 +6,7 @@ from typing import Any
 from schemas.errors import UserError
 
 
-def refuse_other_format(file: str | Path, document: Any, known: int, remedy: str, *, absent: int | None = None) -> None:
+def refuse_other_format(file: str | Path, document: Any, known: int, remedy: str) -> None:
     """Checks the format of a file before anything else in it is read.
 
     Args:
@@ -14,11 +14,10 @@ def refuse_other_format(file: str | Path, document: Any, known: int, remedy: str
         document: the file's parsed JSON.
         known: the reader's format.
         remedy: how to fix another format.
-        absent: the format of a file without a number; None: it must have one.
 
     Raises:
         UserError: it has another format.
     """
-    got = document.get("format", absent) if isinstance(document, dict) else absent
+    got = document.get("format") if isinstance(document, dict) else None
     if got != known or isinstance(got, bool):
         raise UserError(f"{file}: format is not {known} (got {'none' if got is None else repr(got)}); {remedy}")

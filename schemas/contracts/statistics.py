@@ -19,8 +19,9 @@ from schemas.spec.features import BucketsFeature, NumericFeature, OneNumber, Rat
 
 FILE_NAME = "statistics.json"
 """In the folder of the Transform graph."""
-FORMAT: Literal[2] = 2
-"""1 had no number, and other names: `declared`, `found` and `normalise`."""
+FORMAT: Literal[1] = 1
+
+_REMEDY = "train from scratch with training.mode: full"
 
 _INPUT_FIELDS: dict[str, tuple[str, ...]] = {
     "numeric": ("clip", "log", "normalize", "missing", "encoding"),
@@ -88,33 +89,28 @@ class Statistics(_Closed):
         changed: features of the base whose values now mean something else, so that what was learned of them is void.
     """
 
-    format: Literal[2] = FORMAT
+    format: Literal[1] = FORMAT
     code: str
     features: dict[str, FeatureStatistics]
     changed: tuple[str, ...] = ()
 
 
-def parse_statistics(file: str, content: bytes) -> tuple[Statistics | None, str]:
-    """Returns the statistics in a file; None, and why, if it has another format.
+def parse_statistics(file: str, content: bytes) -> Statistics:
+    """Returns the statistics in a file.
 
     Args:
         file: names it in errors.
         content: of the file.
 
     Raises:
-        UserError: it is damaged: guessed statistics would not fit the trained weights.
+        UserError: it has another format, or is damaged: guessed statistics would not fit the trained weights.
     """
     try:
-        document = json.loads(content)
-        if isinstance(document, dict):
-            refuse_other_format(file, document, FORMAT, "another version of Sangam wrote it")
-        return Statistics.model_validate_json(content), ""
-    except UserError as error:
-        return None, f"the statistics of the features cannot be used ({error})"
+        refuse_other_format(file, json.loads(content), FORMAT, f"another version has written it: {_REMEDY}")
+        return Statistics.model_validate_json(content)
     except ValueError as error:  # Also pydantic's.
         raise UserError(
-            f"{file}: is damaged (got {str(error).splitlines()[0]}); restore it from a backup, or train from scratch "
-            "with training.mode: full"
+            f"{file}: is damaged (got {str(error).splitlines()[0]}); restore it from a backup, or {_REMEDY}"
         ) from error
 
 

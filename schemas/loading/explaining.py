@@ -26,8 +26,6 @@ _BOUNDS = {
     "maximum": "at most",
     "exclusiveMaximum": "less than",
 }
-RENAMED_KEYS = {"normalise": "normalize"}
-"""Keys of earlier releases, by their old name."""
 _WITHHELD = {
     ("runner", "dask"): "Dask is not offered: its runner merges the outputs of a branching step without an error",
     ("runner", "direct"): "DirectRunner is not offered: it downloads an unpinned engine; use local",
@@ -66,9 +64,6 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
     match kind:
         case "extra_forbidden":
             allowed = list(_walk(error["loc"][:-1], schema)[1].get("properties", {}))
-            renamed = RENAMED_KEYS.get(str(loc[-1]))
-            if renamed in allowed:
-                return Problem(loc, f"has been renamed (got {got})", f"write '{renamed}'")
             close = difflib.get_close_matches(str(loc[-1]), allowed, n=1)
             hint = f"did you mean '{close[0]}'? " if close else ""
             return Problem(loc, f"unknown key (got {got})", f"{hint}allowed: {listed(allowed)}")

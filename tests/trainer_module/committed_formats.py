@@ -1,7 +1,7 @@
-"""A checkpoint and an exported model of every format so far, which this version and later ones must still read.
+"""A committed checkpoint and exported model, which the present code must read.
 
-`python -m tests.trainer_module.committed_formats` writes those of the present formats, once, where none are committed:
-run it after a format number is raised. Folders of older formats are never written again.
+A change after which it cannot needs another format number: raise it, then run
+`python -m tests.trainer_module.committed_formats`, which writes both anew.
 """
 
 import base64
@@ -13,28 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from schemas.contracts.export import FORMAT as EXPORT_FORMAT
 from schemas.spec import RankerSpec
 from tests.golden_files import FOLDER as GOLDEN
-from trainer_module.checkpoint.manifest import FORMAT as CHECKPOINT_FORMAT
 
-FOLDER = GOLDEN / "formats"
+CHECKPOINT_FOLDER, EXPORT_FOLDER = GOLDEN / "formats" / "checkpoint", GOLDEN / "formats" / "export"
 CHECKPOINT, MODEL = "checkpoint", "model"
 EXPECTED_STATE, EXPECTED_SCORES = "expected.npz", "expected.json"
 
 _NUM_ROWS = 24
 _USERS = ["ann", "bob", "cid"]
 _TAGS = [f"t{number}" for number in range(4)]
-
-
-def checkpoint_folders() -> list[Path]:
-    """Returns the folders of checkpoints, one for each format."""
-    return sorted(FOLDER.glob("checkpoint-*"))
-
-
-def export_folders() -> list[Path]:
-    """Returns the folders of exported models, one for each format."""
-    return sorted(FOLDER.glob("export-*"))
 
 
 def state_of(checkpoint: Path, *, ranks: int) -> dict[str, np.ndarray]:
@@ -152,16 +140,13 @@ def _write_export(folder: Path) -> None:
 
 
 def main() -> None:
-    """Writes the folders of the present formats that are not there yet."""
-    present = ((f"checkpoint-{CHECKPOINT_FORMAT}", _write_checkpoint), (f"export-{EXPORT_FORMAT}", _write_export))
-    for name, write in present:
-        if (FOLDER / name).exists():
-            print(f"{FOLDER / name}: is there already, left as it is")
-            continue
+    """Writes both folders anew."""
+    for folder, write in ((CHECKPOINT_FOLDER, _write_checkpoint), (EXPORT_FOLDER, _write_export)):
         with tempfile.TemporaryDirectory() as directory:
             write(Path(directory))
-            shutil.copytree(directory, FOLDER / name)
-        print(f"{FOLDER / name}: written; commit it")
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(directory, folder)
+        print(f"{folder}: written; commit it")
 
 
 if __name__ == "__main__":

@@ -17,8 +17,7 @@ from trainer_module.checkpoint.manifest import MANIFEST, Manifest, encode, read_
 
 DAMAGED_KEPT = 2
 _BEST, _DAMAGED = ".best", "damaged-"
-# Dots in front were written by earlier versions, which renamed whole folders.
-_STEP = re.compile(rf"\.?step-\d{{12}}({re.escape(_BEST)}|\.tmp|\.old)?")
+_STEP = re.compile(rf"step-\d{{12}}({re.escape(_BEST)})?")
 
 
 def step_folder(directory: Path, step: int, *, is_best: bool = False) -> Path:
@@ -41,7 +40,7 @@ def is_whole(path: Path) -> bool:
 
 def published(directory: Path) -> list[Path]:
     """Returns all whole checkpoints, oldest step first, the best epoch's after the step's own."""
-    return [path for path in _folders(directory) if is_whole(path) and not path.name.startswith(".")]
+    return [path for path in _folders(directory) if is_whole(path)]
 
 
 def newest(directory: Path, job_digest: str) -> Path | None:
@@ -99,7 +98,7 @@ def remove(path: Path) -> None:
 def remove_remains(directory: Path, *, but: Path | None = None) -> None:
     """Removes incomplete checkpoints, except `but`, which is being written."""
     for path in _folders(directory):
-        if path != but and (path.name.startswith(".") or not is_whole(path)):
+        if path != but and not is_whole(path):
             remove(path)
 
 

@@ -4,19 +4,20 @@ import json
 import re
 import zlib
 from pathlib import Path
+from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from schemas.contracts.calibration import Calibration
+from schemas.contracts.formats import refuse_other_format
+from schemas.errors import UserError
 from schemas.spec.base import FrozenModel
 from trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord
 from trainer_module.input.position import Position
 
-FORMAT = 2
-"""Rows lie in blocks, in the order of the hash that decides their owner (`blocks`). In format 1 they had no order and
-other owners; it is still read, whole by every rank."""
-FORMAT_WITHOUT_BLOCKS = 1
+FORMAT: Literal[1] = 1
 MANIFEST = "manifest.json"
+_REMEDY = "another version has written it: train from scratch with training.mode: full"
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -42,7 +43,7 @@ class WeightLayout(FrozenModel):
 class Manifest(FrozenModel):
     """What one checkpoint holds."""
 
-    format: int = FORMAT
+    format: Literal[1] = FORMAT
     step: int
     ranks: int
     servers: int = 0
@@ -58,8 +59,8 @@ class Manifest(FrozenModel):
     """What the dense layers were computed in; never `auto`."""
     best_step: int | None = None
     """Of the checkpoint of the best epoch so far, which this training may end with; None without early stopping."""
-    calibrations: dict[str, Calibration] = Field(default_factory=dict, exclude_if=lambda fitted: not fitted)
-    """By task, fitted once training has ended; left out where there are none, so that earlier versions can read it."""
+    calibrations: dict[str, Calibration] = Field(default_factory=dict)
+    """Calibrations by task, fitted once training has ended."""
     groups: dict[str, GroupLayout]
     weights: tuple[WeightLayout, ...]
     files: dict[str, FileRecord] = Field(default_factory=dict)
@@ -109,8 +110,7 @@ def _safe(name: str) -> str:
 
 def encode(manifest: Manifest) -> bytes:
     """Returns the manifest's file: one line of JSON, and its checksum on the next."""
-    # Left out where there are none: earlier versions read the checkpoint too.
-    body = manifest.model_dump_json(exclude=None if manifest.servers else {"servers"}).encode()
+    body = manifest.model_dump_json().encode()
     return body + _seal(body)
 
 
@@ -137,15 +137,10 @@ def read_manifest(directory: Path) -> Manifest:
             f"{path}: is not what was written (got {len(content)} bytes whose checksum differs); the checkpoint is "
             "damaged: restore it from a backup, or start from another one"
         )
-    written = json.loads(body).get("format")
-    if written not in (FORMAT_WITHOUT_BLOCKS, FORMAT):
-        raise CheckpointError(
-            f"{path}: another format (got {written}; this version reads {FORMAT_WITHOUT_BLOCKS} and {FORMAT}); "
-            "train anew with mode: full"
-        )
     try:
+        refuse_other_format(path, json.loads(body), FORMAT, _REMEDY)
         return Manifest.model_validate_json(body)
-    except ValidationError as error:
-        raise CheckpointError(
-            f"{path}: is not what this version writes ({error}); train anew with mode: full"
-        ) from error
+    except UserError as error:
+        raise CheckpointError(str(error)) from None
+    except ValueError as error:  # Also pydantic's.
+        raise CheckpointError(f"{path}: cannot be read (got {error}); {_REMEDY}") from error

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainer_module.checkpoint.blocks import ranks_beside
 from trainer_module.checkpoint.files import read_array, read_blocks
 from trainer_module.checkpoint.manifest import (
-    FORMAT,
     Manifest,
     batches_file,
     dense_file,
@@ -17,7 +17,7 @@ from trainer_module.checkpoint.manifest import (
     record_of,
     rows_file,
 )
-from trainer_module.checkpoint.rows import BLOCKS, KEYS, ROWS, OwnRows, writers
+from trainer_module.checkpoint.rows import BLOCKS, KEYS, ROWS, OwnRows
 from trainer_module.snapshot import Arrays, RowsOnDisk, StoredSnapshot, merged_extra
 
 _DENSE, _ALL = "dense.", "all."
@@ -99,10 +99,10 @@ def own_rows(directory: Path, manifest: Manifest, group: str, *, rank: int, rank
 
 def extra_of_rank(directory: Path, manifest: Manifest, group: str, *, rank: int, ranks: int) -> Arrays:
     """Returns a rank's `extra` arrays, merged from those of the ranks that wrote rows of it."""
-    if ranks == manifest.owners and manifest.format == FORMAT:
+    if ranks == manifest.owners:
         return _read_extra_of(directory, manifest, group, rank)
     merged: Arrays = {}
-    for part in writers(manifest, rank, ranks):
+    for part in ranks_beside(rank, ranks, manifest.owners):
         # One rank alone takes over a rank's counters: they are summed over the ranks later.
         is_heir = part * ranks // manifest.owners == rank
         merged = merged_extra(merged, _read_extra_of(directory, manifest, group, part), is_heir=is_heir)

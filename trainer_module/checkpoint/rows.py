@@ -17,11 +17,10 @@ from trainer_module.checkpoint.files import (
     DamagedError,
     FileRecord,
     read_array,
-    read_blocks,
     write_array,
     write_parts,
 )
-from trainer_module.checkpoint.manifest import FORMAT_WITHOUT_BLOCKS, Manifest, record_of, rows_file
+from trainer_module.checkpoint.manifest import Manifest, record_of, rows_file
 from trainer_module.snapshot import KeysAndRows
 
 KEYS, ROWS, BLOCKS = "keys", "rows", "blocks"
@@ -68,13 +67,6 @@ def write_rows(
     return files | {file: write_array(folder / file, index)}
 
 
-def writers(manifest: Manifest, rank: int, ranks: int) -> range:
-    """Returns the ranks that may have written keys that rank `rank` of `ranks` owns."""
-    if manifest.format == FORMAT_WITHOUT_BLOCKS:
-        return range(manifest.owners)
-    return blocks.ranks_beside(rank, ranks, manifest.owners)
-
-
 class OwnRows:
     """One group's rows in a checkpoint that a rank owns, whichever rank wrote them; nothing else is read.
 
@@ -108,7 +100,7 @@ class OwnRows:
         self._directory, self._manifest, self._group = directory, manifest, group
         self._rank, self._ranks, self._is_kept = rank, ranks, is_kept
         self._buckets = blocks.buckets_of_rank(rank, ranks)
-        self._writers = writers(manifest, rank, ranks)
+        self._writers = blocks.ranks_beside(rank, ranks, manifest.owners)
         self.num_rows = sum(self._counts())
 
     def blocks(self) -> Iterator[KeysAndRows]:
@@ -124,10 +116,6 @@ class OwnRows:
 
     def _read(self, part: int) -> Iterator[KeysAndRows]:
         """Yields what a rank has written of this one's rows."""
-        if self._manifest.format == FORMAT_WITHOUT_BLOCKS:
-            files = (read_blocks(*self._file(part, name), blocks.BLOCK_ROWS) for name in (KEYS, ROWS))
-            yield from zip(*files, strict=True)
-            return
         with ExitStack() as opened:
             keys_file = opened.enter_context(ArrayFile(*self._file(part, KEYS), np.int64))
             rows_file = opened.enter_context(ArrayFile(*self._file(part, ROWS), np.float32))
@@ -141,9 +129,6 @@ class OwnRows:
         """Yields the numbers of rows to read; keys are read only where they are needed to decide."""
         first, last = self._buckets
         for part in self._writers:
-            if self._manifest.format == FORMAT_WITHOUT_BLOCKS:
-                yield from (self._count(keys) for keys in read_blocks(*self._file(part, KEYS), blocks.BLOCK_ROWS))
-                continue
             with ArrayFile(*self._file(part, KEYS), np.int64) as file:
                 for block in self._blocks_of(part):
                     if self._is_kept is None and first < block.first_bucket and block.last_bucket < last:

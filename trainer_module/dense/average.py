@@ -67,5 +67,5 @@ class Average(tf.Module):
 
 
 def exported_weights(dense: Arrays) -> str:
-    """Returns the kind of a checkpoint's arrays that is the model: by what it holds, as older ones hold no average."""
+    """Returns the kind of a checkpoint's arrays that is the model: the average, where training keeps one."""
     return AVERAGE if any(name.startswith(f"{AVERAGE}/") for name in dense) else WEIGHTS

@@ -1,7 +1,6 @@
 """What a training has done so far. Every checkpoint holds it, so that the report of a resumed job covers all of it."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,7 +144,7 @@ class History:
                 "evict_s": report.evict_s,
                 "input_wait_s": report.input_wait_s,
                 "validation": report.validation,
-                **_encoded(report.calibrations),
+                _CALIBRATIONS: {task: fitted.model_dump_json() for task, fitted in report.calibrations.items()},
             }
             for report in self.reports
         ]
@@ -160,12 +159,6 @@ class History:
         return json.dumps(document).encode(), {_LOSSES: losses, _EXAMPLES: np.array(examples, np.int64), **arrays}
 
 
-def _encoded(calibrations: Mapping[str, Calibration]) -> dict[str, dict[str, str]]:
-    """Returns the key of an epoch, left out where it would be empty: earlier versions read the history too."""
-    encoded = {task: fitted.model_dump_json() for task, fitted in calibrations.items()}
-    return {_CALIBRATIONS: encoded} if encoded else {}
-
-
 def decode(content: bytes, arrays: Arrays) -> History:
     """Returns what `History.encode` was given."""
     document = json.loads(content)
@@ -174,10 +167,8 @@ def decode(content: bytes, arrays: Arrays) -> History:
     for epoch in document.pop("epochs"):
         end = start + epoch.pop("steps")
         steps = {"step_losses": losses[start:end], "step_examples": examples[start:end], "num_shared": end - start}
-        calibrations = {
-            task: Calibration.model_validate_json(text) for task, text in epoch.pop(_CALIBRATIONS, {}).items()
-        }
-        left_out = {"shared_skipped": epoch["skipped"], "shared_left_out": epoch.get("left_out", 0)}
+        calibrations = {task: Calibration.model_validate_json(text) for task, text in epoch.pop(_CALIBRATIONS).items()}
+        left_out = {"shared_skipped": epoch["skipped"], "shared_left_out": epoch["left_out"]}
         reports.append(EpochReport(**steps, **left_out, **epoch, calibrations=calibrations))
         start = end
     online = {name.removeprefix(_ONLINE): array for name, array in arrays.items() if name.startswith(_ONLINE)}

@@ -23,7 +23,7 @@ from schemas.host.files import write_whole
 
 _LOG = logging.getLogger(__name__)
 
-FORMAT: Literal[2] = 2
+FORMAT: Literal[1] = 1
 """Of the cache. 1 had no number, and only the rows."""
 
 _MOST_KEPT = 200_000
@@ -35,7 +35,7 @@ _Kept = dict[str, tuple[int, int, str]]
 
 
 class _Cache(BaseModel):
-    format: Literal[2] = FORMAT
+    format: Literal[1] = FORMAT
     files: _Kept
 
 

@@ -19,7 +19,6 @@ from schemas.errors import UserError
 FILE_NAME = versions.MANIFEST_FILE
 CARD_FILE = "MODEL_CARD.md"
 FORMAT: Literal[1] = 1
-"""Manifests from before the number have this format too."""
 _MAX_PER_DAY = 999
 
 
@@ -93,8 +92,8 @@ def read_manifest(path: str, content: bytes) -> Manifest:
         UserError: it has another format.
         ValueError: it is no manifest of a push.
     """
-    remedy = "push with the version of Sangam that wrote it, or a later one, or push to another folder"
-    refuse_other_format(path, json.loads(content), FORMAT, remedy, absent=FORMAT)
+    remedy = "another version has written it: push to another folder"
+    refuse_other_format(path, json.loads(content), FORMAT, remedy)
     return Manifest.model_validate_json(content)
 
 

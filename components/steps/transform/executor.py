@@ -129,7 +129,7 @@ def _comparison(inputs: Inputs, base: Base | None, code: str) -> Comparison | No
     """Compares the inputs with the base's statistics; None without a base."""
     if base is None:
         return None
-    if base.transform_graph_sha256 and fileio.isdir(base.transform_graph_uri):
+    if fileio.isdir(base.transform_graph_uri):
         seal.refuse_changed(base.transform_graph_uri, base.transform_graph_sha256, _FIX)
     before, lost = read_statistics(base.transform_graph_uri)
     return compared(inputs, before, code=code, lost=lost)

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from components.server.tensors import pack
+from schemas.contracts.export import CUSTOM_OPS
+from tests.schemas.sample_exports import sample_description
 
 NAME = "feed"
 
@@ -143,4 +145,4 @@ def save_with_tfra(folder: Path) -> None:
     options = tf.saved_model.SaveOptions(namespace_whitelist=["TFRA"])
     tf.saved_model.save(module, str(folder), signatures={"serving_default": rows}, options=options)
     (folder / "assets.extra").mkdir()
-    (folder / "assets.extra" / "ranker.json").write_text('{"custom_ops": "tensorflow_recommenders_addons"}')
+    (folder / "assets.extra" / "ranker.json").write_text(sample_description(custom_ops=CUSTOM_OPS).text())

@@ -15,6 +15,7 @@ from pathlib import Path
 from components.steps.pusher.directory import push
 from components.steps.pusher.manifest import Provenance
 from components.registry import blessed, versions
+from tests.components.registry.sample_blessings import blessing
 
 root, *models = map(Path, sys.argv[1:])
 (root / "a").mkdir()
@@ -32,8 +33,7 @@ provenance = Provenance(
 for model in models:
     day = "20240101"
     push(model=model, target=root / "feed", day=day, provenance=provenance, card=lambda version: version, now=now)
-    blessing = blessed.BlessedModel(model_uri=str(model), ranker_digest="d", blessed_at=now, metrics={})
-    blessed.record(str(root / "blessed"), blessing)
+    blessed.record(str(root / "blessed"), blessing(str(model)))
 assert versions.withdraw(root / "feed", because="why not", now=now) == ["20240101002"]
 assert versions.versions(root / "feed") == ["20240101001"]
 versions.restore(root / "feed", "20240101002")

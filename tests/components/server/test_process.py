@@ -19,6 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.components.server.sample_models import candidates, put, scores
 from tests.components.server.server_process import refusal, running, start, wait_until
 from tests.errors import tells
+from tests.schemas.sample_exports import sample_description
 
 pytestmark = pytest.mark.slow
 
@@ -114,7 +115,7 @@ def test_sangam_serve_tells_where_it_listens_and_names_the_model_by_its_descript
 ) -> None:
     version = put(models[1], tmp_path / "serving", 20240307001, with_manifest=False)
     (version / "assets.extra").mkdir()
-    (version / "assets.extra" / "ranker.json").write_text(json.dumps({"name": "short_video"}))
+    (version / "assets.extra" / "ranker.json").write_text(sample_description().text())
     command = [sys.executable, "-m", "pipelines.cli", "serve", str(version), "--grpc-port", "0", "--rest-port", "0"]
     process = subprocess.Popen(
         [*command, "--host", "0.0.0.0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -28,6 +28,7 @@ from tests.components.server.sample_models import (
 )
 from tests.components.server.server_process import Running, refusal, running, wait_until
 from tests.errors import tells
+from tests.schemas.sample_exports import sample_description
 
 pytestmark = pytest.mark.slow
 
@@ -258,7 +259,7 @@ def test_a_model_with_custom_operations_brings_its_module(tmp_path: Path, scratc
         found = server.client.predict("serving_default", {"keys": np.array([7, 8])}, 20)
         np.testing.assert_array_equal(found["row"], [[7.0], [-1.0]])
         unknown = put(version, tmp_path / "elsewhere", 2, with_manifest=False)
-        (unknown / "assets.extra" / "ranker.json").write_text('{"custom_ops": "os"}')
+        (unknown / "assets.extra" / "ranker.json").write_text(sample_description(custom_ops="os").text())
         unknown.rename(tmp_path / "feed" / "2")
         wait_until(lambda: server.client.status().get(2, "").startswith("END"), "the unknown module is refused")
         assert "(got 'os'); known is tensorflow_recommenders_addons" in server.client.status()[2]

@@ -1,7 +1,5 @@
 """`sangam validate --base`: what a change of the spec would keep of a base, told from plain data."""
 
-import datetime
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +8,6 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from components.registry.record import BlessedModel
 from components.steps.transform.code import transform_code
 from pipelines.checks.base import difference, find_base, lines
 from schemas.contracts.statistics import FeatureStatistics, Scale, Statistics, without_analysis
@@ -19,7 +16,8 @@ from schemas.derived.weights import dense_weights
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
-from tests.errors import mentions, place_and_value, tells
+from tests.components.registry.sample_blessings import blessing
+from tests.errors import mentions, place_and_value
 from tests.paths import REPOSITORY, SPECS
 from tests.schemas.sample_jobs import sample_job
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
@@ -66,11 +64,8 @@ def root(tmp_path: Path) -> Path:
     }
     statistics = Statistics(code=transform_code(), features=features)
     (graph / "statistics.json").write_text(statistics.model_dump_json())
-    record = BlessedModel(
-        model_uri="m",
-        ranker_digest="d",
-        blessed_at=datetime.datetime(2024, 3, 3, tzinfo=datetime.timezone.utc),
-        metrics={},
+    record = blessing(
+        "m",
         checkpoint_uri=str(checkpoint),
         days=("2024-03-01", "2024-03-02"),
         transform_graph_uri=str(graph),
@@ -132,16 +127,11 @@ def test_other_code_is_told_and_keeps_no_statistics(root: Path) -> None:
     assert found["analyzes statistics"] == "duration_s, post_age_h, author_followers, network_mbps, hour"
 
 
-def test_statistics_of_another_format_are_not_kept(root: Path) -> None:
+@pytest.mark.parametrize(("content", "got"), [("{}", "none"), ('{"format": 2}', "2"), ("[]", "none")])
+def test_statistics_of_another_format_are_refused(root: Path, content: str, got: str) -> None:
     file = root / "graph" / "statistics.json"
-    document = json.loads(file.read_bytes())
-    del document["format"]
-    file.write_text(json.dumps(document))
-    found = told(SPEC, root)
-    assert tells(found["note"], str(file), "(got none)")
-    assert "keeps statistics" not in found
-    file.write_text("[]")
-    with pytest.raises(UserError, match=place_and_value(str(file), "(got")):
+    file.write_text(content)
+    with pytest.raises(UserError, match=place_and_value(str(file), f"(got {got})")):
         told(SPEC, root)
 
 

@@ -82,7 +82,7 @@ def test_an_account_that_the_server_ignores_is_an_error_and_the_old_schedule_sta
 
 
 def test_a_schedule_with_another_account_is_replaced_once_the_default_is_right(world: World) -> None:
-    """A schedule of an earlier version of Sangam, which did not look: its name says the account that was asked for."""
+    """The server ignored the account that the schedule's name says."""
     world.store.tag_name = "2.17.0"
     world.deploy(service_account="runner")
     (before,) = world.store.recurring.values()

@@ -46,11 +46,6 @@ SHAPES: list[Case] = [
     ({"features.user.kind": "idd"}, "features.user.kind", "(got 'idd') ... 'numeric', 'buckets'"),
     ({"features.user": 3}, "features.user", "(got 3)"),
     ({"features.user.type": "strin"}, "features.user.type", "(got 'strin') ... 'string', 'int'"),
-    (
-        {"features.age.normalise": "minmax"},
-        "features.age.normalise",
-        "(got 'minmax') ... 'normalize'",
-    ),
     ({"features.user.tabel": "u"}, "features.user.tabel", "(got 'u') ... 'table'"),
     ({"features.user.missing": 1.5}, "features.user.missing", "(got 1.5)"),
     ({"features.user.column": ""}, "features.user.column", "(got '')"),

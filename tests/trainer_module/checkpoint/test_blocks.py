@@ -134,24 +134,6 @@ def test_blocks_are_runs_of_whole_buckets_of_about_as_many_rows() -> None:
     assert list(blocks.cut(np.zeros(1 << 16, np.int64), 64)) == []
 
 
-def _of_format_1(folder: Path, ranks: int) -> Manifest:
-    """Writes rows as format 1 had them: by other owners, in any order."""
-    keys, rows = all_rows(GROUP, NUM_ROWS)
-    owners = np.random.default_rng(1).integers(0, ranks, len(keys))
-    files = {
-        rows_file(rank, GROUP, name): write_array(folder / rows_file(rank, GROUP, name), array[owners == rank])
-        for rank in range(ranks)
-        for name, array in (("keys", keys), ("rows", rows))
-    }
-    return manifest(ranks=ranks).model_copy(update={"files": files, "format": 1})
-
-
-def test_checkpoints_of_the_format_before_are_still_read(tmp_path: Path) -> None:
-    held = _of_format_1(tmp_path, 3)
-    for after in (1, 2, 3):
-        _assert_shared_out(tmp_path, held, after)
-
-
 def test_rows_that_are_dropped_are_not_counted(tmp_path: Path) -> None:
     held, keys = _written(tmp_path, 2), all_rows(GROUP, NUM_ROWS)[0]
 

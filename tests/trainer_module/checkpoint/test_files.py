@@ -127,7 +127,7 @@ def test_every_altered_cut_or_missing_file_is_refused_in_one_line(tmp_path: Path
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     tmp_path.joinpath(MANIFEST).write_bytes(encode(manifest(ranks=1).model_copy(update={"format": 99})))
-    with pytest.raises(CheckpointError, match=place_and_value("...", "format (got 99; ... 1 and 2)")):
+    with pytest.raises(CheckpointError, match=place_and_value("...", "(got 99) ... training.mode: full")):
         read_manifest(tmp_path)
 
 
@@ -192,11 +192,10 @@ def test_another_jobs_checkpoints_go_and_damaged_ones_stay_to_be_seen(tmp_path: 
         folder.newest(tmp_path, "job")
 
 
-def test_leftovers_of_a_killed_process_go_whatever_version_has_left_them(tmp_path: Path) -> None:
-    for name in ("step-000000000003", "step-000000000003.best", ".step-000000000004.tmp", ".step-000000000005.old"):
+def test_leftovers_of_a_killed_process_go(tmp_path: Path) -> None:
+    for name in ("step-000000000003", "step-000000000003.best"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "rank-00000.json").write_text("{}")
-    (tmp_path / ".step-000000000005.old" / MANIFEST).write_text("whole once")
     (tmp_path / "notes").mkdir()
     folder.clear(tmp_path, "job")
     assert os.listdir(tmp_path) == ["notes"]

@@ -27,7 +27,7 @@ def usable_baseline(uri: str | None, *, sealed: str, wanted: Collection[str], ex
 
     Args:
         uri: of the model artifact.
-        sealed: sha256 of its manifest; empty in records from before manifests had one.
+        sealed: sha256 of its manifest.
         wanted: tasks.
         examples: artifact.
         split: of the examples.
@@ -40,8 +40,7 @@ def usable_baseline(uri: str | None, *, sealed: str, wanted: Collection[str], ex
     path = path_utils.serving_model_path(uri)
     if not fileio.exists(os.path.join(path, MODEL_FILE)):
         return Baseline(uri=None, tasks=frozenset(), problem=f"the blessed model {uri} is gone")
-    if sealed:
-        seal.refuse_changed(path, sealed, _FIX)
+    seal.refuse_changed(path, sealed, _FIX)
     try:
         outputs = frozenset(probe.score(path, probe.first_examples(examples, split)))
     except probe.MISFITS as error:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfx.dsl.io import fileio
 
 from schemas.contracts.calibration import Calibration
-from schemas.contracts.export import DESCRIPTION_FILE, read_description, read_header
+from schemas.contracts.export import DESCRIPTION_FILE, Description, read_description
 from schemas.errors import UserError
 
 _LOCK = threading.Lock()
@@ -47,15 +47,12 @@ def load_custom_ops(path: str) -> None:
     Raises:
         ValueError: for a package that no export of Sangam needs.
     """
-    content = _description(path)
-    if content is None:
-        return
     try:
-        header = read_header(os.path.join(path, DESCRIPTION_FILE), content)
+        described = _description(path)
     except UserError as error:
         raise ValueError(str(error)) from error
-    if header.custom_ops:
-        importlib.import_module(header.custom_ops)
+    if described and described.custom_ops:
+        importlib.import_module(described.custom_ops)
 
 
 def calibrations_of(path: str) -> dict[str, Calibration]:
@@ -64,17 +61,14 @@ def calibrations_of(path: str) -> dict[str, Calibration]:
     Raises:
         UserError: its description is damaged, or of another format.
     """
-    content = _description(path)
-    if content is None:
-        return {}
-    tasks = read_description(os.path.join(path, DESCRIPTION_FILE), content).tasks
+    described = _description(path)
+    tasks = described.tasks if described else {}
     return {name: task.calibration for name, task in tasks.items() if task.calibration is not None}
 
 
-def _description(path: str) -> bytes | None:
+def _description(path: str) -> Description | None:
     file = os.path.join(path, DESCRIPTION_FILE)
     if not fileio.exists(file):
         return None
     with fileio.open(file, "rb") as opened:
-        content: bytes = opened.read()
-    return content
+        return read_description(file, opened.read())

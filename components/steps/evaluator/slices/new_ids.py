@@ -1,6 +1,6 @@
 """Ids for which a model has no row. The candidate's signature `known_ids` says which examples have such ids.
 
-Older exports and other models lack the signature: then there are no slices of new ids.
+Models without tables lack the signature: then there are no slices of new ids.
 """
 
 import os

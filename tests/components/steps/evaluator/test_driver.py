@@ -1,17 +1,18 @@
 """A second run of the same pipeline takes the first verdict from the cache, though the registry has grown meanwhile."""
 
-import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tfx.utils import path_utils
 
 from components.registry import seal
-from components.registry.blessed import BlessedModel, record
+from components.registry.blessed import record
 from schemas.contracts.root import Root
 from schemas.loading import load_spec
 from tests.beam_args import BEAM_ARGS
 from tests.components.examples import sample_files
+from tests.components.registry.sample_blessings import blessing
 from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
@@ -66,8 +67,7 @@ def build(root: Path, model: Path) -> Any:
 
 def register(root: Path, model: Path) -> None:
     """Does what the pusher does after both blessings; a second time nothing."""
-    now = datetime.datetime.now(datetime.timezone.utc)
-    entry = BlessedModel(model_uri=str(model), ranker_digest="d", blessed_at=now, metrics={})
+    entry = blessing(str(model), model_sha256=seal.seal(path_utils.serving_model_path(str(model))))
     record(Root(str(root / "pipeline")).blessed("short_video"), entry)
 
 

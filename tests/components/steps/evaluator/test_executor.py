@@ -9,6 +9,7 @@ from sklearn import metrics as sklearn_metrics
 
 from schemas.contracts.root import Root
 from tests.components.examples import sample_files
+from tests.components.registry.sample_blessings import blessing
 from tests.errors import mentions, place_and_value
 
 pytestmark = pytest.mark.slow
@@ -29,15 +30,11 @@ def models(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def bless(root: Path, uri: Path) -> None:
-    import datetime
+    from components.registry.blessed import record
+    from tests.components.steps.evaluator.sample_evaluation import model_artifact
 
-    from components.registry.blessed import BlessedModel, record
-
-    now = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
-    record(
-        Root(str(root)).blessed("tiny"),
-        BlessedModel(model_uri=str(uri), ranker_digest="d0", blessed_at=now, metrics={}),
-    )
+    sealed = model_artifact(uri).get_string_custom_property("sha256") if uri.exists() else ""
+    record(Root(str(root)).blessed("tiny"), blessing(str(uri), ranker_digest="d0", model_sha256=sealed))
 
 
 def blessed_uris(root: Path) -> list[str]:
@@ -233,9 +230,11 @@ def test_a_baseline_that_cannot_be_used_is_told_rather_than_raised(
 ) -> None:
     from components.steps.evaluator.models.baseline import usable_baseline
 
+    path = models / uri if uri else None
+    sealed = world.model_artifact(path).get_string_custom_property("sha256") if path and path.exists() else ""
     found = usable_baseline(
-        str(models / uri) if uri else None,
-        sealed="",
+        str(path) if path else None,
+        sealed=sealed,
         wanted={"like"},
         examples=world.examples_artifact(examples),
         split="eval",

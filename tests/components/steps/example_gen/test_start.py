@@ -12,6 +12,7 @@ from components.registry.versions import withdraw
 from schemas.contracts.root import Root
 from schemas.errors import UserError
 from tests.components.logs.sample_logs import INPUTS, ROWS, day_logs, write_days
+from tests.components.registry.sample_blessings import blessing
 from tests.errors import place_and_value
 
 pytestmark = pytest.mark.slow
@@ -22,17 +23,13 @@ DATE = DAYS[-1]
 
 def blessed(root: Path, name: str, *days: str, version: str = "") -> Path:
     """Registers a model of these days, with a checkpoint, and its version if it was pushed."""
-    from components.registry.blessed import BlessedModel, record
+    from components.registry.blessed import record
 
     checkpoint = root / name
     (checkpoint / "checkpoint").mkdir(parents=True)
     (checkpoint / "checkpoint" / "manifest.json").touch()
-    now = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
-    model = BlessedModel(
-        model_uri=f"{name}-model",
-        ranker_digest="d",
-        blessed_at=now,
-        metrics={},
+    model = blessing(
+        f"{name}-model",
         checkpoint_uri=str(checkpoint),
         days=days,
         transform_graph_uri="graph",

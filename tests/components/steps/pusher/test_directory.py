@@ -82,15 +82,14 @@ def test_the_same_model_again_is_the_same_version(model: Path, target: Path) -> 
     assert os.listdir(target) == ["20111130001"]
 
 
-def test_a_manifest_without_a_number_has_the_present_format_and_another_is_refused(model: Path, target: Path) -> None:
+@pytest.mark.parametrize(("change", "got"), [({}, "none"), ({"format": 2}, "2")])
+def test_a_manifest_of_another_format_is_refused(model: Path, target: Path, change: dict[str, int], got: str) -> None:
     first = pushed(model, target)
     file = Path(first.path, "manifest.json")
     document = json.loads(file.read_text())
     del document["format"]
-    file.write_text(json.dumps(document))
-    assert pushed(model, target) == first
-    file.write_text(json.dumps(document | {"format": 2}))
-    with pytest.raises(UserError, match=place_and_value(str(file), "(got 2)")):
+    file.write_text(json.dumps(document | change))
+    with pytest.raises(UserError, match=place_and_value(str(file), f"(got {got})")):
         pushed(model, target)
     assert [path.name for path in target.iterdir() if path.is_dir() and path.name.isdigit()] == ["20111130001"]
 

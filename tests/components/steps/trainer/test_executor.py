@@ -52,7 +52,14 @@ def job_of(root: Path, base: Base | None, pipeline_root: str = "") -> tuple[Trai
 @pytest.fixture
 def base(tmp_path: Path) -> Base:
     uri = str(tmp_path / "base")
-    return Base(checkpoint_uri=uri, days=("2024-02-29", "2024-03-01"), transform_graph_uri="graph", inputs_digest="i")
+    return Base(
+        checkpoint_uri=uri,
+        days=("2024-02-29", "2024-03-01"),
+        transform_graph_uri="graph",
+        inputs_digest="i",
+        checkpoint_sha256="",
+        transform_graph_sha256="",
+    )
 
 
 def test_the_job_starts_from_the_base_and_is_read_by_the_trainers_processes(tmp_path: Path, base: Base) -> None:

@@ -198,6 +198,7 @@ def test_a_label_that_an_id_has_on_its_own_day_only_is_not_seen(tmp_path: Path) 
 
 
 def test_an_incremental_day_reads_the_days_that_its_base_has_learned(world: World, tmp_path: Path) -> None:
+    from components.registry import seal
     from components.registry.base import Base
     from components.reports.artifact_files import read_ingestion
 
@@ -206,7 +207,8 @@ def test_an_incremental_day_reads_the_days_that_its_base_has_learned(world: Worl
         days=("2024-03-05",),
         transform_graph_uri=str(world.root / "graph"),
         inputs_digest="not read",
-        transform_graph_sha256="",
+        checkpoint_sha256="",
+        transform_graph_sha256=seal.sha256_of(world.root / "graph" / "manifest.json"),
     )
     continued = World(tmp_path, world.rows, base)
     # Three days before 2024-03-07, and for the feature without `days` all of the window.

@@ -8,6 +8,7 @@ from components.registry.record import BlessedModel
 from pipelines.local.outputs import Output
 from pipelines.local.retention.inventory import Inventory, Version
 from pipelines.local.retention.rule import Decision
+from tests.components.registry.sample_blessings import blessing
 
 ROOT = Path("/r")
 FIRST = datetime.date(2024, 3, 1)
@@ -36,11 +37,8 @@ def output(step: str, key: str, number: int) -> Path:
 
 def model(number: int, days_behind: int = 1, is_withdrawn: bool = False) -> BlessedModel:
     """Returns the blessing of a day's model, which has learned until so many days before."""
-    return BlessedModel(
-        model_uri=str(output("trainer", "model", number)),
-        ranker_digest="d",
-        blessed_at=datetime.datetime(2024, 3, 1, tzinfo=datetime.timezone.utc),
-        metrics={},
+    return blessing(
+        str(output("trainer", "model", number)),
         checkpoint_uri=str(output("trainer", "checkpoint", number)),
         days=(day(number - days_behind),),
         transform_graph_uri=str(output("transform", "transform_graph", number)),

@@ -167,12 +167,15 @@ def test_early_stopping_learns_from_the_validation_day_in_a_refit_alone(
 def test_an_incremental_training_learns_from_the_days_after_its_base(
     tmp_path: Path, logs: Path, window: dict[str, list[Any]], plain: Path
 ) -> None:
+    [graph] = window["transform_graph"]
     base = Base(
         # A checkpoint of both train days that claims to know the first one alone: the second one is new to it.
         checkpoint_uri=str(plain.parent),
         days=(FIRST,),
-        transform_graph_uri=window["transform_graph"][0].uri,
+        transform_graph_uri=graph.uri,
         inputs_digest=digest(spec("time", None).inputs()),
+        checkpoint_sha256="",
+        transform_graph_sha256=graph.get_string_custom_property("sha256"),
     )
     new = made(tmp_path / "new", logs, "incremental", base)
     assert sorted(keys_by_day(new)) == [SECOND, VALIDATION_DAY, EVAL_DAY]

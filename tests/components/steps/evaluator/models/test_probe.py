@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from sklearn import metrics as sklearn_metrics
 
-from schemas.contracts.export import TaskLoss
+from schemas.contracts.export import CUSTOM_OPS, TaskLoss
 from tests.errors import mentions
-from tests.schemas.sample_exports import sample_report
+from tests.schemas.sample_exports import sample_description, sample_report
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +107,7 @@ def test_a_model_that_asks_for_a_package_that_is_not_ours_is_refused(
 ) -> None:
     extra = tmp_path / "model" / "Format-Serving" / "assets.extra"
     extra.mkdir(parents=True)
-    (extra / "ranker.json").write_text('{"custom_ops": "antigravity"}')
+    (extra / "ranker.json").write_text(sample_description(custom_ops="antigravity").text())
     verdict = refuse(world, tmp_path, examples)
     assert "(got 'antigravity')" in verdict.tasks["like"].gates[0].reason
 
@@ -118,7 +118,7 @@ def test_the_package_of_a_model_with_tfra_tables_is_imported_before_it_is_loaded
     from components.steps.evaluator.models.loaded import load_custom_ops
 
     (tmp_path / "assets.extra").mkdir()
-    (tmp_path / "assets.extra" / "ranker.json").write_text('{"custom_ops": "tensorflow_recommenders_addons"}')
+    (tmp_path / "assets.extra" / "ranker.json").write_text(sample_description(custom_ops=CUSTOM_OPS).text())
     load_custom_ops(str(tmp_path))
     assert "tensorflow_recommenders_addons" in sys.modules
 
