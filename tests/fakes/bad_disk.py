@@ -9,9 +9,14 @@ from tests.fakes.preloaded import library
 Fault = Literal["full", "slow"]
 
 
+def preloaded() -> str:
+    """Returns the library that makes it so, once the environment names the folder."""
+    return library(Path(__file__).with_suffix(".c"))
+
+
 def environment(folder: Path) -> dict[str, str]:
     """Returns the environment of a process to which a folder, given as an absolute path, is on such a disk."""
-    return {**os.environ, "LD_PRELOAD": library(Path(__file__).with_suffix(".c")), "BAD_DISK": str(folder)}
+    return {**os.environ, "LD_PRELOAD": preloaded(), "BAD_DISK": str(folder)}
 
 
 def begin(folder: Path, fault: Fault) -> None:

@@ -11,9 +11,14 @@ from pathlib import Path
 from tests.fakes.preloaded import library
 
 
+def preloaded() -> str:
+    """Returns the library that makes it so, once the environment names the folder."""
+    return library(Path(__file__).with_suffix(".c"))
+
+
 def environment(store: Path) -> dict[str, str]:
     """Returns the environment of a process to which a folder, given as an absolute path, is such a store."""
-    return {**os.environ, "LD_PRELOAD": library(Path(__file__).with_suffix(".c")), "MOUNTED_STORE": str(store)}
+    return {**os.environ, "LD_PRELOAD": preloaded(), "MOUNTED_STORE": str(store)}
 
 
 def run(program: str, store: Path, *arguments: str) -> None:

@@ -1,36 +1,26 @@
 """Runs a function on several Horovod ranks, each a process: `function(rank, ranks, directory)`."""
 
-from schemas.host.needless_imports import leave_out_needless
-
-if __name__ == "__main__":
-    leave_out_needless()  # As a rank does.
-
 import importlib
-import os
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.trainer_module.launch import warm
 from trainer_module.launch.rendezvous import Rendezvous
 
 
 def run_on_ranks(function: Callable[[int, int, Path], None], ranks: int, directory: Path, seconds: float = 300) -> None:
     """Runs a function of a test module on ranks that find each other; fails with a log if one of them does."""
     directory.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", __name__, function.__module__, function.__name__, str(directory)]
-    logs = [directory / f"process-{rank}.log" for rank in range(ranks)]
+    arguments = [__name__, function.__module__, function.__name__, str(directory)]
+    run_processes(arguments, ranks, [directory / f"process-{rank}.log" for rank in range(ranks)], seconds)
+
+
+def run_processes(arguments: Sequence[str], ranks: int, logs: Sequence[Path], seconds: float) -> None:
+    """Runs `python -m ...` once for each rank of a job; fails with the logs unless all of them succeed."""
     with Rendezvous(ranks) as rendezvous:
-        processes = [
-            subprocess.Popen(
-                command,
-                env={**os.environ, **rendezvous.environment(rank), "TF_USE_LEGACY_KERAS": "1"},
-                stdout=log.open("wb"),
-                stderr=subprocess.STDOUT,
-            )
-            for rank, log in enumerate(logs)
-        ]
+        processes = [warm.start(arguments, log, rendezvous.environment(rank)) for rank, log in enumerate(logs)]
         try:
             codes = [process.wait(seconds) for process in processes]
         finally:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,9 @@ from schemas.contracts.example_files import file_name
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import EVENT_TIME
 from schemas.spec import RankerSpec, digest
+from tests.trainer_module.rank_processes import run_processes
 from tests.trainer_module.sample_blocks import write_blocks
 from trainer_module.input.raw_examples import first_examples
-from trainer_module.launch.rendezvous import Rendezvous
 from trainer_module.transforms.keys import ID_BITS
 
 FIRST_EVENT_S = 1_709_251_200
@@ -159,17 +157,8 @@ def write_job(
 def run_ranks(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, base: Path | None = None) -> np.ndarray:
     """Runs the ranks of a job as processes, without a launcher; returns the losses: [steps, tasks]."""
     job_file = write_job(directory, ranker, files, base=base)
-    with Rendezvous(ranker.cluster.ranks) as rendezvous:
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, "-m", "trainer_module", str(job_file), str(os.getpid()), "", "0"],
-                env={**os.environ, **rendezvous.environment(rank)},
-                stderr=(directory / f"rank-{rank}.log").open("wb"),
-            )
-            for rank in range(ranker.cluster.ranks)
-        ]
-        codes = [process.wait(120) for process in ranks]
-    assert codes == [0] * len(ranks), (directory / "rank-0.log").read_text()[-3000:]
+    logs = [directory / f"rank-{rank}.log" for rank in range(ranker.cluster.ranks)]
+    run_processes(["trainer_module", str(job_file), str(os.getpid()), "", "0"], len(logs), logs, 120)
     losses: np.ndarray = np.load(directory / "output" / "losses.npy")
     return losses
 

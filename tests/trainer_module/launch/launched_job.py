@@ -9,14 +9,27 @@ from pathlib import Path
 
 import psutil
 
+from tests.trainer_module.launch import warm
 from trainer_module.checkpoint.folder import published, step_of
 
+_LAUNCHER = "trainer_module.launch.launcher"
 
-def launch(job_file: Path, environment: Mapping[str, str] = os.environ) -> "subprocess.Popen[bytes]":
-    """Starts a job's launcher as the leader of its own process group."""
+
+def launch(job_file: Path, environment: Mapping[str, str] | None = None) -> warm.Warm:
+    """Starts a job's launcher as the leader of its own process group.
+
+    Args:
+        job_file: written.
+        environment: added to this process's.
+    """
+    return warm.start([_LAUNCHER, str(job_file), str(os.getpid())], job_file.parent / "launch.log", environment)
+
+
+def launch_as_users_do(job_file: Path) -> "subprocess.Popen[bytes]":
+    """Starts a job's launcher as a program, in a process group of its own."""
     log = (job_file.parent / "launch.log").open("ab")
-    command = [sys.executable, "-m", "trainer_module.launch.launcher", str(job_file), str(os.getpid())]
-    return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+    command = [sys.executable, "-m", _LAUNCHER, str(job_file), str(os.getpid())]
+    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
 
 def group_of(leader: int) -> list[psutil.Process]:

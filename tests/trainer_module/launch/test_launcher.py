@@ -15,7 +15,15 @@ from schemas.contracts.training_job import read_job
 from schemas.contracts.training_job import write_job as write_job_file
 from schemas.spec.monitoring import Monitoring
 from tests.errors import tells
-from tests.trainer_module.launch.launched_job import failure, group_of, launch, process_with, rank_process, wait_until
+from tests.trainer_module.launch.launched_job import (
+    failure,
+    group_of,
+    launch,
+    launch_as_users_do,
+    process_with,
+    rank_process,
+    wait_until,
+)
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, write_examples, write_job
 from trainer_module.checkpoint.manifest import read_manifest
 
@@ -60,7 +68,7 @@ def test_a_local_job_listens_on_loopback_alone_starts_quickly_and_stops_whole(
     """Ranks listen while they find each other: they are looked at from their start on."""
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=2, epochs=100_000), files)
     targets = _monitored(job_file)
-    launched = launch(job_file)
+    launched = launch_as_users_do(job_file)
     listening: dict[str, set[str]] = {}
 
     def look() -> bool:

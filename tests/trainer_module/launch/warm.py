@@ -1,0 +1,118 @@
+"""Starts a training's processes by forks of one that has imported TensorFlow: in half a second instead of ten.
+
+The forked processes are the real ones: a launcher or a host, whose own nursery is a fork too, or a rank. Only Python's
+start is saved. `test_launcher` and tests/e2e start theirs as users do.
+"""
+
+import atexit
+import os
+import runpy
+import signal
+import socket
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from schemas.host.parent_process import adopt_orphans
+from tests.fakes import bad_disk, mounted_store
+from trainer_module.launch import nursery
+from trainer_module.launch.children import environment_of_all
+from trainer_module.launch.nursery import Forked, Nursery
+
+
+def start(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> "Warm":
+    """Runs `python -m ...` as the leader of a process group; its parent is this process.
+
+    Args:
+        arguments: module and arguments.
+        log: its output is added to it.
+        environment: added to this process's.
+    """
+    forked = _nursery().start(["tests.trainer_module.launch.warm", *arguments], environment or {}, log)
+    assert forked is not None, _log().read_text()[-3000:]
+    return Warm(forked.pid)
+
+
+class Warm(Forked):
+    """A forked process, with as much of `subprocess.Popen` as tests need."""
+
+    def kill(self) -> None:
+        """Ends the process."""
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Asks the process to end."""
+        self.send_signal(signal.SIGTERM)
+
+
+class _ForkedNursery(Nursery):
+    """A nursery that is forked from the process that asks for it, before that has any threads."""
+
+    def __enter__(self) -> "Nursery":
+        self._begin()
+        return self
+
+    def _begin(self) -> None:
+        adopt_orphans()
+        parent = os.getpid()
+        self._channel, its_end = socket.socketpair()
+        pid = os.fork()
+        if pid:
+            its_end.close()
+            self._process = Warm(pid)  # type: ignore[assignment]
+            return
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._channel.close()
+        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        for file, number in ((its_end.fileno(), 0), (log, 1), (log, 2)):
+            os.dup2(file, number)
+        its_end.close()
+        os.close(log)
+        os.environ.update(self._environment)
+        _run_and_exit(lambda: nursery.main(str(parent)))
+
+
+def _run_and_exit(run: Callable[[], None]) -> None:
+    code = 1
+    try:
+        run()
+        code = 0
+    except SystemExit as exit_:
+        code = exit_.code if isinstance(exit_.code, int) else bool(exit_.code)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+@cache
+def _folder() -> Path:
+    made = tempfile.TemporaryDirectory(prefix="warm-")
+    atexit.register(made.cleanup)
+    return Path(made.name)
+
+
+def _log() -> Path:
+    return _folder() / "nursery.log"
+
+
+@cache
+def _nursery() -> Nursery:
+    # Inert until a process's environment names a folder.
+    preloaded = ":".join([bad_disk.preloaded(), mounted_store.preloaded()])
+    made = Nursery(_log(), {**environment_of_all(), "LD_PRELOAD": preloaded, "OMP_NUM_THREADS": "1"})
+    atexit.register(made.__exit__)
+    return made
+
+
+if __name__ == "__main__":
+    os.setsid()
+    nursery.Nursery = _ForkedNursery  # type: ignore[misc]
+    del sys.argv[0]
+    module = sys.argv[0]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
