@@ -49,7 +49,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, demo_spec_path: Path) -> Wor
 @pytest.fixture(scope="module")
 def first_run(world: World) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
     with outside.told(world.directory / "outside.txt"):
-        return world.run(world.spec("first", {}))
+        return world.run(world.spec("first", {}), is_cold=True)
 
 
 def _summary(run: Path) -> dict[str, Any]:

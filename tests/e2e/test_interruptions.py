@@ -53,7 +53,7 @@ def test_a_stop_ends_every_process_and_says_so(world: World, number: signal.Sign
 def test_a_stop_before_or_in_the_first_step_is_obeyed_at_once_and_leaves_a_summary(world: World, moment: str) -> None:
     spec = world.spec("early", {("name",): "early", ("push", "path"): "serving/early"})
     known, output = world.runs(), world.directory / f"early-{moment.split()[0]}.txt"
-    process = start(world.arguments(spec), output)
+    process = start(world.arguments(spec), output, is_cold=True)
 
     def is_there() -> bool:
         assert process.poll() is None, output.read_text()

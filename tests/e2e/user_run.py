@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from ruamel.yaml import YAML
 
 from pipelines.synthetic import generate
 from schemas.spec.cluster import StepName
+from tests.e2e import warm_commands
+from tests.trainer_module.launch.warm import Warm
 
 DATE = "2026-03-05"
 STEPS = [name for name in get_args(StepName) if name != "reporter"]
@@ -88,10 +91,10 @@ class World:
         return ["run", str(spec), "--date", date, *folders]
 
     def run(
-        self, spec: Path, *, date: str = DATE, root: Path | None = None
+        self, spec: Path, *, date: str = DATE, root: Path | None = None, is_cold: bool = False
     ) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
         """Runs a spec to its end; returns the process and its summary."""
-        done = sangam(*self.arguments(spec, date=date, root=root))
+        done = sangam(*self.arguments(spec, date=date, root=root), is_cold=is_cold)
         return done, summary_of(done.stdout)
 
     def runs(self) -> set[Path]:
@@ -104,20 +107,40 @@ class World:
         return sorted(path.name for path in folder.iterdir() if path.name.isdigit()) if folder.exists() else []
 
 
-def sangam(*arguments: str, timeout_s: float = _TIMEOUT_S) -> "subprocess.CompletedProcess[str]":
-    """Runs a command to its end."""
+def sangam(*arguments: str, timeout_s: float = _TIMEOUT_S, is_cold: bool = False) -> "subprocess.CompletedProcess[str]":
+    """Runs a command to its end.
+
+    Args:
+        arguments: what follows `sangam`.
+        timeout_s: until the test fails.
+        is_cold: it is started as users do, not forked from a process that has loaded TFX.
+    """
     command = [sys.executable, "-m", "pipelines.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environment())
+    if is_cold:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environment()
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        output, errors = Path(folder, "output"), Path(folder, "errors")
+        process = warm_commands.start(arguments, environment(), output, errors)
+        try:
+            code = process.wait(timeout_s)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(command, code, output.read_text(), errors.read_text())
 
 
-def start(arguments: list[str], log: Path, variables: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
+def start(
+    arguments: list[str], log: Path, variables: Mapping[str, str] | None = None, *, is_cold: bool = False
+) -> "subprocess.Popen[bytes] | Warm":
     """Starts a command, with more variables of its environment, and does not wait; its output goes to a file."""
+    log.unlink(missing_ok=True)
+    environment_ = {**environment(), **(variables or {})}
+    if not is_cold:
+        return warm_commands.start(arguments, environment_, log)
     with log.open("wb") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", *arguments],
-            stdout=output,
-            stderr=output,
-            env={**environment(), **(variables or {})},
+            [sys.executable, "-m", "pipelines.cli", *arguments], stdout=output, stderr=output, env=environment_
         )
 
 
