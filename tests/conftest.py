@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-_IS_SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
+_MARKED = re.compile(r"^pytestmark = (.*)$", re.MULTILINE)
+_IN_ORDER = ("e2e", "processes", "slow")
 
 
 @pytest.fixture(scope="session")
@@ -31,16 +32,22 @@ def demo_spec_path(repository: Path) -> Path:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out files that are slow as a whole where slow tests are, so that nothing imports TensorFlow for them."""
-    if "not slow" in config.option.markexpr and collection_path.suffix == ".py":
-        return True if _IS_SLOW.search(collection_path.read_text(encoding="utf-8")) else None
-    return None
+    """Leaves out files of other tiers as a whole, so that nothing imports TensorFlow for them."""
+    wanted = config.option.markexpr
+    if not wanted or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    if wanted == "long":
+        return True if "pytest.mark.long" not in text else None
+    of_file = " ".join(_MARKED.findall(text))
+    left_out = re.findall(r"not (\w+)", wanted)
+    return True if any(f"pytest.mark.{marker}" in of_file for marker in left_out) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the files with the longest tests first, so that at the end no worker waits for the other's last file."""
     ranks: dict[Path, int] = {}
     for item in items:
-        rank = next((rank for rank, name in enumerate(("e2e", "slow")) if item.get_closest_marker(name)), 2)
-        ranks[item.path] = min(rank, ranks.get(item.path, 2))
+        rank = next((rank for rank, name in enumerate(_IN_ORDER) if item.get_closest_marker(name)), len(_IN_ORDER))
+        ranks[item.path] = min(rank, ranks.get(item.path, rank))
     items.sort(key=lambda item: ranks[item.path])

@@ -12,7 +12,7 @@ from bench.peers.tables import best_peer, goals, speed_table
 from bench.workload import ranker
 from schemas.derived.sizes import dense_parts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.browser.pages import look_at
 from tests.e2e.user_run import DATE, World, sangam
 from tests.errors import tells
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
 
 Changes = Mapping[tuple[str | int, ...], Any]

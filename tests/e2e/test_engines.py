@@ -17,7 +17,7 @@ from tests.engines.equal import differences
 from tests.engines.servers import job_service, worker_pool
 
 EQUAL: dict[str, list[str]] = {"example_gen": [], "statistics_gen": [], "transform": [], "evaluator": []}
-pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

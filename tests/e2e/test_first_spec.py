@@ -14,7 +14,7 @@ from tests.browser.pages import look_at
 from tests.e2e.user_run import environment, sangam, summary_of
 from tests.paths import REPOSITORY, SHARED_DATA
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Daily training that goes on from the last blessed checkpoint, and backfills, as their user meets them."""
+"""Daily training that starts from the last blessed checkpoint, as its user meets it."""
 
 import json
 import subprocess
@@ -10,13 +10,12 @@ import pytest
 from components.registry.base import base_for
 from components.registry.blessed import baseline_for
 from components.registry.record import read_records
-from tests.e2e.user_run import ONE_RANK, World, processes_naming, sangam, start, states, wait_until
+from tests.e2e.user_run import ONE_RANK, World, sangam, states
 from tests.errors import mentions
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 FIRST, SECOND, THIRD = "2026-03-03", "2026-03-04", "2026-03-05"
-EPOCHS = 10
 Changes = dict[tuple[str | int, ...], Any]
 INCREMENTAL: Changes = {
     ("training", "mode"): "incremental",
@@ -219,40 +218,3 @@ def test_after_a_rollback_the_version_before_is_base_and_baseline_also_after_a_c
     assert world.versions() == ["20260303001"]
     assert sangam("rollback", str(folder), "--restore", "20260305001").returncode == 0
     assert chosen() == (_records(root)[1]["checkpoint_uri"], _records(root)[1]["model_uri"])
-
-
-@pytest.mark.timeout(1200)
-def test_a_backfill_that_was_killed_goes_on_in_the_midst_of_the_training(world: World) -> None:
-    root = world.directory / "backfilled"
-    changes: Changes = {
-        **INCREMENTAL,
-        ("training", "incremental_epochs"): EPOCHS,
-        ("training", "checkpoint"): {"every_steps": 20},
-    }
-    # So many epochs on so few rows fit the day at hand; how well is no matter here.
-    changes |= {("gates", number, "max_drop"): 1.0 for number in range(4)}
-    command = ["backfill", str(world.spec("backfill", changes)), "--from", FIRST, "--to", SECOND]
-    command += ["--data", str(world.logs), "--root", str(root)]
-    process = start(command, world.directory / "backfill.txt")
-
-    def second_date_trains() -> bool:
-        assert process.poll() is None, (world.directory / "backfill.txt").read_text()
-        record = root / "backfill" / "short_video" / "backfill.json"
-        return record.exists() and any((root / "checkpoints").glob("*/*/step-*/manifest.json"))
-
-    wait_until(second_date_trains, "the second date has a checkpoint", 300)
-    process.kill()
-    process.wait(10)
-    wait_until(lambda: processes_naming(root) == [], "no process is left", 60)
-
-    done = sangam(*command, "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [date["state"] for date in json.loads(done.stdout)["dates"]] == ["blessed", "blessed"]
-    record = json.loads((root / "backfill" / "short_video" / "backfill.json").read_text())["dates"]
-    assert [found["base_last_day"] for found in record.values()] == [None, "2026-03-02"]
-    assert [found["num_train_days"] for found in record.values()] == [2, 1]
-    assert f"{FIRST} blessed  done before" in done.stderr
-    reports = _reports(root)
-    assert [bool(report["resumed_from_step"]) for report in reports] == [False, True]
-    assert [epoch["examples"] for epoch in reports[1]["epochs"]] == [3000] * EPOCHS
-    assert not (root / "checkpoints").exists()

@@ -49,6 +49,7 @@ def test_a_stop_ends_every_process_and_says_so(world: World, number: signal.Sign
     assert summary["pushed"] is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", ["importing TensorFlow", "building the pipeline", "example_gen"])
 def test_a_stop_before_or_in_the_first_step_is_obeyed_at_once_and_leaves_a_summary(world: World, moment: str) -> None:
     spec = world.spec("early", {("name",): "early", ("push", "path"): "serving/early"})
@@ -82,6 +83,7 @@ def _outputs(world: World, step: str) -> set[Path]:
     return set((world.root / "artifacts" / step).glob("[a-z]*/*"))
 
 
+@pytest.mark.long
 def test_after_kill_9_in_each_step_in_turn_the_next_run_goes_on_from_there(world: World) -> None:
     spec = world.spec("killed", {("name",): "killed", ("push", "path"): "serving/killed", **ONE_RANK})
     half_written: set[Path] = set()

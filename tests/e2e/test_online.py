@@ -26,7 +26,7 @@ from tests.e2e.user_run import DATE, ONE_RANK, World, processes_naming, sangam, 
 from tests.fakes.webhook import webhook
 from tests.kafka.broker import Broker, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
 _BASE = "20260305001"
 _PARTS = 12

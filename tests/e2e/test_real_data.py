@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.user_run import sangam, summary_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.real_data]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.real_data, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

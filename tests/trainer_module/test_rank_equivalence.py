@@ -15,7 +15,7 @@ from tests.trainer_module.rank_processes import run_on_ranks
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, train_on, write_examples
 from trainer_module.checkpoint.manifest import read_manifest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 GLOBAL_BATCH = 66
 OPTIMIZERS = ("sgd", "adagrad", "rowwise_adagrad", "adam", "ftrl")

@@ -9,7 +9,7 @@ import pytest
 from schemas.spec import RankerSpec
 from tests.trainer_module.sample_blocks import batch_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 tf = pytest.importorskip("tensorflow")
 
 COMBINERS = ("sum", "mean", "sqrtn")

@@ -9,7 +9,7 @@ import pytest
 from schemas.spec import RankerSpec
 from tests.trainer_module.sample_job import declared, run_ranks, write_examples
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 
 def _declared() -> RankerSpec:

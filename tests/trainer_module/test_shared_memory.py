@@ -10,7 +10,7 @@ import pytest
 
 from tests.trainer_module.rank_processes import run_on_ranks
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 SIZES = (3, 0, 5000, 1, 200_000, 7)
 """Of messages, one after another: room grows, and what is there from before is not read."""

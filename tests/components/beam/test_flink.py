@@ -20,7 +20,7 @@ from tests.components.beam.sample_steps import Sleeping, executor
 from tests.engines.servers import free_port
 from tests.errors import place_and_value
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 CANCELLED = f"PATCH /v1/jobs/{JOB}?mode=cancel"
 

@@ -21,7 +21,7 @@ from tests.engines.servers import BARE_POOL, Server, free_port, job_service, wor
 from tests.errors import place_and_value
 from tests.paths import REPOSITORY
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 STEP = """
 import sys

@@ -21,7 +21,7 @@ from tests.components.server.server_process import refusal, running, start, wait
 from tests.errors import tells
 from tests.schemas.sample_exports import sample_description
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 
 def test_sigterm_lets_running_requests_end_and_takes_no_new_ones(models: dict[int, Path], scratch: Path) -> None:

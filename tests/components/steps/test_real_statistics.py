@@ -19,7 +19,7 @@ from schemas.spec.features import NumberFeature
 from tests.beam_args import BEAM_ARGS
 from tests.paths import SHARED_DATA, SPECS
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_data]
+pytestmark = [pytest.mark.slow, pytest.mark.real_data, pytest.mark.long]
 
 OPTIONS = {"num_quantiles_histogram_buckets": 100, "epsilon": 0.0025}
 RANKED, TOP = 1000, 20

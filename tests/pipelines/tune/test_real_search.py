@@ -19,7 +19,7 @@ from tests.pipelines.tune.fake_training import study_of
 from tests.pipelines.tune.sample_search import RATE, search_of, write_world
 from tests.trainer_module.launch.launched_job import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 def _processes_of(folder: Path) -> list[psutil.Process]:

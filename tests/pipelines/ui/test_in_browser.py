@@ -23,7 +23,7 @@ from tests.pipelines.ui.sample_root import (
 )
 from tests.pipelines.ui.server import sangam_ui
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import MANIFEST
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 tf = pytest.importorskip("tensorflow")
 
 ALONE = {name: np.zeros(500, np.int32) for name in GROUPS}

@@ -21,7 +21,7 @@ from trainer_module.launch.attempts import conclude
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.lost import Losses
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 _LIMIT = 300 << 20
 

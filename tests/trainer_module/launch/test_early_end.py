@@ -12,7 +12,7 @@ from tests.trainer_module.launch.cluster_job import ClusterJob, Place
 from tests.trainer_module.launch.launched_job import wait_until
 from tests.trainer_module.sample_job import declared, write_job
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 _REAL = {"coordinator": ("trainer_module.launch.coordinator",), "host": ("trainer_module.launch.host",)}
 _MOMENTS_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)

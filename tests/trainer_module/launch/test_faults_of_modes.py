@@ -34,7 +34,7 @@ from tests.trainer_module.trained_examples import (
     report_of,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 EPOCHS = 8
 EVERY = 20
@@ -91,6 +91,7 @@ def _stop_and_time(leader: int, rank: int) -> float:
     return time.monotonic()
 
 
+@pytest.mark.long
 def test_a_stale_job_recovers_from_a_rank_that_raises_and_one_that_is_stuck(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_stale_job_recovers_from_a_rank_that_raises_and_one_that_is_stuck(
     assert_trained_on_each_example_once_an_epoch(tmp_path, files, EPOCHS)
 
 
+@pytest.mark.long
 def test_a_shadow_job_ends_with_the_name_of_a_rank_that_raises_or_is_stuck_once_too_often(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_job_trains_on_while_its_disk_is_full_or_slow_is_stopped_meanwhile_and
     assert_trained_on_each_example_once_an_epoch(tmp_path, files, EPOCHS)
 
 
+@pytest.mark.long
 def test_a_job_of_which_one_rank_has_no_example_ends_after_each_was_trained_on(tmp_path: Path) -> None:
     """In step, an empty batch takes part in the sums; at their own pace, ranks wait until the last has trained."""
     examples, epochs = 10, 3

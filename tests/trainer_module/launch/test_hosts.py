@@ -14,7 +14,7 @@ from tests.trainer_module.parameter_server.sample_servers import made_job, train
 from tests.trainer_module.sample_job import declared, read_dense, read_rows, write_examples, write_job
 from tests.trainer_module.trained_examples import EVERY_STEPS, assert_trained_on_each_example_once_an_epoch, counting
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 TOLERANCE = 1e-5
 _PROGRAMS = {"coordinator": (STAND_INS, "coordinator"), "host": ("trainer_module.launch.host",)}
@@ -72,6 +72,7 @@ def test_two_hosts_learn_what_one_rank_with_twice_the_batch_learns(
             np.testing.assert_allclose(ours, expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 
+@pytest.mark.long
 def test_every_example_is_seen_once_an_epoch_though_a_host_and_all_of_the_pool_are_lost_on_the_way(
     tmp_path: Path, files: tuple[str, ...], places: list[Place]
 ) -> None:

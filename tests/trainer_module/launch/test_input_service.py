@@ -15,7 +15,7 @@ from tests.trainer_module.sample_job import write_examples, write_job
 from tests.trainer_module.trained_examples import EVERY_STEPS, assert_trained_on_each_example_once_an_epoch, counting
 from trainer_module.launch.loopback import open_ports
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 _EPOCHS = 4
 _TIMEOUT_S = 4

@@ -27,7 +27,7 @@ from tests.trainer_module.launch.launched_job import (
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, write_examples, write_job
 from trainer_module.checkpoint.manifest import read_manifest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,7 @@ def _wait_for_training(job_file: Path) -> None:
     wait_until((job_file.parent / "logs" / "progress.jsonl").exists, 90, "training has started")
 
 
+@pytest.mark.long
 def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: Path, files: tuple[str, ...]) -> None:
     ranker = declared(ranks=2, data_workers=2, epochs=2, shuffle_buffer=500, dense_precision="auto")
     job_file = write_job(tmp_path, ranker, files)
@@ -143,6 +144,7 @@ def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
     assert group_of(launched.pid) == []
 
 
+@pytest.mark.long
 def test_a_rank_that_hangs_is_noticed_and_not_taken_for_one_that_waits_for_it(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
@@ -166,6 +168,7 @@ def test_a_job_past_its_deadline_is_ended(tmp_path: Path, files: tuple[str, ...]
     assert group_of(launched.pid) == []
 
 
+@pytest.mark.long
 def test_a_lost_data_worker_ends_a_job_without_retries(tmp_path: Path, files: tuple[str, ...]) -> None:
     job_file = write_job(tmp_path, declared(ranks=1, data_workers=1, epochs=100_000, retries=0), files)
     launched = launch(job_file)

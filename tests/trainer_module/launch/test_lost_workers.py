@@ -8,7 +8,7 @@ from tests.trainer_module.launch.data_workers import start_data_worker
 from trainer_module.input.service_calls import living, workers_of
 from trainer_module.launch.lost_workers import LostWorkers
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 tf = pytest.importorskip("tensorflow")
 
 

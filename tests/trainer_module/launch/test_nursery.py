@@ -15,7 +15,7 @@ from tests.trainer_module.sample_job import declared, job
 from trainer_module.launch.children import Child, environment_of_all
 from trainer_module.launch.nursery import Forked, Nursery
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 _SHOWN = "tests.trainer_module.launch.fake_forked"
 

@@ -82,7 +82,7 @@ def _run_and_exit(run: Callable[[], None]) -> None:
         code = 0
     except SystemExit as exit_:
         code = exit_.code if isinstance(exit_.code, int) else bool(exit_.code)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 As the interpreter would.
         traceback.print_exc()
     finally:
         sys.stdout.flush()

@@ -82,6 +82,7 @@ def test_the_model_is_that_of_a_training_which_ended_with_the_best_epoch(
     _assert_equal_state(directory / "final", tmp_path / "final")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", ["steps", "validate"])
 def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
     ended: tuple[Path, dict[str, Any]],

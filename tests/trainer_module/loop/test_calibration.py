@@ -253,6 +253,7 @@ def test_calibrated_predictions_have_a_lower_log_loss_and_the_same_order(scored:
         np.testing.assert_array_equal(scored[1][task], scored[2][task])
 
 
+@pytest.mark.long
 def test_a_job_killed_after_its_last_epoch_resumes_to_the_same_calibrations(
     trained: Path, files: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ from tests.trainer_module.trained_examples import (
 )
 from trainer_module.checkpoint.folder import published, step_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 TOLERANCE = 1e-6
 
@@ -97,6 +97,7 @@ def test_after_a_killed_rank_and_a_killed_launcher_a_job_ends_as_if_nothing_had_
     ]
 
 
+@pytest.mark.long
 def test_with_a_pool_no_example_is_lost_or_seen_twice_when_a_worker_and_a_rank_are_killed(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
@@ -122,6 +123,7 @@ def test_with_a_pool_no_example_is_lost_or_seen_twice_when_a_worker_and_a_rank_a
     assert abs(losses[-30:].mean(0) - losses[-60:-30].mean(0)).max() < 0.2
 
 
+@pytest.mark.long
 def test_a_job_goes_on_with_another_number_of_ranks(tmp_path: Path, files: tuple[str, ...]) -> None:
     job_file = write_job(tmp_path, counting(), files, is_exported=False)
     launched = launch(job_file)
@@ -135,6 +137,7 @@ def test_a_job_goes_on_with_another_number_of_ranks(tmp_path: Path, files: tuple
     assert_trained_on_each_example_once_an_epoch(tmp_path, files)
 
 
+@pytest.mark.long
 def test_a_damaged_checkpoint_is_passed_over_by_all_ranks_on_a_store_without_renames_of_folders_too(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:

@@ -30,7 +30,7 @@ from trainer_module.checkpoint.restore import read_dense
 from trainer_module.input.raw_examples import first_examples
 from trainer_module.transforms.keys import ID_BITS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 _TIMES = 2
 """How often the records come in the stream."""
@@ -113,6 +113,7 @@ def _last_segment(directory: Path, base: Trained) -> int:
     return write_segments(directory / "examples", _TIMES * base.records, rows=10)
 
 
+@pytest.mark.long
 def test_a_training_killed_at_20_random_points_ends_as_one_that_was_not(
     tmp_path: Path, base: Trained, server: ForkServer
 ) -> None:

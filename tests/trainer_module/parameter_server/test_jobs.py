@@ -107,6 +107,7 @@ class _Slow(Service):
         return slowly
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ranks", "staleness"), [(1, 4), (2, 1)])
 def test_staleness_never_exceeds_its_bound_whatever_is_slow(
     tmp_path: Path, files: tuple[str, ...], ranks: int, staleness: int
@@ -118,6 +119,7 @@ def test_staleness_never_exceeds_its_bound_whatever_is_slow(
     assert 0 < max(told) <= staleness
 
 
+@pytest.mark.long
 def test_lost_calls_and_lost_answers_change_no_bit(
     tmp_path: Path, files: tuple[str, ...], of_two_ranks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +238,7 @@ class _Stopping(_Latest):
         return super()._pull(caller, arrays)
 
 
+@pytest.mark.long
 def test_a_stale_job_that_was_resumed_ends_with_the_bits_of_an_undisturbed_one(
     tmp_path: Path, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from tests.trainer_module.launch.launched_job import (
 from tests.trainer_module.sample_job import NUM_EXAMPLES, read_dense, read_rows, write_examples, write_job
 from tests.trainer_module.trained_examples import counted_ids, counting, occurrences, report_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 EPOCHS = 3
 EVERY = 20
@@ -82,6 +82,7 @@ def test_after_a_killed_rank_and_a_killed_server_a_stale_job_ends_with_the_same_
     _assert_each_example_counted_once_an_epoch(tmp_path / "disturbed", files)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["shadow", "async"])
 def test_ranks_at_their_own_pace_train_on_each_example_once_though_a_rank_and_a_server_are_killed(
     tmp_path: Path, files: tuple[str, ...], kind: str

@@ -15,7 +15,7 @@ from tests.errors import place_and_value, tells
 from tests.trainer_module.sample_job import declared, write_job
 from trainer_module.parameter_server.service import serve
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 
 def test_a_taken_port_is_told() -> None:

@@ -22,7 +22,7 @@ from trainer_module import collectives
 from trainer_module.loop.start import load
 from trainer_module.progress import Progress
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 
 GROUPS = ("adagrad_4", "adagrad_8")
 MODES: Mapping[str, Any] = {
@@ -85,6 +85,7 @@ def _assert_equals(started: tuple[Any, Any, int], checkpoint: Path) -> None:
     np.testing.assert_array_equal(dense, np.load(checkpoint / "dense.weights.npy"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("base", MODES)
 def test_a_checkpoint_of_any_mode_starts_any_other(
@@ -94,6 +95,7 @@ def test_a_checkpoint_of_any_mode_starts_any_other(
     _assert_equals(started, trained[base] / "final")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["stale", "shadow", "async"])
 def test_a_job_goes_on_with_other_numbers_of_ranks_and_servers(
     tmp_path: Path, files: tuple[str, ...], trained: dict[str, Path], mode: str

@@ -24,7 +24,7 @@ from tests.prometheus.server import Prometheus, promtool
 from tests.trainer_module.launch.launched_job import group_of, launch, wait_until
 from tests.trainer_module.serving.sample_deltas import publish, push
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 tf = pytest.importorskip("tensorflow")
 
 _RUN_S = 400

@@ -15,7 +15,7 @@ from schemas.contracts.training_job import TrainJob
 from tests.components.server.server_process import running, wait_until
 from tests.trainer_module.serving.sample_deltas import LINEAGE, publish, push
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.processes
 tf = pytest.importorskip("tensorflow")
 
 Exported = Callable[[str, str], TrainJob]
