@@ -17,7 +17,7 @@ from pathlib import Path
 from schemas.errors import UserError
 
 PROJECT = ("schemas", "components", "trainer_module", "pipelines")
-"""The packages whose sources are digested; of other packages, the version is."""
+"""Packages whose sources are digested; other packages count by version."""
 LOCK = "requirements.runtime.lock"
 _ROOT = Path(__file__).resolve().parents[2]
 _LOCKED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==", re.MULTILINE)
@@ -25,15 +25,15 @@ _CPP = re.compile(r'"([a-z_]+\.(?:cc|h))"')
 _DOTTED = re.compile(rf"(?:{'|'.join(PROJECT)})(?:\.[A-Za-z_]\w*)*")
 
 Read = Callable[[str], bytes | None]
-"""From a path below the folder of the packages to the file's bytes; None if there is no such file."""
+"""Reader of a file by its path below the packages' folder; None if there is no such file."""
 
 
 def code_digest(*entries: str) -> str:
     """Returns the sha256 over the sources that the entries depend on, and the versions of the libraries.
 
     Args:
-        entries: dotted paths of modules, or of definitions in modules; empty for a step that is entirely TFX's, which
-            depends only on versions.
+        entries: dotted paths of modules or of definitions in them; empty for a step of TFX's own, which depends on
+            versions alone.
     """
     digest = hashlib.sha256(sources_digest(*entries).encode())
     for name, version in installed_versions().items():
@@ -62,7 +62,7 @@ def source_files(*entries: str, read: Read = read_source) -> list[str]:
 
     All imports count, including those in functions, but not those under `if TYPE_CHECKING:`. So do strings that are
     the dotted path of a module, such as the module of a process to start, and C++ sources that a string names. A
-    parent package of a module counts with what it imports itself, but not with the imports in its functions.
+    parent package of a module counts with its own imports, but not with those in its functions.
 
     Raises:
         ModuleNotFoundError: for an entry that is not a module of the project.
@@ -124,9 +124,9 @@ class _Reference:
     """A dotted name in a source.
 
     Attributes:
-        name: of a module, or of a definition in it.
-        at_import: it is imported together with the source.
-        is_text: it is a string: a package of this name may be run, not only imported.
+        name: a module, or a definition in one.
+        at_import: whether the import of the source imports it.
+        is_text: whether it is a string, which may start a package instead of importing it.
     """
 
     name: str
@@ -135,7 +135,7 @@ class _Reference:
 
 
 def _files_of(reference: _Reference, read: Read) -> Iterator[tuple[str, bool]]:
-    """Yields the files of a name, with whether each is the target or only a parent package; none of other projects."""
+    """Yields the project's files for a name, and whether each is the target or only a parent package."""
     parts = reference.name.split(".")
     ends = [end for end in range(1, len(parts) + 1) if _module(".".join(parts[:end]), read)]
     for end in ends:
@@ -158,8 +158,8 @@ def _names(source: bytes, package: str) -> tuple[_Reference, ...]:
     """Returns every dotted name of the project in a source.
 
     Args:
-        source: of a module.
-        package: that the module is in.
+        source: source text of a module.
+        package: package of the module.
     """
     return tuple(dict.fromkeys(_walk(ast.parse(source), package, at_import=True)))
 

@@ -1,4 +1,4 @@
-"""Base of the steps' drivers: they add properties to the cache key that are known only when the step runs."""
+"""Base of the steps' drivers: they add properties to the cache key when the step runs."""
 
 from abc import abstractmethod
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""Files of examples as steps share them: blocks of rows, and the list of the files that make up each split."""
+"""Files of examples that steps share: blocks of rows, and the list of each split's files."""

@@ -11,7 +11,7 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBat
 from schemas.contracts.example_files import lengths_of, values_of
 
 _ZLIB_LEVEL = 1
-"""Higher levels take three times as long for a tenth fewer bytes."""
+"""Compression level; higher ones take three times as long for a tenth fewer bytes."""
 _VALUES = values_of("")
 
 
@@ -25,7 +25,7 @@ def encode(rows: pa.RecordBatch) -> bytes:
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         features.append(_feature(values_of(name), column.flatten()))
         features.append(_feature(lengths_of(name), column.value_lengths().fill_null(0).cast(pa.int64())))
-    # Examples one after another are one Example with the features of all. Written as one, their order would be random.
+    # Concatenated Examples parse as one with all features. A single Example would have them in random order.
     return zlib.compress(b"".join(features), _ZLIB_LEVEL)
 
 

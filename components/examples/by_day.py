@@ -1,4 +1,4 @@
-"""Computes something of each day's examples, once: a later run reads what an earlier one has computed."""
+"""Computes results of each day's examples once: later runs read them."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,12 +15,12 @@ from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _PARTS_OF_DAY = 8
-"""Most results of a day, each of consecutive files: as many workers can compute one at the same time."""
+"""Most results of a day, each of consecutive files; so many workers can compute at the same time."""
 _GROUP_BYTES = 128 * 2**20
 _GROUP_ROWS = 16_384
 
 Compute = Callable[[Sequence[str]], bytes]
-"""From files of examples to what is kept of them. It must be picklable, and depend on nothing but the key."""
+"""From files of examples to their result. It must be picklable, and depend on the key alone."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class _Part:
 
 @dataclass(frozen=True)
 class ByDay:
-    """What a step computes of each day's examples.
+    """A step's results of each day's examples.
 
-    Results do not pass through Beam: a worker writes its own, and the step's process reads one after another.
+    Results do not pass through Beam: workers write them, and the step's process reads one after another.
 
     Attributes:
         step: name of the step.
         key: everything that a result depends on besides the examples.
-        compute: the results.
+        compute: computes a result.
     """
 
     step: str
@@ -46,11 +46,11 @@ class ByDay:
     compute: Compute
 
     def complete(self, days: Iterable[DayExamples], pipeline: Callable[[], beam.Pipeline]) -> None:
-        """Computes the results that are not there yet.
+        """Computes the missing results.
 
         Args:
-            days: of all splits.
-            pipeline: returns an empty one; called only if a day is new.
+            days: days of all splits.
+            pipeline: returns an empty pipeline; called only if a result is missing.
         """
         parts = [part for day in days for part in self._parts(day)]
         absent = set(missing([part.result for part in parts]))

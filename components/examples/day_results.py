@@ -15,7 +15,7 @@ def result_file(folder: str, step: str, *key: str) -> str:
     """Returns the file of a step's result.
 
     Args:
-        folder: of the day's examples.
+        folder: folder of the day's examples.
         step: name of the step.
         key: everything that the result depends on besides the examples, such as code and options.
     """
@@ -41,5 +41,5 @@ def write_result(file: str, content: bytes) -> None:
 
 
 def missing(files: Sequence[str]) -> list[str]:
-    """Returns the results that are not there yet."""
+    """Returns the missing results."""
     return [file for file in files if not fileio.exists(file)]

@@ -15,8 +15,8 @@ def read_document(uri: str, name: str, kind: type[_Model]) -> _Model:
     """Reads a file of an artifact.
 
     Args:
-        uri: of the artifact.
-        name: of the file.
+        uri: address of the artifact.
+        name: name of the file.
         kind: what the file holds.
 
     Raises:

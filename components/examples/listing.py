@@ -1,4 +1,4 @@
-"""The list of an Examples artifact's files. The files themselves lie in the folders of their days, which runs share."""
+"""The list of an Examples artifact's files, which are in the folders of their days that runs share."""
 
 import posixpath
 from collections.abc import Iterator
@@ -23,8 +23,8 @@ class DayExamples(_Closed):
 
     Attributes:
         day: YYYY-MM-DD; None for logs without days.
-        folder: of the files, and of what steps compute of them alone. It never changes once it is complete.
-        names: of the files, in the order of the logs.
+        folder: folder of the files and of steps' results of them. It does not change once it is complete.
+        names: names of the files, in the order of the logs.
         rows: number of examples.
     """
 
@@ -43,9 +43,9 @@ class Listing(_Closed):
     """The examples of every split, oldest day first.
 
     Attributes:
-        format: of the file.
-        splits: by name.
-        history: days before those of the splits, read only for what happened on them.
+        format: format number of the file.
+        splits: days of each split, by its name.
+        history: days before those of the splits, read only for history features.
     """
 
     format: Literal[1] = FORMAT
@@ -53,7 +53,7 @@ class Listing(_Closed):
     history: tuple[DayExamples, ...] = ()
 
     def files(self, split: str) -> tuple[str, ...]:
-        """Returns the files of a split in the order of the logs; none for a split that there is not."""
+        """Returns the files of a split in the order of the logs; none for an unknown split."""
         return tuple(file for day in self.splits.get(split, ()) for file in day.files)
 
     def rows(self, split: str) -> int:
@@ -61,7 +61,7 @@ class Listing(_Closed):
         return sum(day.rows for day in self.splits.get(split, ()))
 
     def days(self) -> Iterator[DayExamples]:
-        """Yields all days of splits; one that several have, once."""
+        """Yields the days of all splits, each once."""
         yield from {day.files: day for days in self.splits.values() for day in days}.values()
 
 

@@ -1,4 +1,4 @@
-"""Summaries of numbers that are merged exactly alike wherever they were computed: moments, and quantiles."""
+"""Summaries of numbers whose merge does not depend on where they were computed: moments and quantiles."""
 
 import math
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 # Shape suffixes: N numbers or points, ascending; Q quantiles.
 
 _POINTS_OF_ERROR = 8.0
-"""Points of a summary times its error: each of up to 15 merges on a number's way adds half a point's weight."""
+"""Points of a summary times its error: each of up to 15 merges of a number adds half a point's weight."""
 
 
 @dataclass
 class Moments:
-    """Count, mean, sum of squared differences from the mean, and bounds; numbers that are not finite do not belong in.
+    """Count, mean, sum of squared differences from the mean, and bounds, of finite numbers.
 
     Reference: Chan, Golub, LeVeque, Updating formulae and a pairwise algorithm for computing sample variances, 1979.
     """
@@ -54,17 +54,17 @@ class Moments:
 
 @dataclass(frozen=True)
 class Points:
-    """Different numbers in ascending order, and how many numbers each stands for."""
+    """Different numbers in ascending order, each with its count."""
 
     values_N: NDArray[Any]
     weights_N: NDArray[np.float64]
 
 
 class Quantiles:
-    """Numbers in so few points that every rank is known to an error; exact while there are no more different numbers.
+    """A summary in few points, with a bounded error of every rank; exact while there are no more different numbers.
 
-    Summaries of equally many batches are merged, as in a binary counter: a number takes part in few merges. Unlike the
-    sketch of tfx_bsl, which has 650 KB for an error of 0.0025 whatever it holds, one takes 16 bytes a point.
+    Summaries of equally many batches are merged, as in a binary counter, so that a number takes part in few merges. A
+    summary takes 16 bytes a point; tfx_bsl's sketch always takes 650 KB for an error of 0.0025.
 
     Reference: Manku, Rajagopalan, Lindsay, Approximate medians and other order statistics, 1998, section 3.
     """
@@ -73,13 +73,13 @@ class Quantiles:
         """Starts without numbers.
 
         Args:
-            error: largest one of a rank, as a share of all numbers.
+            error: largest error of a rank, as a share of all numbers.
         """
         self._most = math.ceil(_POINTS_OF_ERROR / error)
         self._levels: list[Points | None] = []
 
     def add(self, numbers_N: NDArray[Any]) -> None:
-        """Adds a batch of numbers; they must be no NaN."""
+        """Adds a batch of numbers without NaN."""
         if numbers_N.size:
             values_N, counts_N = np.unique(numbers_N, return_counts=True)
             self.merge(Points(values_N, counts_N.astype(np.float64)))
@@ -106,33 +106,33 @@ class Quantiles:
 
 
 def boundaries(points: Points, num: int) -> NDArray[Any]:
-    """Returns the numbers that cut all into equally many parts; a part begins with its boundary.
+    """Returns the numbers that divide all into parts of equal size; a part begins with its boundary.
 
     Args:
         points: at least one.
-        num: of parts.
+        num: number of parts.
     """
     return points.values_N[_at(points, np.arange(1, num) / num)]
 
 
 def ends_of_bins(points: Points, low: float, high: float, num: int) -> NDArray[np.float32]:
-    """Returns the ends of at most so many bins of equally many numbers, ascending and all different.
+    """Returns the ends of at most `num` bins of equally many numbers, ascending and all different.
 
-    A number that repeats counts as often as fills one bin. Otherwise nine zeros in ten would leave one bin of ten to
-    all other numbers.
+    A repeated number counts for at most one bin. Otherwise, with nine zeros in ten numbers, all others would get one
+    bin of ten.
 
     Args:
         points: at least one.
         low: the lowest number.
         high: the highest number.
-        num: of bins.
+        num: most bins.
     """
     capped = Points(points.values_N, _capped(points.weights_N, num))
     return np.unique(np.array([low, *boundaries(capped, num), high], np.float32))
 
 
 def _capped(weights_N: NDArray[np.float64], num: int) -> NDArray[np.float64]:
-    """Returns weights, those above it lowered to one num-th of the sum of what is returned."""
+    """Returns the weights with the largest lowered, so that none exceeds one num-th of their new sum."""
     if len(weights_N) <= num:
         return np.ones_like(weights_N)
     is_heavy_N = np.zeros(len(weights_N), bool)
@@ -144,7 +144,7 @@ def _capped(weights_N: NDArray[np.float64], num: int) -> NDArray[np.float64]:
 
 
 def with_last_divided(ends_Q: NDArray[np.float32], num: int) -> NDArray[np.float32]:
-    """Returns the ends of so many bins, the last of those given divided evenly; as they are if they are none."""
+    """Returns the ends of `num` bins: the last given bin is divided evenly; unchanged if empty."""
     if len(ends_Q) < 2:
         return ends_Q
     divided = np.linspace(ends_Q[-2], ends_Q[-1], num - len(ends_Q) + 3, dtype=np.float32)
@@ -152,7 +152,7 @@ def with_last_divided(ends_Q: NDArray[np.float32], num: int) -> NDArray[np.float
 
 
 def at_most(points: Points, boundaries_Q: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns how many numbers are at most each of these."""
+    """Returns the count of numbers up to each of these."""
     cumulative_N = np.concatenate([[0.0], np.cumsum(points.weights_N)])
     return cumulative_N[np.searchsorted(points.values_N, boundaries_Q, side="right")]
 
@@ -175,7 +175,7 @@ def _of(values_N: NDArray[Any], weights_N: NDArray[np.float64]) -> Points:
 
 
 def _fewer(points: Points, most: int) -> Points:
-    """Returns at most so many points: each of equally many slots of the ranks is given to the number in its middle."""
+    """Returns at most `num` points: the middle number of each of equal slots of the ranks."""
     if len(points.values_N) <= most:
         return points
     middles_Q = (np.arange(most) + 0.5) / most

@@ -11,27 +11,27 @@ from components.examples.blocks import encode
 from schemas.contracts.example_files import BLOCK_ROWS, file_name
 
 BYTES_PER_FILE = 128 * 2**20
-"""A file that reaches this size is followed by another."""
+"""Size at which a file ends and another begins."""
 
 
 class BlockWriter:
-    """Writes rows, in their order, to at least one file.
+    """Writes rows in order to one or more files.
 
     Names and content depend on the rows alone: a second try writes the same files as the first.
 
     Attributes:
-        names: of the files so far.
-        rows: written so far.
+        names: names of the files so far.
+        rows: number of rows so far.
     """
 
     def __init__(self, folder: str, day: str | None, source: int, bytes_per_file: int = BYTES_PER_FILE):
         """Begins the first file.
 
         Args:
-            folder: of the files; must exist.
-            day: YYYY-MM-DD of the rows, None for logs without days.
+            folder: existing folder for the files.
+            day: the rows' day, YYYY-MM-DD; None for logs without days.
             source: number of these rows' source within the day.
-            bytes_per_file: after which a file ends.
+            bytes_per_file: size at which a file ends.
         """
         self._folder, self._day, self._source, self._most = folder, day, source, bytes_per_file
         self._waiting: list[pa.RecordBatch] = []

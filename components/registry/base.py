@@ -20,12 +20,12 @@ class Base(BaseModel):
     """A checkpoint to start from.
 
     Attributes:
-        checkpoint_uri: of the artifact.
-        days: that it was trained on, including those of its own bases, oldest first.
-        transform_graph_uri: of the Transform graph that its weights belong to.
-        inputs_digest: of the inputs that the graph was made from.
-        checkpoint_sha256: of the checkpoint's manifest.
-        transform_graph_sha256: of the graph's manifest.
+        checkpoint_uri: address of the checkpoint artifact.
+        days: days that it was trained on, including those of its own bases, oldest first.
+        transform_graph_uri: address of the Transform graph of its weights.
+        inputs_digest: digest of the inputs of the graph.
+        checkpoint_sha256: sha256 of the checkpoint's manifest.
+        transform_graph_sha256: sha256 of the graph's manifest.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,7 +39,7 @@ class Base(BaseModel):
 
     @property
     def last_day(self) -> str:
-        """The newest day that it was trained on."""
+        """The newest day of its training."""
         return self.days[-1]
 
 

@@ -1,4 +1,4 @@
-"""Goes back to an earlier delta of a lineage, and ends that. Loads without TensorFlow and TFX."""
+"""Holds a lineage at an earlier delta, and releases it. Loads without TensorFlow and TFX."""
 
 import datetime
 from pathlib import Path
@@ -12,17 +12,17 @@ def hold(folder: Path, *, to: str, because: str, by: str, now: datetime.datetime
     """Holds a lineage at a delta: servers go back to it, and the online training publishes nothing until `release`.
 
     Args:
-        folder: of versions.
+        folder: folder of versions.
         to: VERSION+NUMBER, the lineage and the delta.
         because: the reason.
-        by: who holds it.
-        now: UTC.
+        by: the person.
+        now: present time, UTC.
 
     Returns:
         The full versions that were withdrawn because they include later deltas, lowest first.
 
     Raises:
-        UserError: there is no such delta, or nothing to go back to.
+        UserError: there is no such delta, or no earlier state.
     """
     lineage, number = _parsed(to)
     if not because.strip():
@@ -68,7 +68,7 @@ def release(folder: Path, lineage: str) -> deltas.Hold:
 
 
 def _needed(place: deltas.Lineage | None, number: int) -> range:
-    """Returns the deltas that lead from a version to a number."""
+    """Returns the deltas from a version to a number."""
     assert place is not None
     return range(place.number + 1, number + 1)
 

@@ -13,7 +13,7 @@ from schemas.host.files import sync
 
 
 def move_in(source: Path, target: Path, *, but: str = "") -> None:
-    """Moves a version, except the file `but`, into its serving folder; files that are there already stay."""
+    """Moves a version, except the file `but`, into its serving folder; existing files stay."""
     files = [name for name in _files(source) if name != but]
     _move([name for name in files if name != MODEL_FILE], source, target)
     _move([name for name in files if name == MODEL_FILE], source, target)
@@ -21,7 +21,7 @@ def move_in(source: Path, target: Path, *, but: str = "") -> None:
 
 
 def move_out(source: Path, target: Path) -> None:
-    """Moves a version out of its serving folder; files that are in the target already stay."""
+    """Moves a version out of its serving folder; existing files of the target stay."""
     files = _files(source)
     _move([name for name in files if name == MODEL_FILE], source, target)
     _move([name for name in files if name != MODEL_FILE], source, target)

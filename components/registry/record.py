@@ -25,23 +25,23 @@ class BlessedModel(BaseModel):
     """One blessing.
 
     Attributes:
-        format: of the file.
-        model_uri: of the model artifact.
-        ranker_digest: of the part of the spec that the model depends on.
-        blessed_at: UTC.
-        metrics: task to metric to value over all evaluation examples.
-        checkpoint_uri: of the checkpoint artifact.
-        days: that the model was trained on, including those of its bases, oldest first; empty for logs without days.
-        transform_graph_uri: of the Transform graph that the model was trained with.
-        inputs_digest: of the part of the spec that the graph was made from.
-        model_sha256: of the model's manifest.
-        checkpoint_sha256: of the checkpoint's manifest.
-        transform_graph_sha256: of the graph's manifest.
+        format: format number of the record.
+        model_uri: address of the model artifact.
+        ranker_digest: digest of the part of the spec on which the model depends.
+        blessed_at: time of the blessing, UTC.
+        metrics: values over all evaluation examples, by task and metric.
+        checkpoint_uri: address of the checkpoint artifact.
+        days: days of the model's training, including those of its bases, oldest first; empty for logs without days.
+        transform_graph_uri: address of the model's Transform graph.
+        inputs_digest: digest of the part of the spec on which the graph depends.
+        model_sha256: sha256 of the model's manifest.
+        checkpoint_sha256: sha256 of the checkpoint's manifest.
+        transform_graph_sha256: sha256 of the graph's manifest.
         because: reason of a manual blessing; empty: the model passed every gate.
         by: the person.
         pushed: folder of the pushed version, relative to the pipeline root, so that the root may move; empty: not
             pushed.
-        pushes: how often this model had been pushed before.
+        pushes: number of earlier pushes of the model.
         is_withdrawn: the pushed version was rolled back; looked up when records are read, never written.
     """
 
@@ -67,10 +67,10 @@ class BlessedModel(BaseModel):
 
 
 def read_record(path: str, read: Callable[[], bytes]) -> BlessedModel | None:
-    """Returns a record; None for an empty file: its writer is about to replace it, or was killed.
+    """Returns a record; None for an empty file, whose writer is still at work or was killed.
 
     Args:
-        path: names it in errors.
+        path: path of the record, for errors.
         read: returns its content.
 
     Raises:
@@ -105,9 +105,9 @@ def mark_withdrawn(models: Sequence[BlessedModel], listed: Callable[[str], Itera
     """Returns the models with `is_withdrawn` filled in.
 
     Args:
-        models: as read.
-        listed: lists the folder of withdrawn versions below a folder of versions, which is relative to the root. It
-            contains versions, and their records, which stay when a version's files are removed.
+        models: records as they were read.
+        listed: lists the withdrawn versions below a folder of versions, relative to the root: versions, and their
+            records, which stay when a version's files are removed.
     """
     gone = {
         f"{target}/{name.removesuffix('.json')}"

@@ -58,7 +58,7 @@ def refuse_changed(folder: str, sealed: str, remedy: str = REMAKE) -> None:
     """Refuses to load a folder that has changed since it was sealed.
 
     Args:
-        folder: to load.
+        folder: folder to load.
         sealed: sha256 of its manifest; empty if the artifact has none.
         remedy: last part of the error.
 
@@ -70,7 +70,7 @@ def refuse_changed(folder: str, sealed: str, remedy: str = REMAKE) -> None:
 
 
 def difference(folder: Path) -> str | None:
-    """Returns how a folder's files differ from its manifest; None if they do not, or there is no manifest."""
+    """Returns the difference between a folder's files and its manifest; None without one, or without a manifest."""
     try:
         paths = _paths(folder)
         listed: dict[str, Any] = json.loads((folder / MANIFEST_FILE).read_bytes())["files"]

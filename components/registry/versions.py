@@ -67,7 +67,7 @@ def is_verified(version: Path) -> bool:
 
 
 def damage(version: Path) -> str | None:
-    """Returns what is wrong with a version's files; None if nothing.
+    """Returns the damage of a version's files; None without any.
 
     They must be exactly those of its manifest; without a manifest, they must not be links.
     """
@@ -88,7 +88,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | None = None) -> list[str]:
-    """Withdraws the newest version, or all that are newer than `to`; returns them, lowest first.
+    """Withdraws the newest version, or all versions newer than `to`; returns them, lowest first.
 
     The newest is withdrawn last: servers change directly from it to the version to fall back to.
 
