@@ -1,1 +1,1 @@
-"""What is checked before a run: a base, this machine, the memory that a ranker needs."""
+"""Checks before a run: a base, this machine, the memory that a ranker needs."""

@@ -1,4 +1,4 @@
-"""`sangam validate --base`: what incremental training of a spec would keep of a base, analyze again and drop.
+"""`sangam validate --base`: the parts of a base that incremental training would keep, analyze again or drop.
 
 Reads JSON files alone: the record of the blessed model or of the run, the checkpoint's manifest, and the statistics
 beside Transform's graph. Nothing here imports TensorFlow.
@@ -30,8 +30,8 @@ class Base:
     """The model that incremental training starts from.
 
     Attributes:
-        checkpoint: folder of its checkpoint.
-        graph: folder of its Transform graph.
+        checkpoint: folder of the checkpoint.
+        graph: folder of the Transform graph.
     """
 
     checkpoint: Path
@@ -40,7 +40,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Difference:
-    """What a spec keeps and drops of a base: weights and tables (`fit`), and statistics of features."""
+    """The parts of a base that a spec keeps or drops: weights and tables (`fit`), and statistics of features."""
 
     manifest: Manifest
     fit: Fit
@@ -52,7 +52,7 @@ def find_base(folder: Path, name: str) -> Base:
 
     Args:
         folder: a root, or the folder of a run.
-        name: of the ranker.
+        name: name of the ranker.
 
     Raises:
         UserError: the folder is neither, or holds no base.
@@ -88,7 +88,7 @@ def _base_of_run(folder: Path) -> Base:
 
 
 def difference(spec: Spec, base: Base) -> Difference:
-    """Returns what a spec keeps and drops of a base.
+    """Returns the parts of a base that a spec keeps or drops.
 
     Raises:
         CheckpointError: the checkpoint is gone or damaged, or a table of the same name has a different layout.
@@ -109,7 +109,7 @@ def _statistics(file: Path) -> tuple[Statistics | None, str]:
 
 
 def lines(spec: Spec, changes: Difference) -> Iterator[str]:
-    """Yields what to print: what is kept, analyzed, started fresh and dropped, by kind."""
+    """Yields the lines to print: parts that are kept, analyzed, started fresh and dropped, by kind."""
     days = changes.manifest.days
     yield f"base: step {changes.manifest.step}" + (f", trained on {days[0]} to {days[-1]}" if days else "")
     statistics = changes.statistics

@@ -1,4 +1,4 @@
-"""Checks that this machine can run a pipeline, and says how to fix what is wrong."""
+"""Checks that this machine can run a pipeline, with a remedy for each failed check."""
 
 import importlib.metadata
 import os
@@ -49,7 +49,7 @@ PROBES = {
     "assert kind != 'python', 'the slow pure Python implementation is in use'\n"
     "print(f'{kind} implementation, TFX messages load')",
 }
-"""Programs, each run in its own process, so that a crash is a finding too; the last line printed is the detail."""
+"""Programs that run in their own processes, so that a crash is a finding too; the last printed line is the detail."""
 
 _REINSTALL = "run `make setup` again"
 PROBE_FIXES = {
@@ -64,10 +64,10 @@ class Finding:
     """The result of one check.
 
     Attributes:
-        name: what was checked.
-        is_ok: the check passed.
-        detail: what the check saw.
-        fix: what to do about it; empty if the check passed.
+        name: name of the check.
+        is_ok: whether the check passed.
+        detail: observation of the check.
+        fix: remedy; empty if the check passed.
     """
 
     name: str

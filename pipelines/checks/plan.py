@@ -1,4 +1,4 @@
-"""What `sangam plan` prints: memory by table, by rank and by parameter server, and whether it fits."""
+"""The output of `sangam plan`: memory by table, by rank and by parameter server, and whether it fits."""
 
 import dataclasses
 import math
@@ -23,7 +23,7 @@ class MemoryLimit:
     """The memory that a process may use.
 
     Attributes:
-        source: where the number comes from, in words.
+        source: origin of the number, in words.
     """
 
     bytes: int
@@ -31,7 +31,7 @@ class MemoryLimit:
 
 
 class MemoryLimits(NamedTuple):
-    """Those of a rank and of a parameter server; None where there is none."""
+    """Memory limits of a rank and of a parameter server; None without any."""
 
     rank: MemoryLimit
     server: MemoryLimit | None = None
@@ -60,11 +60,11 @@ def given(plan: Plan, per_rank: str | None, per_server: str | None) -> MemoryLim
 
 
 def this_machine(plan: Plan, ranks_per_host: int | None = None) -> MemoryLimits:
-    """Returns the memory available on this machine, divided by its ranks; what they leave is the servers'.
+    """Returns the memory available on this machine, divided by its ranks; servers get the rest.
 
     Args:
-        plan: all its processes are here.
-        ranks_per_host: only so many ranks are here; a server has a machine like this one to itself.
+        plan: a plan whose processes are all on this machine.
+        ranks_per_host: number of ranks on this machine; each server then has a machine like it to itself.
     """
     available, ranks, servers = available_bytes(), ranks_per_host or plan.ranks.number, plan.servers
     of_rank = MemoryLimit(available // ranks, f"available here for each of {ranks} ranks")
@@ -151,7 +151,7 @@ def _refuse_unfit(name: str, processes: Processes, limit: MemoryLimit) -> None:
         return
     hint = "use a smaller model" + (", batch_size_per_rank or staleness" if high.in_flight else "")
     if high.tables:
-        # Rows, and with them nearly everything, shrink with the number of processes; the rest does not.
+        # Rows, which take nearly all memory, shrink with the number of processes; the rest does not.
         fixed = high.process + high.dense + high.counters + high.in_flight
         hint = "use an optimizer with fewer slots, a smaller dim, or evict rows (capacity, expire_after_days)"
         if limit.bytes > 2 * fixed:
@@ -200,4 +200,4 @@ _PARTS: dict[str, Callable[[ProcessPlan], float]] = {
     "copy while the largest group grows": lambda process: process.growth,
     "peak": lambda process: process.peak,
 }
-"""In the order of the table; what is zero is left out."""
+"""Returns the parts in the order of the table, without zeros."""

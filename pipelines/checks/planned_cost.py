@@ -1,4 +1,4 @@
-"""What `sangam plan` says of the price of a training."""
+"""The price of a training in `sangam plan`."""
 
 from typing import NamedTuple
 
@@ -8,12 +8,12 @@ from schemas.spec import Spec
 
 
 class PlannedCost(NamedTuple):
-    """What a training job costs.
+    """The cost of a training job.
 
     Attributes:
-        currency: of the spec.
-        job_per_hour: ranks, data workers and parameter servers together.
-        training_per_billion_samples: None without a rate.
+        currency: currency of the spec.
+        job_per_hour: price per hour of all ranks, data workers and parameter servers.
+        training_per_billion_samples: price of a billion samples; None without a rate.
     """
 
     currency: str
@@ -21,7 +21,7 @@ class PlannedCost(NamedTuple):
     training_per_billion_samples: float | None
 
     def text(self) -> str:
-        """Returns it in words."""
+        """Returns the cost in words."""
         told = f"cost: the training job {self.job_per_hour:.4g} {self.currency} an hour"
         if self.training_per_billion_samples is None:
             return f"{told}; --samples-per-s, as a run's report has it, adds the price of a billion samples"
@@ -29,7 +29,7 @@ class PlannedCost(NamedTuple):
 
 
 def planned_cost(spec: Spec, ranks: int, samples_per_s: float | None) -> PlannedCost | None:
-    """Returns what a training of so many ranks costs; None where the spec has no prices.
+    """Returns the cost of a training with a number of ranks; None if the spec has no prices.
 
     Raises:
         UserError: a rate without prices.

@@ -1,6 +1,6 @@
-"""Drafts a spec from logs: how they lie, what a sample of their rows has in each column, and the YAML with the reasons.
+"""Drafts a spec from logs: the layout of the files, the columns of a sample of rows, and the YAML with its reasons.
 
-`layout` finds the files, `sample` reads rows of some, `guessing` says what each column becomes, `document` writes.
+`layout` lists the files, `sample` reads rows of some, `guessing` assigns each column a role, `document` writes.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from schemas.derived.days import Day
 
 @dataclass(frozen=True)
 class Draft:
-    """A spec for logs that are known by a sample.
+    """A spec drafted from a sample of logs.
 
     Attributes:
         text: YAML.
-        guesses: what the columns become.
-        read: how much of the logs was read.
-        newest_day: the date of a first run; None for logs without days.
+        guesses: roles of the columns.
+        read: share of the logs that was read, in words.
+        newest_day: date of a first run; None for logs without days.
     """
 
     text: str
@@ -36,11 +36,11 @@ def draft(data: Path, name: str, labels: Sequence[str]) -> Draft:
 
     Args:
         data: folder of the logs.
-        name: of the ranker.
-        labels: columns of what to predict; without them they are guessed.
+        name: name of the ranker.
+        labels: columns to predict; without any they are guessed.
 
     Raises:
-        UserError: the logs cannot be read, no spec describes how they lie, or nothing is a label.
+        UserError: the logs cannot be read, no spec describes their layout, or no column is a label.
     """
     layout = layout_of(data)
     sample = read_sample(data, layout)

@@ -1,4 +1,4 @@
-"""The draft as YAML: short flow mappings, a line for each feature, and behind it why it is as it is."""
+"""The draft as YAML: short flow mappings, a line for each feature, and the reason behind it."""
 
 import datetime
 import json
@@ -15,12 +15,12 @@ from schemas.spec.data import MOST_DAYS
 
 _WIDTH = 120
 MOST_ROWS = 2_000_000
-"""To train on in a first run."""
+"""Most rows to train on in a first run."""
 MOST_EVAL_DAYS, DAYS_FOR_EACH_EVAL_DAY = 7, 10
 _BATCHES = (256, 128, 64, 32)
 MIN_STEPS, MOST_EPOCHS, MOST_EPOCHS_OF_IDS = 1000, 8, 2
 ROWS_OF_ID = 100
-"""With fewer rows for each of a table's ids, these overfit after few passes."""
+"""Fewest rows per id of a table; with fewer, its rows overfit after few passes."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./*=-]*")
 _NO_TEXTS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
@@ -29,10 +29,10 @@ def written(name: str, layout: Layout, sample: Sample, guesses: Guesses) -> str:
     """Returns the text of a spec.
 
     Args:
-        name: of the ranker.
-        layout: of the logs.
-        sample: that was read.
-        guesses: from the sample.
+        name: name of the ranker.
+        layout: layout of the logs.
+        sample: sample of the logs.
+        guesses: roles of the sample's columns.
     """
     features = [(each.name, each.settings, each.why) for each in guesses.features]
     sections: list[Iterable[str]] = [
@@ -40,7 +40,7 @@ def written(name: str, layout: Layout, sample: Sample, guesses: Guesses) -> str:
         _data(layout, sample, guesses),
         _event_time(guesses),
         _section("tables", [(table, each.settings, each.why) for table, each in guesses.tables.items()]),
-        # Columns left out are in the section, so that one is taken in by removing its mark.
+        # The section has columns that are left out: without its comment mark, one is a feature.
         [*_section("features", features), *_left_out(guesses)],
         _section("tasks", [(each.name, _task(each), each.why) for each in guesses.labels]),
         _model(guesses),
@@ -53,19 +53,19 @@ def written(name: str, layout: Layout, sample: Sample, guesses: Guesses) -> str:
 
 
 def read(sample: Sample, layout: Layout) -> str:
-    """Says how much of the logs was read."""
+    """Returns the share of the logs that was read, in words."""
     of_all = "all of them" if sample.is_whole else f"of about {sample.num_rows_of_logs:,}"
     return f"{sample.num_rows:,} rows, {of_all}, in {sample.num_files:,} of {len(layout.files):,} files"
 
 
 def eval_days(layout: Layout) -> int:
-    """Returns how many days a first run evaluates on: one in ten, from a day to a week."""
+    """Returns the number of evaluation days of a first run: one in ten, from a day to a week."""
     span = (layout.days[-1] - layout.days[0]).days + 1
     return max(1, min(MOST_EVAL_DAYS, span // DAYS_FOR_EACH_EVAL_DAY))
 
 
 def train_days(layout: Layout, sample: Sample) -> int:
-    """Returns how many days before these a first run trains on: all, but not more than two million rows."""
+    """Returns the number of train days of a first run: all, up to two million rows."""
     span = (layout.days[-1] - layout.days[0]).days + 1
     days = min(span - eval_days(layout), MOST_DAYS, MOST_ROWS * span // sample.num_rows_of_logs)
     # At least one day with logs.
@@ -109,7 +109,7 @@ def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
 
 
 def _event_time(guesses: Guesses) -> Iterator[str]:
-    """Yields the event's time as a comment: a spec without joined logs and without rows that expire may not name it."""
+    """Yields the event's time as a comment, since a spec must not name it without joined logs or expiring rows."""
     if guesses.event_time:
         yield f"# {guesses.event_time.why}; for data.sources, or a table with expire_after_days:"
         yield f"# {_flow({'event_time': guesses.event_time.column})[1:-1]}"
@@ -179,7 +179,7 @@ def _gates(guesses: Guesses) -> Iterator[str]:
     for label in guesses.labels:
         gate: dict[str, Any] = {"task": label.name, "metric": "auc", "at_least": 0.55}
         if label.settings["kind"] != "binary":
-            # As far off as the mean label is.
+            # As far off as the mean label.
             gate = {"task": label.name, "metric": "rmse", "at_most": float(f"{guesses.deviations[label.column]:.3g}")}
         yield f"  - {_flow(gate)}"
 
@@ -192,7 +192,7 @@ def _section(name: str, entries: list[tuple[str, Mapping[str, Any], str]]) -> It
 
 
 def _entry(key: str, value: Any, why: str, indent: int = 0) -> Iterator[str]:
-    """Yields the line of a key, and its comment behind it, or above where that is too long."""
+    """Yields the line of a key with its comment behind it, or above it if the line would be too long."""
     space = " " * indent
     line = space + _flow({key: value})[1:-1]
     comment = " ".join(why.split())

@@ -14,7 +14,7 @@ _ORDER = ("id", "ids", "sequence", "match", "time", "age", "vector", "numeric")
 
 
 def named(guesses: Sequence[Guess], taken: set[str]) -> list[Guess]:
-    """Gives each guess a name of its own: the one it asks for, or its column's."""
+    """Gives each guess a different name: the suggested one, or its column's."""
     named = []
     for guess in guesses:
         name = name_of(guess.name or guess.column, taken)
@@ -62,7 +62,7 @@ def _with_weights(guess: Guess, weights: Sequence[str], columns: Mapping[str, Va
 
 
 def _hour(times: Times, columns: Mapping[str, Values], taken: Sequence[str]) -> Guess | None:
-    """Returns the hour of the event where no column says it and it varies."""
+    """Returns the hour of the event if it varies and no column has it."""
     if not times.event or any("hour" in words_of(name) for name in columns):
         return None
     hours = columns[times.event].numbers // 3600 % 24

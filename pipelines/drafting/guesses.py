@@ -1,4 +1,4 @@
-"""What a column of single values becomes: an id, a number, or nothing."""
+"""Roles of columns of single values: an id, a number, or none."""
 
 import re
 from collections.abc import Mapping
@@ -31,19 +31,19 @@ _FREE_TEXT_CHARACTERS, _FREE_TEXT_SHARE = 40, 0.5
 _ONE_PER_ROW, _MIN_ROWS = 0.98, 1000
 _FEW = 1000
 _HASH = 2**40
-"""Integers as large are hashes or random ids."""
+"""Smallest integer that counts as a hash or a random id."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What a column becomes.
+    """The role of a column.
 
     Attributes:
-        column: in the logs.
-        kind: of the feature, `label`, `event_time`, or `left out`.
-        why: the reason, and what to check.
-        name: in the spec.
-        settings: of the feature; of one that is left out those that it could have.
+        column: column of the logs.
+        kind: kind of the feature, or `label`, `event_time`, `left out`.
+        why: reason, and advice for a check.
+        name: name in the spec.
+        settings: settings of the feature; for a column that is left out, those that it could have.
     """
 
     column: str
@@ -55,11 +55,11 @@ class Guess:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a guess depends on beside the column.
+    """Facts on the logs that a guess depends on.
 
     Attributes:
-        is_csv: whether types are only those of the cells that were read.
-        is_complete: no row of the logs lacks a value, as far as that is known.
+        is_csv: whether types come only from the cells that were read.
+        is_complete: whether every row of the logs has a value, as far as known.
     """
 
     is_csv: bool
@@ -67,7 +67,7 @@ class Facts:
 
 
 def guess_single(column: str, values: Values, facts: Facts) -> Guess:
-    """Says what a column of single values becomes; an id has no table yet."""
+    """Returns the role of a column of single values; an id has no table yet."""
     if values.num_different == 1 and not values.num_missing:
         return Guess(column, "left out", f"one value in all rows read ({_shown(values)}): it tells nothing")
     if values.kind == "string":
@@ -108,7 +108,7 @@ def _text(column: str, values: Values, facts: Facts) -> Guess:
 
 
 def _is_id(column: str, values: Values) -> bool:
-    """Says whether integers stand for things and are no amounts."""
+    """Says whether integers are ids and not amounts."""
     words = words_of(column)
     last = words[-1] if words else ""
     if last in IDS or (len(words) == 1 and last in USERS | ITEMS) or (last in EVENTS and values.num_different > _FEW):

@@ -1,4 +1,4 @@
-"""From a sample to what each of its columns becomes, and the tables of the ids."""
+"""From a sample to the roles of its columns, and the tables of the ids."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,17 +18,17 @@ from schemas.errors import UserError
 
 @dataclass(frozen=True)
 class Guesses:
-    """What the columns of the logs become.
+    """Roles of the columns of the logs.
 
     Attributes:
-        labels: with the settings of their tasks.
+        labels: labels with the settings of their tasks.
         deviations: standard deviation of each label that is not 0 or 1, by its column.
-        event_time: None if no column is it.
-        features: in the order of the spec, with names and tables.
+        event_time: column of the event's time; None without any.
+        features: features in the order of the spec, with names and tables.
         left_out: columns that no feature reads.
-        tables: by name.
-        user: the feature whose ids are users that have several rows.
-        list_separator: of CSV.
+        tables: tables by name.
+        user: feature whose ids are users with several rows each.
+        list_separator: separator of lists in CSV.
     """
 
     labels: tuple[Guess, ...]
@@ -42,12 +42,12 @@ class Guesses:
 
 
 def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guesses:
-    """Says what each column of a sample becomes.
+    """Returns the role of each column of a sample.
 
     Args:
-        sample: of the logs.
-        given_labels: columns that the user names; without them they are guessed.
-        is_csv: types are only those of the cells that were read.
+        sample: sample of the logs.
+        given_labels: columns that the user names; without any they are guessed.
+        is_csv: whether types come only from the cells that were read.
 
     Raises:
         UserError: no column is a label, or none is a feature.
@@ -110,7 +110,7 @@ def _guesses(
 
 
 def _left_out(made: Guess, why: str | None, taken: set[str]) -> Guess:
-    """Returns a column that no feature reads, with the feature of a number that it could be."""
+    """Returns a column that is left out, with the numeric feature that it could be."""
     kind = made.kind if made.kind == "weights" else "left out"
     if made.settings.get("kind") not in ("numeric", "age", "vector"):
         return Guess(made.column, kind, why or made.why)

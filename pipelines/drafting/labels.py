@@ -1,4 +1,4 @@
-"""Which columns are labels: those that the user names, or columns of 0 and 1 that look like what a user did."""
+"""Choice of labels: columns that the user names, or columns of 0 and 1 that look like actions of users."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,17 +13,17 @@ from schemas.errors import UserError
 from schemas.problems import listed
 
 MOST_UNDECIDED = 4
-"""More columns of 0 and 1 that nothing tells apart are rather answers of one question than labels."""
+"""Most similar columns of 0 and 1 that are labels; more are probably answers to one question."""
 _SHOWN = 20
 
 
 @dataclass
 class Labels:
-    """What became of the columns of 0 and 1.
+    """Decisions on the columns of 0 and 1.
 
     Attributes:
-        tasks: why a column is a label, by its name.
-        left_out: why a column is neither label nor feature.
+        tasks: reason why a column is a label, by its name.
+        left_out: reason why a column is neither label nor feature, by its name.
     """
 
     tasks: dict[str, str] = field(default_factory=dict)
@@ -34,12 +34,12 @@ def find_labels(columns: Mapping[str, Values], refused: Mapping[str, str], given
     """Chooses the labels.
 
     Args:
-        columns: of the sample.
-        refused: columns that no spec reads, and why.
-        given: names of labels; without them they are guessed.
+        columns: columns of the sample.
+        refused: columns that no spec reads, with the reasons.
+        given: names of labels; without any they are guessed.
 
     Raises:
-        UserError: a given name is no column that can be a label; nothing looks like a label.
+        UserError: a given name is not a column that can be a label, or no column looks like a label.
     """
     binary = {name: values for name, values in columns.items() if values.is_binary}
     if given:
@@ -107,9 +107,9 @@ def _leave_out_repeated(found: Labels, binary: Mapping[str, Values]) -> None:
 
 
 def _is_of_an_id(values: Values, columns: Mapping[str, Values]) -> bool:
-    """Says whether each id of some column always has the same 0 or 1, as a property and not an outcome has."""
+    """Says whether each id of some column always has the same 0 or 1: a property, not an outcome."""
     for name, ids in columns.items():
-        # Not of any number: one that decides a label, such as an amount, is known only after the event.
+        # Numbers do not count: one that decides a label, such as an amount, is known only after the event.
         if ids.is_list or not (ids.kind == "string" or (ids.kind == "int" and entity_of(name))):
             continue
         if ids.num_different > len(ids.values) / 2:

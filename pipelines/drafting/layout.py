@@ -1,4 +1,4 @@
-"""How the files of a data folder lie: by day, with the date in their paths, or in named splits."""
+"""The layout of a data folder: files by day, with the date in their paths, or in named splits."""
 
 import datetime
 import os
@@ -48,10 +48,10 @@ class Layout:
     """The files of a data folder.
 
     Attributes:
-        format: of all files.
+        format: format of all files.
         patterns: the spec's patterns by split; by day one pattern with the key `days`.
         groups: files by day (YYYY-MM-DD, oldest first) or by split, in the order of their paths.
-        note: what to check of the patterns; may be empty.
+        note: advice for a check of the patterns; may be empty.
     """
 
     format: FileFormat
@@ -76,7 +76,7 @@ class Layout:
 
 
 def layout_of(data: Path) -> Layout:
-    """Finds the files of a data folder and how they are laid out.
+    """Returns the files of a data folder and their layout.
 
     Raises:
         UserError: the folder cannot be read, has no logs, files of several formats, or paths that no spec describes.
@@ -134,7 +134,7 @@ def _by_split(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> 
     by_word: dict[str, list[LogFile]] = {}
     for file in files:
         by_word.setdefault(_split_of(words[file][0]), []).append(file)
-    # Without another, the held-out rows judge the model.
+    # Without another split, the held-out rows judge the model.
     if EVAL not in by_word and VALIDATION in by_word:
         by_word[EVAL] = by_word.pop(VALIDATION)
     for split, names in ((TRAIN, "train"), (EVAL, "test, eval or validation")):
@@ -161,11 +161,11 @@ def _split_of(word: str) -> str:
 
 
 def _by_day(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> Layout | None:
-    """Returns the layout if every path has a date, written in one way; None if none has."""
+    """Returns the layout if every path has a date in one notation; None if no path has one."""
     read = [(date, days) for date in _DATES if any(days := [_day_of(date, file.path) for file in files])]
     if not read:
         return None
-    # The way that most paths are written; where days and months can be exchanged, the earlier way of the list.
+    # The notation of most paths; if days and months can be exchanged, the earlier one of the list.
     date, days = max(read, key=lambda each: sum(day is not None for day in each[1]))
     undated = [file.path for file, day in zip(files, days, strict=True) if day is None]
     if undated:

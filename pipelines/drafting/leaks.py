@@ -1,4 +1,4 @@
-"""Columns that tell a label: known only after the event, and so no features."""
+"""Columns that reveal a label: they are known only after the event, and so not features."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 from pipelines.drafting.values import Values
 
 NEARLY_ALONE = 0.99
-"""AUC of one column above which it is taken for a form of the label."""
+"""AUC of one column above which it counts as a form of the label."""
 MIN_OF_CLASS = 20
 """Fewest rows with each label in each half of the sample."""
 _BINS = 256
@@ -16,11 +16,11 @@ _SHARE_FILLED = 0.2
 
 
 def leak_of(values: Values, label: Values) -> str:
-    """Returns why a column tells a label, or an empty text.
+    """Returns the reason why a column reveals a label, or an empty text.
 
     Args:
-        values: of the column.
-        label: of the same rows, a number.
+        values: values of the column.
+        label: label of the same rows, a number.
     """
     known = label.is_present
     target = label.numbers[known]
@@ -45,8 +45,8 @@ def auc_alone(groups: Any, target: Any) -> float:
     """Returns the AUC of the mean label of each group, counted in every other row and judged on the rows between.
 
     Args:
-        groups: of each row a number from 0.
-        target: of each row 0 or 1.
+        groups: group of each row, a number from 0.
+        target: 0 or 1 for each row.
 
     Returns:
         From 0 to 1; 0.5 with too few rows of a class.
@@ -67,7 +67,7 @@ def auc_alone(groups: Any, target: Any) -> float:
 
 
 def _groups(values: Values) -> Any:
-    """Returns the group of each row: its value, of numbers its quantile, and one for all rows without a value."""
+    """Returns the group of each row: its value, or the quantile of a number; rows without a value are one group."""
     if values.is_list:
         return np.minimum(values.lengths, _BINS)
     if values.kind == "string" or values.num_different <= _BINS:
@@ -80,7 +80,7 @@ def _groups(values: Values) -> Any:
 
 
 def _is_filled_after(values: Values, known: Any, target: Any) -> bool:
-    """Says whether something is there only where the label is 1, as the time or the amount of a purchase."""
+    """Says whether a column has values only where the label is 1, as the time or the amount of a purchase."""
     filled = (
         values.is_present if values.is_list or values.kind == "string" else values.is_present & (values.numbers != 0)
     )
@@ -92,7 +92,7 @@ def _is_filled_after(values: Values, known: Any, target: Any) -> bool:
 
 
 def _same_order(values: Values, label: Values) -> str:
-    """Compares a number with a label that is a number: by the correlation of their ranks."""
+    """Compares a number with a numeric label by the correlation of their ranks."""
     if values.is_list or values.kind == "string":
         return ""
     both = values.is_present & label.is_present

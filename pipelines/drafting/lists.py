@@ -1,4 +1,4 @@
-"""What a column of lists becomes: ids, a sequence, a vector, the weights of ids, or nothing."""
+"""Roles of columns of lists: ids, a sequence, a vector, the weights of ids, or none."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ _MOST_VALUES, _MOST_OF_SEQUENCE, _MOST_OF_VECTOR = 64, 50, 4096
 _SEPARATORS = "|;,"
 _SHARE_SEPARATED = 0.2
 _SAME_NAME, _OTHER_NAME = 0.05, 0.5
-"""Shares of a list's different values that are ids of a column, where the names agree and where they do not."""
+"""Shares of a list's different values that must be ids of a column: with similar names, and otherwise."""
 
 
 def split_lists(columns: Mapping[str, Values]) -> tuple[str | None, dict[str, Values]]:
@@ -45,14 +45,14 @@ def split_lists(columns: Mapping[str, Values]) -> tuple[str | None, dict[str, Va
 
 
 def guess_list(column: str, values: Values, facts: Facts, others: Mapping[str, Values], ids: Sequence[Guess]) -> Guess:
-    """Says what a column of lists becomes.
+    """Returns the role of a column of lists.
 
     Args:
         column: its name.
-        values: of it.
-        facts: on it.
+        values: values of the column.
+        facts: facts on the logs.
         others: all columns of the sample.
-        ids: the features of kind id, with their tables: a list may hold the same ids.
+        ids: features of kind id, with their tables; a list may hold the same ids.
     """
     longest = int(values.lengths.max(initial=0))
     if values.kind == "float":
@@ -95,7 +95,7 @@ def weights_for(column: str, columns: Mapping[str, Values]) -> str:
         for name, other in columns.items()
         if other.is_list and other.kind != "float" and np.array_equal(other.lengths, values.lengths)
     ]
-    # Of several, the one with the most similar name.
+    # The one with the most similar name, if there are several.
     return max(same, key=lambda name: SequenceMatcher(None, name, column).ratio(), default="")
 
 
@@ -111,7 +111,7 @@ def _floats(column: str, values: Values, others: Mapping[str, Values]) -> Guess:
 
 
 def _shared(column: str, values: Values, others: Mapping[str, Values], ids: Sequence[Guess]) -> Guess | None:
-    """Returns the id that the list's values are of."""
+    """Returns the id feature with the list's ids."""
     own = {str(value) for value in values.counts}
     best, most = None, 0.0
     for guess in ids:
@@ -136,5 +136,5 @@ def _split(values: Values, separator: str) -> Values:
         floats = kept.cast(pa.float64())
     except pa.ArrowInvalid:
         return made
-    # Digits alone are ids as well as numbers: ids, unless one has a point.
+    # Digits could be ids or numbers: they are ids, unless one has a point.
     return replace(made, kind="float", values=floats) if pc.any(pc.match_substring(kept, ".")).as_py() else made

@@ -1,4 +1,4 @@
-"""What the name of a column says, and the names that a spec gives."""
+"""Hints in the names of columns, and the names in a spec."""
 
 import re
 from collections.abc import Container
@@ -42,7 +42,7 @@ def words_of(column: str) -> list[str]:
 
 
 def name_of(column: str, taken: Container[str] = ()) -> str:
-    """Returns a name that a spec allows for a column: as the column's, where possible, and not one that is taken."""
+    """Returns a new name that a spec allows for a column, like the column's if possible."""
     name = column if re.fullmatch(r"[a-z][a-z0-9_]{0,62}", column) else "_".join(words_of(column))
     if not name[:1].isalpha():
         name = f"column_{name}".rstrip("_")
@@ -54,7 +54,7 @@ def name_of(column: str, taken: Container[str] = ()) -> str:
 
 
 def entity_of(column: str) -> str:
-    """Returns what an id stands for, `user` for `user_id`; empty if the name does not end as one of an id."""
+    """Returns the thing that an id stands for, `user` for `user_id`; empty if the name does not end like an id's."""
     words = words_of(column)
     return "_".join(words[:-1]) if len(words) > 1 and words[-1] in {"id", "ids", "uuid", "guid", "key"} else ""
 
@@ -67,13 +67,13 @@ def plural_of(noun: str) -> str:
 
 
 def is_action(column: str) -> bool:
-    """Says whether a column's name tells what a user did, such as `clicked`, `add_to_cart` or `label`."""
+    """Says whether a column's name is an action of users, such as `clicked`, `add_to_cart` or `label`."""
     words = words_of(column)
     return not EARLIER & set(words) and any(stem in ACTIONS for word in words for stem in _stems(word))
 
 
 def is_flag(column: str) -> bool:
-    """Says whether a column of 0 and 1 is by its name known before the event, such as `is_premium`."""
+    """Says whether the name of a column of 0 and 1 is of a fact before the event, such as `is_premium`."""
     words = words_of(column)
     return bool(EARLIER & set(words)) or (words[:1] != [] and words[0] in _FLAGS and not is_action(column))
 

@@ -1,4 +1,4 @@
-"""Writes a draft to a file, and prints what was guessed and what to do next."""
+"""Writes a draft to a file, and prints the guesses and the next commands."""
 
 import shlex
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from schemas.host.files import write_whole
 
 _NO_NAMES = frozenset({"spec", "sangam", "draft"})
 _MOST_FEATURES = 50
-"""That are printed."""
+"""Most guesses of a kind that are printed."""
 
 
 def write_draft(data: Path, output: Path, labels: Sequence[str], name: str, *, force: bool) -> Draft:
@@ -54,7 +54,7 @@ def _require_valid(made: Draft) -> None:
 
 
 def document(made: Draft, output: Path) -> dict[str, Any]:
-    """Returns what a draft holds, for programs."""
+    """Returns the content of a draft, for programs."""
     guesses = made.guesses
     event = [guesses.event_time] if guesses.event_time else []
     kinds = {"labels": guesses.labels, "event_time": event, "features": guesses.features, "left_out": guesses.left_out}
@@ -66,7 +66,7 @@ def document(made: Draft, output: Path) -> dict[str, Any]:
 
 
 def print_draft(made: Draft, data: Path, output: Path) -> None:
-    """Prints what a draft holds, and the commands that come next."""
+    """Prints the content of a draft and the next commands."""
     guesses = made.guesses
     say(f"read {made.read}")
     say("")
@@ -86,7 +86,7 @@ def print_draft(made: Draft, data: Path, output: Path) -> None:
 
 
 def _root(data: Path) -> Path:
-    """Returns a folder for the runs that is not inside that of the logs, which a run refuses."""
+    """Returns a folder for the runs outside the folder of the logs, because a run refuses one inside."""
     root = Path("runs")
     inside = data.resolve() in root.resolve().parents or data.resolve() == root.resolve()
     return data.resolve().parent / "runs" if inside else root

@@ -10,11 +10,11 @@ _ENDING = re.compile(r"(\.[A-Za-z]\w*?)+(-\d+-of-\d+)?(\.gz)?$")
 
 
 def common_pattern(paths: Sequence[str], is_mark: Callable[[str], object]) -> str:
-    """Returns a pattern that matches paths of one depth: what differs between them becomes `*`.
+    """Returns a pattern that matches paths of one depth: parts that differ become `*`.
 
     Args:
-        paths: with slashes.
-        is_mark: says of a part of a path whether it holds the day or the split. Files below a folder that does are told
+        paths: paths with slashes.
+        is_mark: says whether a part of a path holds the day or the split. Files below a folder that does are matched
             by their ending alone, since tomorrow's have other names.
     """
     *folders, names = zip(*(path.split("/") for path in paths), strict=True)
@@ -31,7 +31,7 @@ def matches(pattern: str, path: str) -> bool:
 
 
 def _part(texts: Sequence[str], ending: str = "") -> str:
-    """Returns a pattern for one part; around the mark of a day, which all have, each side by itself."""
+    """Returns a pattern for one part; the sides of a day's mark, which all parts have, are matched separately."""
     if len(texts) == 1:
         return glob.escape(texts[0])
     if all("\0" in text for text in texts):
@@ -39,7 +39,7 @@ def _part(texts: Sequence[str], ending: str = "") -> str:
         start = glob.escape(before.pop()) if len(before) == 1 else "*"
         end = glob.escape(after.pop()) if len(after) == 1 else f"*{ending}"
         return f"{start}\0{end}"
-    # Digits are counted: tomorrow's begin with others.
+    # Digits become counts of digits: tomorrow's names begin with others.
     start = _common_start(texts).rstrip("0123456789")
     return f"{glob.escape(start)}*{ending}" if ending else "*"
 

@@ -1,4 +1,4 @@
-"""Some rows of one file, with all its columns: enough to tell what they hold, however large the file is."""
+"""Some rows of one file with all its columns; a small part of a large file suffices."""
 
 import gzip
 import io
@@ -28,8 +28,8 @@ class Piece:
 
     Attributes:
         table: all columns, with the types of the file.
-        num_rows: of the whole file, as far as it says or by the share of its bytes that was read.
-        is_whole: all rows are here.
+        num_rows: rows of the whole file: as recorded in it, or by the share of its bytes that was read.
+        is_whole: whether these are all rows.
     """
 
     table: pa.Table
@@ -41,10 +41,10 @@ def read_piece(path: Path, file_format: FileFormat, max_rows: int, max_bytes: in
     """Reads some rows.
 
     Args:
-        path: of the file.
-        file_format: of it.
-        max_rows: the most that are read.
-        max_bytes: reading ends once so many bytes are in memory; of CSV, 4 MiB at the most.
+        path: path of the file.
+        file_format: format of the file.
+        max_rows: most rows to read.
+        max_bytes: bytes in memory at which reading ends; at most 4 MiB of CSV.
 
     Raises:
         UserError: the file cannot be read as this format.
@@ -65,7 +65,7 @@ def read_piece(path: Path, file_format: FileFormat, max_rows: int, max_bytes: in
 
 
 def complete_columns(path: Path) -> Mapping[str, bool]:
-    """Returns for each column of a Parquet file with rows whether its footer says that no row has a null.
+    """Returns for each column of a Parquet file with rows whether its footer excludes nulls.
 
     Raises:
         UserError: the footer cannot be read.
@@ -128,7 +128,7 @@ def _csv(path: Path, max_rows: int) -> Piece:
 
 
 def _tfrecord(path: Path, max_rows: int, max_bytes: int) -> Piece:
-    """Reads the first records; a column that no record has more than one value of is none of lists."""
+    """Reads the first records; a column is one of lists if some record has several values."""
     # TFX's decoder takes a second to import.
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 

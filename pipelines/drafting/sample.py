@@ -18,7 +18,7 @@ from schemas.problems import listed
 MAX_ROWS, MAX_MEGABYTES = 100_000, 200
 MAX_GROUPS, MAX_FILES_OF_GROUP = 30, 3
 MAX_FOOTERS = 500
-"""Parquet footers that are read to learn which columns lack no value."""
+"""Most Parquet footers that are read for columns without missing values."""
 _MOST_CHARACTERS = 128
 
 
@@ -27,14 +27,14 @@ class Sample:
     """Some rows of the logs.
 
     Attributes:
-        columns: those that all files have, with their values in the same rows.
-        refused: why other columns cannot be features, by name.
-        complete: columns of which no row of the logs lacks a value, as far as that is known of all files.
-        day_starts: of each row, seconds since 1970; None for logs without days.
-        num_rows: in the sample.
-        num_rows_of_logs: about how many all files have.
-        num_files: that were read.
-        is_whole: every row is in the sample.
+        columns: columns that all files have, with their values in the same rows.
+        refused: reasons why other columns cannot be features, by name.
+        complete: columns with a value in every row of the logs, as far as known of all files.
+        day_starts: start of each row's day, in seconds since 1970; None for logs without days.
+        num_rows: rows in the sample.
+        num_rows_of_logs: approximate number of rows of all files.
+        num_files: number of files that were read.
+        is_whole: whether every row is in the sample.
     """
 
     columns: Mapping[str, Values]
@@ -111,7 +111,7 @@ def _require_one_log(data: Path, read: Iterable[tuple[str, LogFile, Piece]]) -> 
 
 
 def _columns(read: Sequence[tuple[LogFile, Piece]], layout: Layout) -> tuple[dict[str, Values], dict[str, str]]:
-    """Returns the columns that a spec can read, and why it cannot read the others."""
+    """Returns the columns that a spec can read, and the reasons against the others."""
     columns, refused = {}, {}
     for name in dict.fromkeys(name for _, piece in read for name in piece.table.column_names):
         made = _column(name, read, layout)
@@ -130,7 +130,7 @@ def _column(name: str, read: Sequence[tuple[LogFile, Piece]], layout: Layout) ->
         number = piece.table.column_names.count(name)
         if number > 1:
             return f"{number} columns of {file.path} have this name"
-        # A tf.Example leaves out what has no value.
+        # A tf.Example leaves out columns without values.
         if not number and layout.format != "tfrecord":
             return f"{file.path} does not have it"
         column = piece.table.column(name).combine_chunks() if number else pa.nulls(piece.table.num_rows)

@@ -1,4 +1,4 @@
-"""The tables of ids: which features share one, how wide their rows are, which ids get one."""
+"""The tables of ids: shared tables, dimensions, admission."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ _ROWS_OF_USER = 2
 
 @dataclass(frozen=True)
 class Table:
-    """A table, how many ids it has in the sample, and why it is as it is."""
+    """A table, its number of ids in the sample, and the reason for its settings."""
 
     settings: Settings
     num_ids: int
@@ -22,7 +22,7 @@ class Table:
 
 
 def with_tables(ids: Sequence[Guess]) -> list[Guess]:
-    """Gives each id a table of its own: `users` for `user_id`, otherwise of the feature's name."""
+    """Gives each id its own table: `users` for `user_id`, otherwise with the name of the feature."""
     taken: set[str] = set()
     made = []
     for guess in ids:
@@ -34,7 +34,7 @@ def with_tables(ids: Sequence[Guess]) -> list[Guess]:
 
 
 def with_table(guess: Guess, table: str) -> Guess:
-    """Puts the table behind the type, as people write it."""
+    """Puts the table behind the type."""
     settings: Settings = {}
     for key, value in guess.settings.items():
         if key != "table":

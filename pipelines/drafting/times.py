@@ -11,10 +11,10 @@ from pipelines.drafting.values import Values
 
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _FIRST_S, _LAST_S = 631_152_000, 4_102_444_800
-"""1990 and 2100."""
+"""Range of plausible times: 1990 to 2100."""
 _DAY_S = 86_400
 _MOST_OUTSIDE = 0.01
-"""As of a run, which stops where more of a split's times are outside their day."""
+"""Largest share of times outside their day; a run with a larger one stops."""
 
 
 @dataclass
@@ -22,10 +22,10 @@ class Times:
     """Columns of times.
 
     Attributes:
-        event: the column with the event's own time; empty if there is none.
-        why: it is that.
+        event: column with the event's time; empty without any.
+        why: reason for this choice.
         others: columns of other times, in seconds.
-        left_out: why another column of times cannot be read.
+        left_out: reason why another column of times cannot be read.
     """
 
     event: str = ""
@@ -35,11 +35,11 @@ class Times:
 
 
 def find_times(columns: Mapping[str, Values], day_starts: Any) -> Times:
-    """Finds the columns of times.
+    """Returns the columns of times.
 
     Args:
-        columns: of the sample.
-        day_starts: of each row the first second of its log's day; None for logs without days.
+        columns: columns of the sample.
+        day_starts: first second of each row's day; None for logs without days.
     """
     found = Times()
     seconds = []
@@ -82,6 +82,6 @@ def _unit_of(values: Values) -> str:
 
 
 def _outside(values: Values, day_starts: Any) -> float:
-    """Returns the share of times that are not in their log's day or beside it."""
+    """Returns the share of times outside their log's day and its neighbors."""
     late = values.present_numbers - day_starts[values.is_present]
     return float(np.mean((late < -_DAY_S) | (late >= 2 * _DAY_S)))

@@ -1,4 +1,4 @@
-"""The values of a column in one form, whatever the format of the files and the width of their types."""
+"""The values of a column in one form, independent of file format and type width."""
 
 import functools
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ class Values:
     """Some rows of a column.
 
     Attributes:
-        kind: of a value; booleans are integers, `null` is a column without values.
-        values: one for each row, null where it is missing; of a list column those of all rows, one after the other.
-        lengths: of each row's list; None for a column of single values.
+        kind: kind of the values; booleans are integers, `null` is a column without values.
+        values: one value per row, null if missing; for a list column the concatenated values of all rows.
+        lengths: length of each row's list; None for a column of single values.
     """
 
     kind: Kind
@@ -33,12 +33,12 @@ class Values:
 
     @property
     def is_list(self) -> bool:
-        """Whether each row has any number of values."""
+        """Whether rows have lists of values."""
         return self.lengths is not None
 
     @functools.cached_property
     def is_present(self) -> Any:
-        """For each row whether it has a value: no null, a finite number, a list that is not empty."""
+        """Whether each row has a value: no null, a finite number, a list that is not empty."""
         if self.is_list:
             return self.lengths > 0
         present = np.asarray(self.values.is_valid(), bool)
@@ -46,38 +46,38 @@ class Values:
 
     @property
     def num_missing(self) -> int:
-        """How many rows have no value."""
+        """Number of rows without a value."""
         return int(len(self.is_present) - self.is_present.sum())
 
     @functools.cached_property
     def numbers(self) -> Any:
-        """The numbers as float64, NaN where they are missing."""
+        """The numbers as float64, NaN where missing."""
         return self.values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
     @functools.cached_property
     def present_numbers(self) -> Any:
-        """The numbers of the rows that have one; of lists all numbers."""
+        """The numbers of rows with a value; all numbers of lists."""
         return self.numbers[np.isfinite(self.numbers)]
 
     @functools.cached_property
     def counts(self) -> dict[Any, int]:
-        """How often each value occurs."""
+        """Number of occurrences of each value."""
         counted = pc.value_counts(self.values.filter(self.values.is_valid()))
         return dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
 
     @property
     def num_different(self) -> int:
-        """How many different values there are."""
+        """Number of different values."""
         return len(self.counts)
 
     @property
     def is_binary(self) -> bool:
-        """Whether its values are 0 and 1, as integers or booleans."""
+        """Whether the values are 0 and 1, as integers or booleans."""
         return self.kind == "int" and not self.is_list and set(self.counts) <= {0, 1}
 
 
 def values_of(column: pa.Array, file_format: FileFormat) -> Values | str:
-    """Returns a column of a file, or why no spec reads such a column."""
+    """Returns a column of a file, or the reason why no spec reads it."""
     if not is_list(column.type):
         return _single(column)
     if pa.types.is_fixed_size_list(column.type) and column.null_count:
@@ -94,11 +94,11 @@ def values_of(column: pa.Array, file_format: FileFormat) -> Values | str:
 
 
 def joined(parts: Sequence[Values], *, texts_win: bool) -> Values | str:
-    """Returns the values of several files as one column, or why that is not possible.
+    """Returns the values of several files as one column, or the reason why that is impossible.
 
     Args:
-        parts: a file each, in order.
-        texts_win: numbers in one file and texts in another are texts.
+        parts: columns of the files, in order.
+        texts_win: whether numbers in one file and texts in another are texts.
     """
     typed = [part for part in parts if part.kind != "null"]
     if not typed:
@@ -120,7 +120,7 @@ def joined(parts: Sequence[Values], *, texts_win: bool) -> Values | str:
 
 
 def _may_be_lists(parts: Sequence[Values]) -> bool:
-    """Says whether single values may be lists of one: of floats, a row without a finite one would be lost."""
+    """Says whether single values may be lists of one; of floats, a row without a finite one would be lost."""
     return all(part.kind != "float" for part in parts)
 
 

@@ -21,7 +21,7 @@ from schemas.spec import Spec
 from schemas.spec.data import DayLogs
 
 MAX_LOGS = 30
-"""Logs kept per ranker; a log has a few lines, and one more for every half minute of the run."""
+"""Number of logs kept per ranker; a log has a few lines, and one more for every half minute of the run."""
 _TAIL_LINES = 30
 _OUTCOMES: dict[int, str] = {
     ExitCode.DONE: "blessed",
@@ -39,14 +39,14 @@ RunChild = Callable[[list[str], Path, StopSignals], int]
 
 @dataclass(frozen=True)
 class Daily:
-    """What to run.
+    """The run to start.
 
     Attributes:
-        spec_path: as the timer gives it.
-        spec: read from `spec_path`.
+        spec_path: path of the spec, from the timer.
+        spec: spec in this file.
         data: folder of the logs.
-        root: folder of everything that runs write.
-        date: YYYY-MM-DD; None for logs without dates.
+        root: folder of all files that runs write.
+        date: date of the run, YYYY-MM-DD; None for logs without dates.
     """
 
     spec_path: Path
@@ -62,14 +62,14 @@ class Daily:
 
 
 def outcome(code: int) -> str:
-    """Returns what an exit code of `sangam run` means."""
+    """Returns the meaning of an exit code of `sangam run`."""
     if code > 128 and code not in _OUTCOMES:
         return f"killed by {_signal_name(code - 128)}"
     return _OUTCOMES.get(code, f"exit code {code}")
 
 
 def due(spec_path: Path, spec: Spec, data: Path, root: Path, now: datetime.datetime) -> Daily:
-    """Returns what a timer that fires now runs: yesterday's date (UTC), or no date for logs without dates."""
+    """Returns the run of a timer that fires now: of yesterday's date (UTC), or of no date for logs without dates."""
     date = date_of(now).isoformat() if isinstance(spec.data, DayLogs) else None
     return Daily(spec_path, spec, data, root, date)
 
@@ -82,8 +82,8 @@ def run_daily(daily: Daily, now: datetime.datetime, console: Console, run: RunCh
     the log says how the run ended; without it, the run is still in progress or was killed together with this process.
 
     Args:
-        daily: what to run.
-        now: names the log.
+        daily: the run.
+        now: present time, the name of the log.
         console: gets one line, and the end of the log if the run failed.
         run: runs the child process.
     """

@@ -10,9 +10,9 @@ from schemas.contracts.exit_codes import WELL_ENDED
 from schemas.errors import UserError
 
 STOP_TIMEOUT_S = 2 * CHILD_GRACE_S + 20
-"""Longer than a run takes to stop; then systemd kills it."""
+"""Seconds before systemd kills a run, longer than a run takes to stop."""
 MAX_CRON_COMMAND = 900
-"""Characters; cron of Debian and its relatives cuts a command after 998."""
+"""Most characters of a command; cron of Debian and its relatives cuts it after 998."""
 _USER_UNITS = "~/.config/systemd/user"
 
 
@@ -30,7 +30,7 @@ def run_command(spec: Path, data: Path, root: Path, environment: Path | None) ->
 
 
 def systemd_text(name: str, at: str, command: list[str]) -> str:
-    """Returns both unit files, each below its path, and how to enable them."""
+    """Returns both unit files, each below its path, and the commands that enable them."""
     unit = f"sangam-{name}"
     return (
         f"# {_USER_UNITS}/{unit}.service\n{service_unit(name, command)}\n"
@@ -89,10 +89,10 @@ def cron_text(name: str, at: str, command: list[str], local: str) -> str:
     """Returns the line for `crontab -e`.
 
     Args:
-        name: of the ranker.
-        at: HH:MM, UTC.
-        command: of the run.
-        local: the same time on this machine's clock, which cron uses.
+        name: name of the ranker.
+        at: time of the run, HH:MM, UTC.
+        command: command of the run.
+        local: the same time on this machine's clock, for cron.
 
     Raises:
         UserError: the command is too long for cron.
@@ -121,7 +121,7 @@ def systemd_word(argument: str, *, is_program: bool = False) -> str:
 
 
 def cron_command(arguments: list[str]) -> str:
-    """Returns a command for cron: quoted for the shell, and with % escaped, which cron takes for the end of the line.
+    """Returns a command for cron: quoted for the shell, with % escaped, because cron ends the line there.
 
     Reference: crontab(5).
     """

@@ -1,8 +1,8 @@
-"""What moves in the feed while a day goes by: tastes of users, trends of posts and hashtags.
+"""Changes of the feed during a day: tastes of users, trends of posts and hashtags.
 
-Every moving number is an Ornstein-Uhlenbeck process: it forgets where it was at a constant rate, and its variance stays
-what it was, so that a later day is no easier and no harder than the first one. It is drawn for every full hour, and
-changes linearly in between.
+Every moving number is an Ornstein-Uhlenbeck process: it forgets its past at a constant rate and keeps its variance, so
+that a later day is no easier and no harder than the first one. It is drawn for every full hour, and changes linearly in
+between.
 """
 
 from dataclasses import dataclass, replace
@@ -24,9 +24,9 @@ from pipelines.synthetic.world import (
 )
 
 TREND_PACE = 4.0
-"""How much faster posts and hashtags move than tastes."""
+"""Ratio of the speed of posts and hashtags to that of tastes."""
 HEAT_SD = 1.0
-"""Of the logarithm of a post's popularity around its own mean."""
+"""Standard deviation of the logarithm of a post's popularity around its mean."""
 _HOURS, _HOUR_S = 24, 3_600
 
 
@@ -56,13 +56,13 @@ class Walk:
 
 @dataclass(frozen=True)
 class Day:
-    """What may move on one day.
+    """Numbers that may move on one day.
 
     Attributes:
-        tastes: of users, [U, factors].
-        heat: of posts, [P].
-        post_bias: [P, tasks].
-        tag_bias: [tags, tasks].
+        tastes: tastes of users, [U, factors].
+        heat: logarithm of each post's popularity factor, [P].
+        post_bias: effects of posts, [P, tasks].
+        tag_bias: effects of hashtags, [tags, tasks].
     """
 
     tastes: Still | Walk
@@ -72,7 +72,7 @@ class Day:
 
 
 def day_of(scale: Scale, world: World, users: Users, posts: Posts, day: int) -> Day:
-    """Returns how a day goes that begins with these users, posts and hashtags; nothing moves without drift."""
+    """Returns the numbers of a day that begins with these users, posts and hashtags; constant without drift."""
     starts = users.factors, posts.heat, posts.bias, world.tag_bias
     if not scale.drift:
         return Day(*(Still(start) for start in starts))
@@ -87,7 +87,7 @@ def day_of(scale: Scale, world: World, users: Users, posts: Posts, day: int) -> 
 
 
 def after(day: Day, world: World, users: Users, posts: Posts) -> tuple[World, Users, Posts]:
-    """Returns hashtags, users and posts as they are at the end of a day."""
+    """Returns the hashtags, users and posts of the end of a day."""
     tastes, heat, post_bias, tag_bias = (_end(each) for each in (day.tastes, day.heat, day.post_bias, day.tag_bias))
     return replace(world, tag_bias=tag_bias), replace(users, factors=tastes), replace(posts, heat=heat, bias=post_bias)
 

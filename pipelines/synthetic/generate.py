@@ -1,4 +1,4 @@
-"""Days of simulated logs as folders: each is whole or not there, and none is changed behind its reader's back."""
+"""Days of simulated logs as folders; each is complete or absent, and is not changed while it is read."""
 
 import datetime
 import filecmp
@@ -16,7 +16,7 @@ SUCCESS = "_SUCCESS"
 _LOG = logging.getLogger(__name__)
 
 Progress = Callable[[datetime.date, int], None]
-"""Called after each day with the day and its number of rows."""
+"""Receives each written day and its number of rows."""
 
 
 def generate(
@@ -35,11 +35,11 @@ def generate(
 ) -> list[Path]:
     """Writes seeded logs, one folder `YYYY-MM-DD` per day, and returns the folders.
 
-    A folder that holds the very same logs already is left alone, so that a second call is harmless. `Scale` tells what
-    the sizes, the seed and the drift are.
+    A folder with the same logs is left alone, so that a second call is harmless. `Scale` describes the sizes, the seed
+    and the drift.
 
     Raises:
-        UserError: for sizes that make no logs, and for a day's folder with other content unless `overwrite`.
+        UserError: for sizes without logs, and for a day's folder with other content unless `overwrite`.
     """
     sizes = {"days": num_days, "rows per day": rows_per_day, "users": num_users, "posts": num_posts}
     for name, size in sizes.items():
@@ -81,7 +81,7 @@ def _put_in_place(fresh: Path, folder: Path, *, overwrite: bool) -> None:
                 f"{folder}: holds other logs already (got {_listing(folder)}); "
                 "use another folder or seed, or ask for them to be overwritten"
             )
-        # Two renames, then the old logs go with the scratch folder: at no time is half a day in place.
+        # Two renames, then the old logs go with the scratch folder: the place never has half a day.
         folder.rename(fresh.with_name("old"))
     elif folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is a file (got it as the folder of a day); remove it, or use another folder")

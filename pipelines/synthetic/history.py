@@ -1,4 +1,4 @@
-"""What each user watched last: the `recent_posts` of the logs."""
+"""The last posts that each user watched: `recent_posts` of the logs."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The views of a day: who saw what, when and where, and what came of it."""
+"""The views of a day: users, posts, times, tabs and labels."""
 
 import datetime
 from collections.abc import Iterator
@@ -68,7 +68,7 @@ class _Views:
 
 
 def simulate(scale: Scale, *, first_day: datetime.date, num_days: int) -> Iterator[SimulatedDay]:
-    """Yields the days in order. A day depends on those before it, never on how many are asked for."""
+    """Yields the days in order. A day depends on those before it, not on the number of days."""
     world = make_world(scale, len(TABS))
     users, posts = None, None
     history = empty_history()
@@ -101,10 +101,10 @@ def _views(rng: np.random.Generator, world: World, users: Users, posts: Posts, m
     hour, time_s = hour[order], time_s[order]
     second = time_s - start_s
     user = _draw(rng, users.popularity, num)
-    # With drift, what is popular changes with the minute.
+    # With drift, popularity changes with the minute.
     part_s = 60 if world.scale.drift else DAY_S
     candidates = _candidates(rng, posts, moving, start_s, second, part_s)
-    # The feed shows what suits the user: the Gumbel trick draws one candidate with softmax(affinity).
+    # The feed shows posts that suit the user: the Gumbel trick draws one candidate with softmax(affinity).
     taste = np.einsum("nf,ncf->nc", moving.tastes.at(user, second), posts.factors[candidates])
     shown = np.argmax(2.0 * taste + rng.gumbel(size=taste.shape), axis=1)
     speed = users.speed_mbps[user] * rng.lognormal(sigma=0.3, size=num)
@@ -123,7 +123,7 @@ def _views(rng: np.random.Generator, world: World, users: Users, posts: Posts, m
 def _candidates(rng: np.random.Generator, posts: Posts, moving: Day, start_s: int, second: Ints, part_s: int) -> Ints:
     """Returns the posts that could be shown at each second, ascending: [n, NUM_CANDIDATES].
 
-    They are drawn by popularity at the beginning of each part of the day; posts that are not born then are left out.
+    They are drawn by popularity at the beginning of each part of the day, among the posts that exist then.
     """
     every, drawn = np.arange(len(posts.id)), []
     bounds = np.searchsorted(second, np.arange(0, DAY_S + part_s, part_s))
@@ -136,7 +136,7 @@ def _candidates(rng: np.random.Generator, posts: Posts, moving: Day, start_s: in
 
 
 def _logits(world: World, users: Users, posts: Posts, moving: Day, views: _Views) -> Floats:
-    """Returns what is known of each view's labels, [views, tasks], up to one constant per task."""
+    """Returns the logits of each view's labels, [views, tasks], up to one constant per task."""
     user, post, second = views.user, views.post, views.second
     tastes = moving.tastes.at(user, second)
     affinity = np.einsum("nf,tf,nf->nt", tastes, world.task_factors, posts.factors[post])

@@ -1,7 +1,7 @@
-"""The users, authors, hashtags and posts of the simulated feed: who is popular, and who likes what.
+"""The users, authors, hashtags and posts of the simulated feed, with their popularity and tastes.
 
-Every group of users or posts that comes on one day is a cohort with random numbers of its own, so that a day's logs
-depend on the days before it and on nothing after it.
+The users or posts that arrive on one day are a cohort with its own random numbers, so that a day's logs depend on
+earlier days alone.
 """
 
 from dataclasses import dataclass, fields
@@ -24,7 +24,7 @@ NEW_POSTS_FRACTION = 0.06
 POSTS_PER_AUTHOR = 8
 TAG_BIAS_SD = 0.7
 MAX_DRIFT = 24.0
-"""Tastes are drawn for every hour: faster ones would be noise."""
+"""Largest drift: tastes are drawn for every hour, and faster ones would be noise."""
 _POST_TASK_SD, _POST_SD = 0.4, 0.2
 POST_BIAS_SD = float(np.hypot(_POST_TASK_SD, _POST_SD))
 DAY_S = 86_400
@@ -38,15 +38,15 @@ _GLOBAL, _USERS, _POSTS, EVENTS, DRIFT = range(5)
 
 @dataclass(frozen=True)
 class Scale:
-    """How large the simulated feed is.
+    """Sizes, seed and drift of the simulated feed.
 
     Attributes:
         rows_per_day: views per day.
         num_users: users on the first day; each later day brings 2 % more.
         num_posts: posts on the first day; each later day brings 6 % more.
-        seed: the same seed makes the same logs.
-        drift: how fast tastes and trends move, see `drift`: after 1 / drift days the correlation of a user's taste with
-            what it was is 1 / e. 0: nothing moves, and a day's new posts are there from midnight on.
+        seed: seed of the logs; equal seeds give equal logs.
+        drift: speed of tastes and trends: after 1 / drift days the correlation of a user's taste with its past is
+            1 / e. 0: nothing moves, and a day's new posts exist from midnight on.
     """
 
     rows_per_day: int
@@ -77,7 +77,7 @@ class Users:
 class Posts:
     """Posts P by index; `bias` is [P, tasks]; `tags` is [P, MAX_TAGS], of which the first `num_tags` count.
 
-    `heat` is the logarithm of what `popularity` is multiplied by.
+    `heat` is the logarithm of a factor of `popularity`.
     """
 
     id: Ints
@@ -95,7 +95,7 @@ class Posts:
 
 @dataclass(frozen=True)
 class World:
-    """What all days share: authors A, hashtags and the meaning of the latent factors; biases are [.., tasks]."""
+    """Parts that all days share: authors A, hashtags and the meaning of the latent factors; biases are [.., tasks]."""
 
     scale: Scale
     topic_factors: Floats
@@ -120,7 +120,7 @@ def random(scale: Scale, stream: int, day: int = 0) -> np.random.Generator:
 
 
 def make_world(scale: Scale, num_tabs: int) -> World:
-    """Returns what all days share."""
+    """Returns the parts that all days share."""
     rng, num_authors, num_tags = random(scale, _GLOBAL), scale.num_authors, len(TOPICS) * TAGS_PER_TOPIC
     popularity = zipf(rng, num_authors, 0.9)
     hours = np.arange(24)[:, None]
@@ -143,7 +143,7 @@ def make_world(scale: Scale, num_tabs: int) -> World:
 
 
 def users_of(world: World, day: int) -> Users:
-    """Returns the users who come on a day; day 0 brings all who were there before."""
+    """Returns the users who arrive on a day; day 0 has all earlier ones."""
     scale = world.scale
     rng = random(scale, _USERS, day)
     first, num = _cohort(scale.num_users, NEW_USERS_FRACTION, day)
