@@ -39,12 +39,12 @@ class Result:
 
     @property
     def median_s(self) -> float:
-        """Of the measured steps."""
+        """Median of the measured steps."""
         return statistics.median(self.step_s)
 
     @property
     def examples_per_s(self) -> float:
-        """Of all ranks together."""
+        """Speed of all ranks together."""
         return self.ranks * BATCH_SIZE_PER_RANK / self.median_s
 
 
@@ -52,10 +52,10 @@ def compete(name: str, *, ranks: int = 1, trainings: int = 1, batches: int) -> l
     """Runs a contestant once, in fresh processes; returns the result of each training.
 
     Args:
-        name: of the contestant.
+        name: name of the contestant.
         ranks: processes of a training, which take turns on the cores where they are more.
         trainings: independent ones at the same time, each of one rank on a core of its own.
-        batches: of each rank's pool; passed over once to warm up and once to measure.
+        batches: batches of each rank; one pass warms up, one is measured.
     """
     contestant = CONTESTANTS[name]
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory, ExitStack() as stack:

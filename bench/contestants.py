@@ -1,4 +1,4 @@
-"""Who takes part in the comparison. Plain data, known to the contest and to its processes."""
+"""The contestants: plain data of the contest and of its processes."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,15 +11,15 @@ class Contestant:
     """A way to train the workload.
 
     Attributes:
-        label: in the printed table.
-        kind: what it is made of.
-        bfloat16: of the dense part; all weights and optimizers are float32.
-        shares_memory: ranks send their messages through memory, not by Horovod.
-        rows: of the table: room made beforehand for TFRA, all there ever are for Keras.
-        most_repeats: how often it is run at most, where its ratio decides nothing.
-        rowwise: row-wise Adagrad updates the rows, not Adam.
-        staleness: rows are on a parameter server and so many batches behind; None: rows are on the ranks.
-        is_plain: see `workload.ranker`.
+        label: name in the printed table.
+        kind: library, and layout of its tables.
+        bfloat16: precision of the dense part; weights and optimizers are float32.
+        shares_memory: whether ranks exchange messages through memory, not by Horovod.
+        rows: initial capacity of TFRA's tables; fixed size of Keras' table.
+        most_repeats: bound of its repeats.
+        rowwise: whether row-wise Adagrad updates the rows, not Adam.
+        staleness: bound of a parameter server; None: rows are on the ranks.
+        is_plain: argument of `workload.ranker`.
     """
 
     label: str
@@ -39,11 +39,11 @@ class Contestant:
 
     @property
     def is_peer(self) -> bool:
-        """Whether it is someone else's."""
+        """Whether it is a rival."""
         return self.kind != "sangam"
 
     def training(self) -> dict[str, object]:
-        """Returns the fields of `training` that are not the workload's; of ours."""
+        """Returns the fields of `training` that differ from the workload's."""
         fields: dict[str, object] = {"dense_precision": "bfloat16" if self.bfloat16 else "float32"}
         if self.rowwise:
             fields["embedding_optimizer"] = {"kind": "rowwise_adagrad", "learning_rate": 0.01}

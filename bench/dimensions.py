@@ -1,4 +1,4 @@
-"""The sizes of the workload, and what they cost. Needs nothing but Python: processes without this project read it."""
+"""Sizes of the workload, and its multiply-adds. Needs nothing but Python: processes without this project read it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ class Layer:
     """Equal products of the dense part: [batch, inputs] x [inputs, outputs].
 
     Attributes:
-        name: in words.
-        inputs, outputs: of one.
-        count: how many there are.
-        learned_inputs: of `inputs`, those whose gradient is needed.
+        name: name of the layer.
+        inputs, outputs: widths of one.
+        count: number of them.
+        learned_inputs: number of inputs whose gradient is needed.
         has_weights: whether the right side is weights, with a bias; otherwise each example has its own.
     """
 
@@ -36,7 +36,7 @@ class Layer:
 
     @property
     def weights(self) -> int:
-        """Of all of them, biases included."""
+        """Number of weights of all, with biases."""
         return self.count * self.outputs * (self.inputs + 1) if self.has_weights else 0
 
 
@@ -45,10 +45,10 @@ class Product:
     """Equal matrix products of a step: [m, k] x [k, n].
 
     Attributes:
-        name: its layer, and the gradient that it gives.
-        m, k, n: of one.
-        count: how many there are.
-        left_transposed, right_transposed: how that side lies in memory.
+        name: layer and gradient.
+        m, k, n: sizes of one.
+        count: number of them.
+        left_transposed, right_transposed: whether that side is transposed in memory.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Product:
 
     @property
     def multiply_adds(self) -> int:
-        """Of all of them."""
+        """Multiply-adds of all."""
         return self.m * self.k * self.n * self.count
 
     @property
@@ -94,7 +94,7 @@ def layers() -> tuple[Layer, ...]:
 
 
 def dense_weights() -> int:
-    """Returns how many weights the model has besides its rows."""
+    """Returns the number of dense weights."""
     return sum(layer.weights for layer in layers())
 
 

@@ -1,4 +1,4 @@
-"""What an evaluation costs, of two tasks and six slices. `python -m bench.evaluation ROWS [CASE]...`: on Beam.
+"""Cost of an evaluation of two tasks and six slices: `python -m bench.evaluation ROWS [CASE]...`, on Beam.
 
 Two stock models score a few columns, so that what is measured is the reading, slicing and counting, not a ranker.
 `python -m bench.evaluation --metrics ROWS [CASE]...`: the same without Beam, reading and models, from arrays in memory.
@@ -51,7 +51,7 @@ _CASES: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 def main(*arguments: str) -> None:
-    """Prints what each case costs."""
+    """Prints the cost of each case."""
     if arguments[:1] == ("--metrics",):
         _print_metrics(int(arguments[1]), arguments[2:] or tuple(_CASES))
         return

@@ -1,4 +1,4 @@
-"""What an eviction takes: `python -m bench.eviction ROWS TABLES OUTPUT`, on one core.
+"""Seconds of an eviction: `python -m bench.eviction ROWS TABLES OUTPUT`, on one core.
 
 One group of tables of dimension 16 under Adagrad, each a hundredth over its capacity; every second one drops its least
 frequent rows, the others their least recent.
@@ -25,7 +25,7 @@ _ORDERS = ("least_frequent", "least_recent")
 
 
 def main(num_rows: str, num_tables: str, output: str) -> None:
-    """Fills a store, then evicts from it, then looks once more where there is nothing left to evict."""
+    """Fills a store, then evicts from it, then once more with nothing left to evict."""
     on_one_core()
     rows, tables = int(num_rows), int(num_tables)
     store = _filled(_group(rows, tables), rows)

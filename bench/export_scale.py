@@ -1,6 +1,6 @@
-"""What it costs to export and to load many rows, in both forms: `python -m bench.export_scale [--rows 10000000]`.
+"""Time and memory to export and to load many rows, in both forms: `python -m bench.export_scale [--rows 10000000]`.
 
-Fabricates what a training would leave, then runs the export and a server's load as processes of their own. Memory is
+Fabricates the outputs of a training, then runs the export and a server's load as processes of their own. Memory is
 the peak of resident memory over that of a process that has loaded TensorFlow and nothing else; the table's own size is
 its keys and its embeddings in float32.
 """
@@ -25,7 +25,7 @@ _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1", **ALLOC
 
 
 def main() -> None:
-    """Measures and tells."""
+    """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000, help="of all tables together")
     parser.add_argument(

@@ -11,8 +11,8 @@ def job_in(folder: Path, ranker: RankerSpec, **fields: Any) -> tuple[Path, Train
     """Writes a job whose output, checkpoints and logs are below a folder; returns its file and the job.
 
     Args:
-        folder: of the job; made where it is missing.
-        ranker: to train.
+        folder: folder of the job, created if missing.
+        ranker: declaration to train.
         fields: other fields of the job, and those that differ.
     """
     for name in ("output", "checkpoints", "logs"):

@@ -66,7 +66,7 @@ def ranker(form: str, rows: str) -> RankerSpec:
 
 
 def main(folder: str, num_rows: str, form: str, rows: str) -> None:
-    """Writes the job and all that it reads, where they are not there yet."""
+    """Writes the job and its inputs, unless they exist."""
     root, declared = Path(folder), ranker(form, rows)
     if not (root / "checkpoint").exists():
         _write_transform(root / "transform", declared)
@@ -95,7 +95,7 @@ def _write_transform(folder: Path, declared: RankerSpec) -> None:
 
 
 def _write_checkpoint(target: Path, declared: RankerSpec, num_rows: int) -> None:
-    """Writes what the ranks would leave: rows are multiples of their key's low bits, slots are ones."""
+    """Writes a checkpoint of two ranks: rows are multiples of their key's low bits, slots are ones."""
     (group,) = groups_of(declared).values()
     ids = num_rows // len(group.tags)
     keys = np.concatenate([id_keys(tag, tf.range(ids, dtype=tf.int64)).numpy() for tag in group.tags.values()])
@@ -139,7 +139,7 @@ def _write_examples(folder: Path, given: dict[str, np.ndarray]) -> None:
 
 
 def _write_scores(job: TrainJob, output: Path) -> None:
-    """Writes the scores that the export must give again, from rows that were never saved."""
+    """Writes the scores that the export must reproduce."""
     raw = first_examples(job.check_files, _NUM_CHECKED)
     with tf.io.TFRecordWriter(str(output / CHECK_EXAMPLES_FILE)) as writer:
         for example in raw:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from bench.dimensions import BATCH_SIZE_PER_RANK, DIM, TOTAL_IDS, multiply_adds, products
 
 ROW_FLOATS = {"adam": 3 * DIM, "rowwise_adagrad": DIM + 1}
-"""Of a row with what its optimizer keeps."""
+"""Floats of a row with its optimizer's slots."""
 PRECISIONS = ("float32", "bfloat16")
 _WARM, _TIMES = 3, 15
 
@@ -31,8 +31,8 @@ class Limit(NamedTuple):
     """Seconds of a step, at least.
 
     Attributes:
-        dense_s: of the products.
-        rows_s: of reading and writing the rows.
+        dense_s: seconds of the products.
+        rows_s: seconds to read and write the rows.
     """
 
     dense_s: float
@@ -40,18 +40,18 @@ class Limit(NamedTuple):
 
     @property
     def examples_per_s(self) -> float:
-        """Of a rank, at most."""
+        """Upper bound of a rank's speed."""
         return BATCH_SIZE_PER_RANK / (self.dense_s + self.rows_s)
 
 
 def limit_of(found: Sequence[Mapping[str, Any]], precision: str, optimizer: str) -> Limit:
-    """Returns the limit by what one or more libraries have measured: of each product the fastest.
+    """Returns the limit by the times of one or more libraries: of each product the fastest.
 
     Args:
         found: seconds of each product in the order of `products` (`products`, by precision), of one of its kind; and of
             the rows of a batch (`rows`, by optimizer).
-        precision: of the products.
-        optimizer: of the rows.
+        precision: precision of the products.
+        optimizer: optimizer of the rows.
     """
     of_step = list(products(BATCH_SIZE_PER_RANK))
     fastest = [min(times) for times in zip(*(each["products"][precision] for each in found), strict=True)]
@@ -72,7 +72,7 @@ def median_s(call: Callable[[int], object], *, times: int = _TIMES) -> float:
 
 
 def write_positions(file: Path) -> None:
-    """Writes where the unique rows of some batches lie in a table: the rows of the workload, spread by their hashes."""
+    """Writes the positions of the unique rows of some batches in a table, spread by their hashes."""
     from bench.workload import pool
 
     keys = pool((_WARM + _TIMES) * BATCH_SIZE_PER_RANK, seed=0).keys
@@ -81,7 +81,7 @@ def write_positions(file: Path) -> None:
 
 
 def read_positions(file: Path) -> list[NDArray[np.int64]]:
-    """Returns what `write_positions` wrote."""
+    """Returns the batches of `write_positions`."""
     with np.load(file) as arrays:
         return [arrays[name] for name in arrays.files]
 

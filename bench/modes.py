@@ -8,12 +8,11 @@ a slow rank or a slow exchange take turns with undisturbed ones in one job. FOLD
 """
 
 import argparse
+import functools
 import json
 import os
 import statistics
-import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,16 +21,9 @@ import numpy as np
 from bench import results, slow_rank, workload
 from bench.jobs import job_in
 from bench.workload_files import ROWS_AT_ONCE, Written, write_rows
-from schemas.contracts.training_job import TrainJob
 from schemas.spec import RankerSpec
-from trainer_module.launch.attempts import POLL_S
-from trainer_module.launch.deadline import Deadline
-from trainer_module.launch.loopback import keep_children_on_loopback
-from trainer_module.launch.lost import Losses
-from trainer_module.launch.parameter_servers import ParameterServers
-from trainer_module.launch.pool import Pool
+from trainer_module.launch import launcher
 from trainer_module.launch.rank_group import RankGroup
-from trainer_module.launch.rendezvous import Rendezvous
 from trainer_module.parameter_server import delay
 
 _SYNC: dict[str, dict[str, Any]] = {
@@ -65,12 +57,12 @@ _CALL_MS, _SLEEP_MS = 20.0, 150.0
 
 
 class _Run(NamedTuple):
-    """What training.json says of an epoch.
+    """An epoch in training.json.
 
     Attributes:
-        examples_per_s: trained on by all ranks.
+        examples_per_s: speed of all ranks.
         step_s: the median step of a rank, the mean of the ranks; without the sleep of a slow one.
-        report: of the exchange, in all epochs.
+        report: report of the exchange, over all epochs.
     """
 
     examples_per_s: float
@@ -97,7 +89,8 @@ def _trained(folder: Path, written: Written, ranker: RankerSpec, disturbance: Ma
     )
     os.environ.update(disturbance)
     try:
-        _launch(file, job)
+        if code := launcher.main(str(file), str(os.getppid())):
+            raise SystemExit(code)
     finally:
         for variable in disturbance:
             del os.environ[variable]
@@ -107,33 +100,6 @@ def _trained(folder: Path, written: Written, ranker: RankerSpec, disturbance: Ma
         _Run(epoch["examples"] / epoch["seconds"], statistics.mean(medians), document["sync"])
         for epoch, *medians in list(zip(document["epochs"], *of_ranks, strict=True))[1:]
     ]
-
-
-def _launch(file: Path, job: TrainJob) -> None:
-    """Does what the launcher does, with ranks that may sleep."""
-    losses, deadline = Losses(job), Deadline(job)
-    losses.begin("bench")
-    with ExitStack() as stack:
-        rendezvous = stack.enter_context(Rendezvous(_RANKS))
-        servers = ParameterServers(file, job, range(job.ranker.num_parameter_servers), attempt="0")
-        stack.callback(servers.end)
-        pool = Pool(job, stack, deadline, losses)
-        group = RankGroup(
-            file,
-            job,
-            range(_RANKS),
-            rendezvous.environment,
-            parent_pid=os.getpid(),
-            service=pool.service,
-            attempt="0",
-            module=slow_rank.__name__,
-        )
-        stack.callback(group.end)
-        while not group.are_done():
-            servers.are_done()
-            pool.check()
-            deadline.check()
-            time.sleep(POLL_S)
 
 
 def _document(runs: Mapping[tuple[str, str], list[_Run]]) -> list[dict[str, Any]]:
@@ -191,7 +157,7 @@ def main() -> None:
         "--disturbances", nargs="+", default=choices, choices=choices, help="undisturbed: a slow rank too"
     )
     arguments = parser.parse_args()
-    keep_children_on_loopback()
+    launcher.RankGroup = functools.partial(RankGroup, module=slow_rank.__name__)
     folder = arguments.folder
     folder.mkdir(parents=True)
     written = write_rows(_ranker("sync", 1), folder / "rows", arguments.examples, _pool)

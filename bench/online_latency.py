@@ -51,11 +51,11 @@ class Probe:
     """One user whose score must change.
 
     Attributes:
-        number: of the user.
-        appeared: when its file was renamed.
-        changes: when its score was first seen to have changed, time after time.
+        number: number of the user.
+        appeared: time when its file was renamed.
+        changes: times when its score had changed.
         counts_from: a change after this came with the delta that has its rows; None: no such delta is served yet.
-        took_s: from the rename to the change; None so far.
+        took_s: seconds from the rename to the change; None: not yet.
     """
 
     number: int
@@ -72,7 +72,7 @@ class Probe:
 
 
 class Watch:
-    """Asks for the scores of all probes, and follows which delta has whose rows."""
+    """Asks for the scores of all probes, and finds the delta with the rows of each."""
 
     def __init__(self, world: OnlineWorld, rest: str, probes: Sequence[Probe]):
         self._world, self._url, self._rest = world, f"http://{rest}/v1/models/{NAME}:predict", rest
@@ -83,7 +83,7 @@ class Watch:
         self._last_at = time.monotonic()
 
     def poll(self) -> None:
-        """Asks once, and notes which changes came with a delta that has a probe's rows."""
+        """Asks once, and notes changes that came with a delta with the probe's rows."""
         body = {"signature_name": "rank", "instances": [_request(probe) for probe in self._probes]}
         answer = self._client.post(self._url, json=body)
         answer.raise_for_status()
@@ -157,7 +157,7 @@ def measure(
     rows_per_s: int,
     seed: int,
 ) -> list[float]:
-    """Returns how long each probe took, in seconds."""
+    """Returns the seconds of each probe."""
     settings, poll_s = SETTINGS[setting]
     chance, rows = random.Random(seed), world.last_day()
     cores = os.sched_getaffinity(0)

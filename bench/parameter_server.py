@@ -1,4 +1,4 @@
-"""What a parameter server's transport costs: CPU of a pull and a push through gRPC, over that of the same in-process.
+"""Cost of a parameter server's transport: CPU of a pull and a push through gRPC, over that of the same in-process.
 
     python -m bench.parameter_server             # the ratio, float32 and float16, 1 and 2 servers
     python -m bench.parameter_server --load      # 4 servers, ids by Zipf's law: how even keys and CPU are
@@ -102,7 +102,7 @@ class Remote:
         return Request.of(self._route(keys))
 
     def pull_and_push(self, request: Request, gradients: NDArray[Any]) -> None:
-        """Does what a rank does for a batch."""
+        """Pulls and pushes a batch, as a rank does."""
         number = next(self._batches)
         step = np.array([number + 1], np.int64)
         pulls = [
@@ -133,7 +133,7 @@ class _Local:
         self._rows, self._step = Rows(stores, server=0, servers=1, half=half), 0
 
     def pull_and_push(self, keys: NDArray[Any], gradients: NDArray[Any]) -> None:
-        """Does what a server does for a batch."""
+        """Reads and updates a batch, as a server does."""
         self._step += 1
         pulled = self._rows.pull({self._group: keys}, {}, _NO_COUNTS, self._step)
         self._rows.embeddings(pulled)
@@ -178,7 +178,7 @@ def _ratios(repeats: int) -> None:
 
 
 def _load(servers: int, batches: int) -> None:
-    """Prints how even the servers are: each batch's ids follow Zipf's law, so that a few are in every batch."""
+    """Prints the balance of the servers: each batch's ids follow Zipf's law, so that a few are in every batch."""
     generator, ranker = np.random.default_rng(0), served_ranker(servers, "float32")
     with served(ranker) as (connected, pids):
         remote, before, totals = Remote(ranker, connected), [0.0] * servers, np.zeros([2, servers])

@@ -1,4 +1,4 @@
-"""What bfloat16 in the dense part costs in AUC: `python -m bench.precision SEED BATCHES OUTPUT`.
+"""AUC with the dense part in bfloat16 and in float32: `python -m bench.precision SEED BATCHES OUTPUT`.
 
 Trains the same model from the same start on the same batches in both precisions, one pass, and scores examples that
 neither has seen.

@@ -1,4 +1,4 @@
-"""Processes of a contestant: started together, watched, ended together."""
+"""Processes of a measurement: started, watched and ended together."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ class Process:
     prefix: Sequence[str] = ()
 
     def start(self, log: Path) -> "subprocess.Popen[bytes]":
-        """Starts it; what it says goes to `log`."""
+        """Starts it with its output in `log`."""
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [*self.prefix, self.python, "-W", "ignore", "-m", *self.command],

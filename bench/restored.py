@@ -1,4 +1,4 @@
-"""What it costs to read a checkpoint and to take out what has changed: `python -m bench.restored CHECKPOINT OUTPUT`."""
+"""Time and memory to restore a checkpoint and to export changed rows: `python -m bench.restored CHECKPOINT OUTPUT`."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def main(checkpoint: str, output: str) -> None:
 
 
 def _bytes_read() -> int:
-    """Returns what this process has read from files so far."""
+    """Returns the bytes that this process has read from files so far."""
     found = re.search(r"rchar: (\d+)", Path("/proc/self/io").read_text())
     assert found
     return int(found[1])

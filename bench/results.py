@@ -1,4 +1,4 @@
-"""How benchmarks write their results: tables in Markdown, JSON documents, JSON lines that name their commit."""
+"""Results of benchmarks: tables in Markdown, JSON documents, JSON lines, the measured commit."""
 
 import json
 import subprocess

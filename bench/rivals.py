@@ -1,6 +1,6 @@
-"""What the engine is compared with: the same ranker in Keras, on TFRA's layers or on Keras' own embeddings.
+"""Rivals of the engine: the same ranker in Keras, on TFRA's layers or on Keras' own embeddings.
 
-Every rival is given what makes it fastest without leaving its public interface: one traced step with an input
+Every rival has the fastest options of its public interface: one traced step with an input
 signature, arrays that need no further gathering, tables made large beforehand, ids de-duplicated by its own layers.
 """
 

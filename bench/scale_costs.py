@@ -17,16 +17,16 @@ _ZIPF_EXPONENT, _EXACT_IDS, _BINS = 1.05, 20_000, 4000
 
 @dataclass(frozen=True)
 class Transport:
-    """Of collectives of two ranks of one host that have nothing else to do.
+    """Costs of collectives between two idle ranks of one host.
 
     Attributes:
-        rows_ms: an all-to-all of next to nothing.
-        gradients_ms: an all-to-all and an all-reduce of next to nothing, sent together.
-        rows_ms_per_mb: what a message takes longer for each MB of rows that changes the rank.
-        dense_ms_per_mb: likewise for each MB of the dense gradient.
-        idle_cpu: share of the rank's core that the transport takes while the rank computes.
-        rows_hops: one-way trips of the first between two hosts, negotiation included.
-        gradients_hops: likewise of the second.
+        rows_ms: an all-to-all of a few bytes.
+        gradients_ms: an all-to-all and an all-reduce of a few bytes, sent together.
+        rows_ms_per_mb: milliseconds of a MB of rows that changes the rank.
+        dense_ms_per_mb: milliseconds of a MB of the dense gradient.
+        idle_cpu: share of a rank's core that the transport takes during computation.
+        rows_hops: one-way trips of `rows_ms` between two hosts, with negotiation.
+        gradients_hops: one-way trips of `gradients_ms` between two hosts.
     """
 
     rows_ms: float
@@ -40,28 +40,28 @@ class Transport:
 
 @dataclass(frozen=True)
 class Costs:
-    """Of a rank that has a core, and of its helpers; the time of a rank alone on its machine.
+    """Costs of a rank with a core of its own, alone on its machine, and of its helpers.
 
     Attributes:
-        batch: examples of a rank's step.
+        batch: examples of a rank and step.
         ids: keys of an example.
-        unique: of these, unique ones of a batch.
+        unique: unique keys of a batch.
         dim: floats of an embedding.
-        weights: of the dense part.
-        num_ids: of all features together.
-        dense_ms: of a step, forward and backward and the update of the weights.
+        weights: number of dense weights.
+        num_ids: number of ids of all features.
+        dense_ms: dense part of a step: forward, backward, update of the weights.
         rows_ms: to look up and update the unique rows.
         unique_ms: to find the unique keys, once.
         route_ms: to pack and unpack messages between ranks, and to find the unique keys of those received.
         rest_ms: other operations, and between two steps.
         jitter: standard deviation of a step over its mean.
-        beside: how many times as long computation takes while every core of the machine computes.
-        transports: by name.
+        beside: factor of computation while every core of the machine computes.
+        transports: transports by name.
         server_row_us: processor time of a parameter server for a row, looked up once and updated once.
-        server_ms_per_mb: of a parameter server for messages, received and sent.
-        rank_ms_per_mb: likewise of a rank.
+        server_ms_per_mb: processor time of a parameter server for a MB of messages.
+        rank_ms_per_mb: processor time of a rank for a MB of messages.
         rank_call_ms: processor time of a rank for a pull and a push at each server, whatever their size.
-        server_call_ms: of that server.
+        server_call_ms: processor time of the server for the same.
         input_us: processor time of an input worker for an example.
     """
 
@@ -88,29 +88,29 @@ class Costs:
 
     @property
     def row_mb(self) -> float:
-        """Of the embeddings of a batch, and of their gradients."""
+        """Megabytes of the embeddings of a batch, and of their gradients."""
         return self.unique * self.dim * FLOAT_BYTES / 1e6
 
     @property
     def key_mb(self) -> float:
-        """Of the keys of a batch."""
+        """Megabytes of the keys of a batch."""
         return self.unique * KEY_BYTES / 1e6
 
     @property
     def dense_mb(self) -> float:
-        """Of the dense weights, and of their gradient."""
+        """Megabytes of the dense weights, and of their gradient."""
         return self.weights * FLOAT_BYTES / 1e6
 
 
 @dataclass(frozen=True)
 class Network:
-    """Declared.
+    """A declared network.
 
     Attributes:
-        gbit_s: of a host's interface, in each direction.
+        gbit_s: rate of a host's interface in each direction.
         rtt_us: round trip between two hosts.
-        ranks_per_host: share the interface.
-        cores_per_host: those of a host's ranks; fewer than ranks: they take turns.
+        ranks_per_host: ranks that share an interface.
+        cores_per_host: cores of a host's ranks, which take turns on fewer cores than ranks.
     """
 
     gbit_s: float = 25.0
@@ -125,7 +125,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Prices:
-    """Declared, in any currency."""
+    """Declared prices, in any currency."""
 
     core_hour: float = 0.04
     gib_hour: float = 0.005

@@ -1,9 +1,9 @@
-"""What 1 to 512 ranks give: samples a second and the price of a billion, by mode, from measured costs.
+"""Samples a second and the price of a billion with 1 to 512 ranks, by mode, from measured costs.
 
     python -m bench.scale_model
     python -m bench.scale_model --gbit-s 10 --rtt-us 500 --ranks-per-host 1 --core-hour 0.05
 
-docs/scale.md says what is assumed; `bench.scaling` has the formulas.
+docs/scale.md has the assumptions; `bench.scaling` has the formulas.
 """
 
 import argparse

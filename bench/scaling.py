@@ -1,4 +1,4 @@
-"""The model behind `bench.scale_model`: how long a step takes, and what then bounds the samples a second.
+"""The model behind `bench.scale_model`: milliseconds of a step, samples a second, and the bottleneck.
 
 Pure functions. Times are milliseconds of a step, sizes megabytes (10^6 bytes) of a step. n ranks of one core each are
 on hosts of k; a step's messages between ranks of one host do not pass its network interface.
@@ -33,12 +33,12 @@ class Point:
 
     Attributes:
         mode: one of `MODES`.
-        ranks: of one core each.
-        servers: parameter servers of one core each.
-        workers: input workers of one core each.
-        step_ms: of a rank, if servers and input keep up.
-        parts: what it is made of; computation that hides messages counts as computation.
-        samples_per_s: of all ranks.
+        ranks: number of ranks, of one core each.
+        servers: number of parameter servers, of one core each.
+        workers: number of input workers, of one core each.
+        step_ms: milliseconds of a rank's step, if servers and input keep up.
+        parts: milliseconds of the step by part; computation that hides messages counts as computation.
+        samples_per_s: speed of all ranks.
         bottleneck: the largest part that is not computation where that is at least a fifth of the step; or which
             helper bounds all.
         per_billion: price of training on a billion samples.
@@ -167,7 +167,7 @@ def server_ms(mode: str, ranks: int, servers: int, costs: Costs) -> float:
 
 
 _MEASURED_DIM = 16
-"""Of the rows whose time on a server was measured; wider ones are assumed to take longer in proportion."""
+"""Width of the rows whose time on a server was measured; time is assumed to grow in proportion."""
 
 
 def server_bounds(mode: str, ranks: int, servers: int, costs: Costs, network: Network) -> dict[str, float]:
@@ -223,7 +223,7 @@ def _declared(kind: str, dim: int) -> RankerSpec:
 
 
 def _dense_mb(mode: str, ranks: int, costs: Costs) -> float:
-    """Returns what a rank exchanges of its dense weights in a step, both ways."""
+    """Returns megabytes of dense weights that a rank exchanges in a step, both ways."""
     if ranks == 1 and mode != "async":
         return 0.0
     return 2 * costs.dense_mb / (SHADOW_GAP if mode == "shadow" else 1.0)

@@ -1,4 +1,4 @@
-"""How much a server answers at once: `python -m bench.serving_load MODEL`.
+"""Requests a second of a server: `python -m bench.serving_load MODEL`.
 
 Clients in threads, each with a connection of its own, send ready-made requests of `rank` one after the other, for one
 user each, and leave the answers encoded, so that two cores are the server's as far as can be. In turn, and several
@@ -46,7 +46,7 @@ _NUM_REQUESTS, _WARM, _TIMEOUT_S = 32, 100, 60
 
 
 def answered(address: str, messages: list[bytes], clients: int, seconds: float) -> float:
-    """Returns requests per second that so many clients got answered."""
+    """Returns requests per second that are answered to so many clients."""
     counts, end = [0] * clients, time.perf_counter() + seconds
 
     def ask(client: int) -> None:

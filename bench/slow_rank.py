@@ -1,6 +1,6 @@
 """One rank of a job, as `python -m trainer_module` is, disturbed in some epochs; `bench.modes` starts it.
 
-In every second epoch, the third, the fifth, ..., what these variables say:
+In the third, the fifth, ... epoch these variables disturb it:
 
     SLEEP        `1:100`: rank 1 sleeps after each step, milliseconds on average, drawn uniformly from 0 to twice that
                  with a fixed seed

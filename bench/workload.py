@@ -31,9 +31,9 @@ class Pool:
     """Examples of one rank.
 
     Attributes:
-        keys: [examples, ids] int64.
-        floats: [examples, numbers] float32.
-        labels: [examples, tasks] float32, 0 or 1, learnable from ids and numbers.
+        keys: keys [examples, ids] int64.
+        floats: numbers [examples, numbers] float32.
+        labels: labels [examples, tasks] float32, 0 or 1, learnable from ids and numbers.
     """
 
     keys: NDArray[Any]

@@ -1,1 +1,1 @@
-"""What freshness gives: one stream of examples, served by servers that follow its training at different intervals."""
+"""AUC gained by fresh deltas: one stream of examples, scored by servers that get deltas at different intervals."""

@@ -1,4 +1,4 @@
-"""What is streamed: logs, the spec of a daily run on them, and the days after it."""
+"""Streams: logs, the spec of a daily run on them, and the days after it."""
 
 import datetime
 import json
@@ -23,12 +23,12 @@ class Case:
     """Logs and a spec.
 
     Attributes:
-        name: of the case.
+        name: name in the tables.
         spec: file of the shipped spec.
-        train_days: of the daily run that comes first.
+        train_days: days of the daily run that comes first.
         first: streamed day; the daily run has learned from the days before it.
         days: to stream, of those that there are.
-        drift: of generated logs; None: they are not generated.
+        drift: drift of generated logs; None: real logs.
     """
 
     name: str
@@ -79,12 +79,12 @@ CASES = (
 
 
 def measured(case: Case, seed: int, folder: Path) -> dict[str, Any]:
-    """Runs the daily pipeline, then streams what comes after it; returns what `stream` has measured.
+    """Runs the daily pipeline, then streams the days after it; returns the result of `stream`.
 
     Args:
         case: to measure.
-        seed: of generated logs and of the training.
-        folder: of everything; must be empty.
+        seed: seed of generated logs and of the training.
+        folder: folder of all files; must not exist.
 
     Raises:
         RuntimeError: with the end of the output of what failed.

@@ -24,11 +24,11 @@ MINUTE_S = 60
 
 
 class Minutes(NamedTuple):
-    """What was written.
+    """Segments and labels.
 
     Attributes:
-        first_events: of each segment, whose numbers are from 1.
-        labels: of all rows in their order, by task.
+        first_events: first second of each segment; segments are numbered from 1.
+        labels: labels of all rows in their order, by task.
     """
 
     first_events: Sequence[int]

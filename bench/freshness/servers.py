@@ -1,4 +1,4 @@
-"""Servers of one version that get its deltas at different intervals of event time, and what they predict until then."""
+"""Servers of one version that get its deltas at different intervals of event time, and their predictions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from schemas.contracts.export import SERVE
 
 _ROWS_AT_ONCE = 4096
 Scores = Mapping[str, NDArray[np.float32]]
-"""Of each task: [rows]."""
+"""Scores [rows] by task."""
 
 
 class Server:
@@ -39,7 +39,7 @@ class Server:
         """Takes examples that arrive from a second on, in the order of time; none of them was trained on before.
 
         Args:
-            second: of the earliest, since 1970.
+            second: time of the earliest example, seconds since 1970.
             examples: serialized, of the logs.
         """
         interval = 0 if self._every_s is None else second // self._every_s

@@ -29,7 +29,7 @@ from trainer_module.online.turns import DENSE, Turn
 from trainer_module.progress import Progress
 
 EVERY_S = {"none": None, "daily": 86_400, "hourly": 3_600, "each minute": MINUTE_S}
-"""The servers, and how often each gets what was learned."""
+"""Seconds between the deltas of each server."""
 _COMPARE_EVERY = 100
 _MOST_DIFFERENCE = 1e-4
 _ALL = 10**9
@@ -58,11 +58,11 @@ class _Compared:
 
 
 def run(spec_file: Path, root: Path, data: Path, days: Sequence[datetime.date]) -> dict[str, Any]:
-    """Streams days, and returns what was measured.
+    """Streams days, and returns AUC by server and task.
 
     Args:
         spec_file: with a section `online`.
-        root: of a daily run whose model has learned from what comes before these days.
+        root: root of a daily run whose model has learned from the days before.
         data: folder of the logs.
         days: to stream, in their order.
     """

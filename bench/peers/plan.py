@@ -43,9 +43,9 @@ class Turn:
     """A contestant's turn in a repeat.
 
     Attributes:
-        repeat: from 0.
-        name: of the contestant, or `LIMIT`.
-        way: how many ranks, or `APART`.
+        repeat: number from 0.
+        name: contestant, or `LIMIT`.
+        way: number of ranks, or `APART`.
     """
 
     repeat: int
@@ -54,7 +54,7 @@ class Turn:
 
     @property
     def label(self) -> str:
-        """In words."""
+        """Name in the output."""
         if self.name == LIMIT:
             return f"repeat {self.repeat}: the limit"
         how = "two of 1 rank at the same time" if self.way == APART else f"ranks: {self.way}"

@@ -1,4 +1,4 @@
-"""What `bench.limit` measures, by PyTorch: `python -m bench.peers.torch_limit POSITIONS OUTPUT`."""
+"""The measurements of `bench.limit` by PyTorch: `python -m bench.peers.torch_limit POSITIONS OUTPUT`."""
 
 import json
 import os

@@ -26,7 +26,7 @@ class Table:
         name: its marker in docs/quality.md.
         spec: file in specs/.
         data: folder that the spec's patterns are relative to.
-        changes: by row: the members of the spec that it replaces.
+        changes: members of the spec that each row replaces.
         date: date of the run; ignored for logs without dates.
         goals: wanted AUC by task; rows below it are marked.
         seeds: number of trainings of each row.

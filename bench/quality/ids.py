@@ -1,4 +1,4 @@
-"""Generated logs with columns beside the ids: ids hashed to fewer buckets, and what carries no signal.
+"""Generated logs with columns beside the ids: ids hashed to fewer buckets, and features without signal.
 
 The hash trick keeps one row for each of M buckets and lets the ids of a bucket share it; so much memory holds M ids of
 a collisionless table.

@@ -18,7 +18,7 @@ from trainer_module.native.library import functions, operations
 # Shape suffixes: B batch, I inputs, N networks, E experts, T tasks, H width of an output.
 
 _WIDEST = 2_048
-"""Inputs of a layer: with 4,096 TensorFlow's products are faster in float32 (docs/performance.md)."""
+"""Inputs of a layer: with 4,096 TensorFlow's products are faster in float32 (ADR 0049)."""
 _Use = Literal["none", "gradients together", "inputs first"]
 _USE: ContextVar[_Use] = ContextVar("use", default="none")
 

@@ -30,11 +30,11 @@ ALLOCATOR = {
     # TensorFlow's own allocator keeps what was freed: every copy of the rows would stay resident (docs/planning.md).
     "TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1",
     # By default glibc gives a step's larger buffers back to the kernel after each step, and zeroed pages are faulted in
-    # again in the next: 5 % of a step (docs/performance.md). Rows are larger than the threshold, and still go back.
+    # again in the next: 5 % of a step (ADR 0012). Rows are larger than the threshold, and still go back.
     "MALLOC_MMAP_THRESHOLD_": str(32 * _MIB),
     "MALLOC_TRIM_THRESHOLD_": str(512 * _MIB),
     "MALLOC_TOP_PAD_": str(64 * _MIB),
-    # Pages of 2 MiB where the kernel gives them on demand (`madvise`): 6 % of a step (docs/performance.md).
+    # Pages of 2 MiB where the kernel gives them on demand (`madvise`): 6 % of a step (ADR 0012).
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 """Allocator settings of the job's processes; the environment overrides them."""
