@@ -61,6 +61,12 @@ def test_no_module_is_a_place_for_everything() -> None:
     ]
 
 
+def test_only_the_tests_of_bench_import_it() -> None:
+    importing = re.compile(r"^\s*(from|import) bench\b", re.MULTILINE)
+    others = [path for path in _modules(*PACKAGES, "tests") if "bench" not in path.relative_to(REPOSITORY).parts]
+    assert not [_place(path) for path in others if importing.search(path.read_text())]
+
+
 def test_every_package_says_what_it_is_for() -> None:
     assert not [
         name for name in PACKAGES if not ast.get_docstring(ast.parse((REPOSITORY / name / "__init__.py").read_text()))
