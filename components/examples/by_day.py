@@ -71,7 +71,7 @@ class ByDay:
             for part in self._parts(day):
                 content = read_result(part.result)
                 if content is None:
-                    raise UserError(f"{part.result}: no such file; it was there: let nothing remove files during a run")
+                    raise UserError(f"{part.result}: is gone; do not remove files during a run")
                 yield content
 
     def _parts(self, day: DayExamples) -> Iterator[_Part]:

@@ -85,6 +85,6 @@ def read_listing(uri: str) -> Listing:
                 listed, store = posixpath.join(uri, LISTING_FILE), posixpath.dirname(posixpath.dirname(day.folder))
                 raise UserError(
                     f"{file}: no such file, but {listed} names it; restore it, or remove {store}: the next run then "
-                    "makes all examples again"
+                    "writes all examples again"
                 )
     return listing

@@ -35,7 +35,7 @@ def hold(folder: Path, *, to: str, because: str, by: str, now: datetime.datetime
     newest = list(places)[-1]
     if (place := places[newest]) is None or place.lineage != lineage:
         raise UserError(
-            f"--to: version {newest} is newer and not made of {lineage} (got {to}); withdraw it first: sangam rollback "
+            f"--to: version {newest} is newer, not based on {lineage} (got {to}); withdraw it first: sangam rollback "
             f"{folder} --because REASON"
         )
     earlier = [version for version, at in places.items() if at and at.lineage == lineage and at.number <= number]

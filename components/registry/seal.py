@@ -19,7 +19,7 @@ from schemas.errors import UserError
 MANIFEST_FILE = "manifest.json"
 SHA256 = "sha256"
 """Custom property of a sealed artifact: the sha256 of its manifest."""
-REMAKE = "remove this folder, and the next run makes it again"
+REMAKE = "remove this folder; the next run writes it again"
 _CHUNK_BYTES = 2**20
 
 

@@ -72,7 +72,7 @@ def find_base(folder: Path, name: str) -> Base:
     )
     if choice.base is None:
         raise UserError(
-            f"--base: no checkpoint of a blessed '{name}' is left (got {folder}); the next run trains from nothing"
+            f"--base: no checkpoint of a blessed '{name}' is left (got {folder}); the next run trains from scratch"
         )
     return Base(Path(choice.base.checkpoint_uri) / _CHECKPOINT, Path(choice.base.transform_graph_uri))
 

@@ -152,7 +152,7 @@ def operations() -> Finding:
     try:
         return Finding("operations", True, f"compiled: {native.library().name}")
     except UserError as error:
-        return Finding("operations", False, str(error), "install g++, or run `make setup` as who owns .venv")
+        return Finding("operations", False, str(error), "install g++, or run `make setup` as the owner of .venv")
 
 
 def memory() -> Finding:

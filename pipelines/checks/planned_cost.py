@@ -22,10 +22,10 @@ class PlannedCost(NamedTuple):
 
     def text(self) -> str:
         """Returns the cost in words."""
-        told = f"cost: the training job {self.job_per_hour:.4g} {self.currency} an hour"
+        cost = f"cost: the training job {self.job_per_hour:.4g} {self.currency} an hour"
         if self.training_per_billion_samples is None:
-            return f"{told}; --samples-per-s, as a run's report has it, adds the price of a billion samples"
-        return f"{told}, {self.training_per_billion_samples:.4g} {self.currency} for a billion samples"
+            return f"{cost}; --samples-per-s, from a run's report, adds the price of a billion samples"
+        return f"{cost}, {self.training_per_billion_samples:.4g} {self.currency} for a billion samples"
 
 
 def planned_cost(spec: Spec, ranks: int, samples_per_s: float | None) -> PlannedCost | None:

@@ -75,7 +75,7 @@ def train_days(layout: Layout, sample: Sample) -> int:
 
 
 def _head(sample: Sample, layout: Layout) -> Iterator[str]:
-    yield "# A draft of `sangam init`. Lines are guesses, and their comments say why; begin with those marked `check`."
+    yield "# A draft by `sangam init`. Lines are guesses with their reasons; begin with those marked `check`."
     yield f"# docs/first_spec.md has the rules. Read: {read(sample, layout)}."
 
 
@@ -117,7 +117,7 @@ def _event_time(guesses: Guesses) -> Iterator[str]:
 
 def _left_out(guesses: Guesses) -> Iterator[str]:
     if guesses.left_out:
-        yield "  # Left out. To take one in, remove the first # of its line."
+        yield "  # Left out. To use one, remove the first # of its line."
     for each in guesses.left_out:
         text = _flow({each.name: each.settings})[1:-1] if each.settings else " ".join(each.column.split())
         yield from _commented(text, each)
@@ -174,7 +174,7 @@ def _evaluation(guesses: Guesses) -> Iterator[str]:
 
 
 def _gates(guesses: Guesses) -> Iterator[str]:
-    yield "# Modest: raise them to what the model reaches; `max_drop: 0.01` also compares it with the live one."
+    yield "# Low bounds: raise them to the values of the model; `max_drop: 0.01` also compares it with the live one."
     yield "gates:"
     for label in guesses.labels:
         gate: dict[str, Any] = {"task": label.name, "metric": "auc", "at_least": 0.55}

@@ -69,7 +69,7 @@ class Facts:
 def guess_single(column: str, values: Values, facts: Facts) -> Guess:
     """Returns the role of a column of single values; an id has no table yet."""
     if values.num_different == 1 and not values.num_missing:
-        return Guess(column, "left out", f"one value in all rows read ({_shown(values)}): it tells nothing")
+        return Guess(column, "left out", f"one value in all rows read ({_shown(values)}): it has no information")
     if values.kind == "string":
         return _text(column, values, facts)
     if (values.present_numbers % 1 == 0).all() and _is_id(column, values):
@@ -101,7 +101,7 @@ def _text(column: str, values: Values, facts: Facts) -> Guess:
         return Guess(column, "left out", f"numbers, and {words} for none: leave those cells empty in the logs")
     length = float(np.mean([len(text) for text in texts[:_FEW]]))
     if length > _FREE_TEXT_CHARACTERS and share > _FREE_TEXT_SHARE:
-        return Guess(column, "left out", "free text, hardly one twice: write its words as a list in the logs")
+        return Guess(column, "left out", "free text with almost no repeats: write its words as a list in the logs")
     if share > _ONE_PER_ROW and values.is_present.sum() >= _MIN_ROWS and not (USERS | ITEMS) & set(words_of(column)):
         return Guess(column, "left out", "another text in each row: nothing to learn; as a key it can group examples")
     return _id(column, values, facts, _why_id(column, values))

@@ -38,7 +38,7 @@ def leak_of(values: Values, label: Values) -> str:
     if groups is None:
         return ""
     auc = auc_alone(groups[known], target)
-    return f"alone tells {{label}} with an AUC of {auc:.3f}" if auc >= NEARLY_ALONE else ""
+    return f"alone predicts {{label}} with an AUC of {auc:.3f}" if auc >= NEARLY_ALONE else ""
 
 
 def auc_alone(groups: Any, target: Any) -> float:

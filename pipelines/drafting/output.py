@@ -79,7 +79,7 @@ def print_draft(made: Draft, data: Path, output: Path) -> None:
     if (more := len(guesses.features) - _MOST_FEATURES) > 0:
         say(f"and {more} features more, in the file")
     say("")
-    say(f"wrote {output}: look at its comments first, above all those with `check`. Then:")
+    say(f"wrote {output}: read its comments first, especially those with `check`. Then:")
     say(f"  {shlex.join(['sangam', 'validate', str(output)])}")
     date = ["--date", str(made.newest_day)] if made.newest_day else []
     say(f"  {shlex.join(['sangam', 'run', str(output), *date, '--data', str(data), '--root', str(_root(data))])}")

@@ -106,7 +106,7 @@ def cron_text(name: str, at: str, command: list[str], local: str) -> str:
     hours, minutes = map(int, local.split(":"))
     return (
         f"# Sangam: daily run of {name} at {at} UTC ({local} on this machine's clock).\n"
-        "# Add it with `crontab -e`, above any line TZ= or CRON_TZ=. cron mails what goes to the error stream.\n"
+        "# Add it with `crontab -e`, above any line TZ= or CRON_TZ=. cron mails the error stream.\n"
         f"{minutes} {hours} * * * {text} >/dev/null\n"
     )
 

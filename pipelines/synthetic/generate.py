@@ -44,7 +44,7 @@ def generate(
     sizes = {"days": num_days, "rows per day": rows_per_day, "users": num_users, "posts": num_posts}
     for name, size in sizes.items():
         if size < 1:
-            raise UserError(f"{name}: makes no logs (got {size}); at least 1")
+            raise UserError(f"{name}: gives no logs (got {size}); at least 1")
     if seed < 0:
         raise UserError(f"seed: is negative (got {seed}); 0 or more")
     if not 0 <= drift <= MAX_DRIFT:
@@ -79,7 +79,7 @@ def _put_in_place(fresh: Path, folder: Path, *, overwrite: bool) -> None:
         if not overwrite:
             raise UserError(
                 f"{folder}: holds other logs already (got {_listing(folder)}); "
-                "use another folder or seed, or ask for them to be overwritten"
+                "use another folder or seed, or overwrite them (--overwrite)"
             )
         # Two renames, then the old logs go with the scratch folder: the place never has half a day.
         folder.rename(fresh.with_name("old"))
