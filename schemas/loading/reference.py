@@ -70,7 +70,7 @@ class _Reference:
                     self._visit(f"{home}.{key}", child, self._kind(name))
 
     def _group(self, group: _Group) -> Iterator[str]:
-        """Yields the paragraphs and tables of a model or a union."""
+        """Yields the text and the table of a model, or the kinds and the table of a union."""
         by_kind = len(group) > 1
         rows = self._rows(group)
         for other, known in self._listed.items():
@@ -88,8 +88,8 @@ class _Reference:
         self._listed[group] = rows
         if by_kind:
             key = self._kind_key(group[0])
-            kinds = [(_code(self._kind(name)), _linked(self._definitions[name]["description"])) for name in group]
-            yield _table((key, "meaning"), kinds)
+            meanings = {self._kind(name): _linked(self._definitions[name]["description"]) for name in group}
+            yield "\n".join(f"- {_code(f'{key}: {kind}')}: {meaning}" for kind, meaning in meanings.items())
         else:
             yield _linked(self._definitions[group[0]]["description"])
         yield from _tables(rows, by_kind)

@@ -77,10 +77,8 @@ def test_each_key_is_listed_once_with_type_default_and_meaning() -> None:
 | `more` | list of [`more[]`](#more) | empty | Further things. |
 
 ## `sized.<name>`
-| kind | meaning |
-| --- | --- |
-| `small` | Small. |
-| `large` | Large. |
+- `kind: small`: Small.
+- `kind: large`: Large.
 
 | key | of | type | default | meaning |
 | --- | --- | --- | --- | --- |
