@@ -95,7 +95,8 @@ class BucketsFeature(_OneColumn):
     table: Name | None = None
     """Table with a row per bucket. Left out: the input is (bucket + 0.5) / num_buckets."""
     missing: float | None = None
-    """Replacement of a missing number. Left out: a row without the number is an anomaly that stops the run."""
+    """Replacement of a missing number. Left out, and without `missing_row`: a row without the number is an anomaly that
+    stops the run."""
     missing_row: bool = False
     """Whether missing numbers have a row of their own, and do not count in the quantiles."""
     at_serving: float | None = None
@@ -112,7 +113,8 @@ class IdFeature(_OneColumn):
     table: Name
     """Table with a row per id."""
     missing: str | int | None = None
-    """Replacement of a missing id. Left out: a row without the id is an anomaly that stops the run."""
+    """Replacement of a missing id. Left out, and without `missing_row`: a row without the id is an anomaly that stops
+    the run."""
     missing_row: bool = False
     """Whether missing ids have a row of their own."""
     at_serving: str | int | None = None
@@ -126,7 +128,7 @@ class CrossFeature(FrozenModel):
     kind: Literal["cross"]
     columns: Annotated[dict[ColumnName, IdType | Literal["float"]], Field(min_length=2, max_length=2)]
     """Two columns of the logs with the types of their ids, in any order. A float, such as a price, is an id by its
-    first six decimals."""
+    value to six decimals."""
     table: Name
     """Table with a row per pair."""
     missing_row: bool = False
@@ -142,8 +144,8 @@ class IdsFeature(_OneColumn):
     table: Name
     """Table with a row per id."""
     combiner: Literal["sum", "mean", "sqrtn"]
-    """Combination of rows x with weights w (1 without `weights`): sum w x, divided by nothing, by sum w, or by
-    sqrt(sum w^2)."""
+    """Combination of rows x with weights w (1 without `weights`). `sum`: sum w x. `mean`: (sum w x) / sum w. `sqrtn`:
+    (sum w x) / sqrt(sum w^2)."""
     weights: ColumnName | None = None
     """Column with one float per id, in the same order."""
     max_values: PositiveInt = 64

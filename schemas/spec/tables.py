@@ -13,7 +13,7 @@ class CountAdmission(FrozenModel):
 
     kind: Literal["count"]
     at_least: Annotated[int, Field(ge=2, lt=2**31)]
-    """Number of occurrences of an id before it gets a row."""
+    """Number of the occurrence at which an id gets a row."""
     counters: Annotated[int, Field(ge=1024, le=2**30)] = 1 << 20
     """Cells in each of the four rows of every rank's count-min sketch, 16 bytes each. With fewer cells than waiting
     ids, some ids share cells and are admitted early. After eight occurrences per cell all counts are halved, which

@@ -158,7 +158,7 @@ class Training(FrozenModel):
     shuffle_buffer: PositiveInt = SHUFFLE_BUFFER
     """Examples in each data worker's shuffle buffer; 1 keeps the order of the logs."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
-    """Seed of initial weights, shuffling and dropout."""
+    """Seed of initial weights and rows, shuffling and dropout."""
     max_skipped_steps: Annotated[int, Field(ge=0)] = 10
     """Most consecutive steps without finite loss and gradients that are skipped; one more fails the job."""
     evict_every_steps: PositiveInt = 1000
