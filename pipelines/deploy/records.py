@@ -4,8 +4,7 @@ import datetime
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipelines.deploy.answers import moment_of, state_of_text
-from pipelines.deploy.steps import StepState, steps_of, waits_since
+from pipelines.deploy.steps import StepState, moment_of, state_of_text, steps_of, waits_since
 
 FINISHED = ("succeeded", "skipped", "failed", "canceled")
 DATE_PARAMETER, ROOT_PARAMETER = "date", "pipeline_root"

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from pipelines.deploy.answers import moment_of, state_of_text
 from schemas.spec.cluster import StepName
 
 STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
@@ -22,6 +21,19 @@ LONG_WAIT = datetime.timedelta(minutes=15)
 """A pod starts sooner, even if its node must be added and pulls the images first."""
 _POD = re.compile(r"^executor(\(\d+\))?$")
 _DRIVER = "-driver"
+_EPOCH_YEAR = 1970
+
+
+def moment_of(value: datetime.datetime | None) -> datetime.datetime | None:
+    """Returns a time from the server; None for one that has not come yet, which it gives as 1970 or as the year 1."""
+    if value is None or value.year <= _EPOCH_YEAR:
+        return None
+    return value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
+
+
+def state_of_text(text: str | None) -> str:
+    """Returns a state in lower case; `pending` while the server gives none."""
+    return "pending" if not text or text.endswith("UNSPECIFIED") else text.lower()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Compiles the pipeline of a spec to one file: YAML for Kubeflow Pipelines v2 (spec 2.1), JSON for Vertex AI."""
 
 import dataclasses
+import json
 from typing import Any
 
 from tfx.orchestration.data_types import RuntimeParameter
@@ -12,11 +13,14 @@ from pipelines.kubeflow.ir import DATA_ROOT, DATE, PIPELINE_ROOT, finish, steps_
 from pipelines.kubeflow.platform import platform_document
 from pipelines.kubeflow.sharing import share
 from pipelines.kubeflow.target import Target
-from pipelines.kubeflow.vertex import job_text, mounted_root
 from pipelines.kubeflow.writing import yaml_text
 from pipelines.pipeline import Placement, build
 from schemas.spec import Spec
 from schemas.spec.data import DayLogs
+
+_MOUNT = "/gcs/"
+"""Mount point of Cloud Storage in every container of Vertex AI."""
+_SCHEME = "gs://"
 
 
 def compile_pipeline(spec: Spec, target: Target) -> str:
@@ -34,6 +38,30 @@ def compile_pipeline(spec: Spec, target: Target) -> str:
         return job_text(finished, display_name=spec.name, pipeline_root=target.pipeline_root)
     platform = platform_document(spec, {name: label for label, name in steps_by_label(ir).items()})
     return yaml_text(finished, platform)
+
+
+def mounted_root(pipeline_root: str) -> str:
+    """Returns the mounted path of a root, given as a path or as a URI of Cloud Storage."""
+    return pipeline_root.replace(_SCHEME, _MOUNT, 1) if pipeline_root.startswith(_SCHEME) else pipeline_root
+
+
+def job_text(ir: dict[str, Any], *, display_name: str, pipeline_root: str) -> str:
+    """Returns the file that Vertex AI Pipelines takes: a PipelineJob, as JSON.
+
+    Args:
+        ir: the pipeline spec.
+        display_name: of the job.
+        pipeline_root: a mounted path.
+    """
+    job = {
+        "displayName": display_name,
+        "pipelineSpec": ir,
+        "runtimeConfig": {
+            "gcsOutputDirectory": f"{pipeline_root.replace(_MOUNT, _SCHEME, 1)}/artifacts",
+            "parameterValues": {},
+        },
+    }
+    return json.dumps(job, indent=2, sort_keys=True) + "\n"
 
 
 def _compiled(spec: Spec, target: Target) -> dict[str, Any]:

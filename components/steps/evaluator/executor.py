@@ -24,7 +24,6 @@ from components.steps.evaluator.models.examples import num_examples, sources
 from components.steps.evaluator.models.scoring import Models
 from components.steps.evaluator.plan import Plan, plan_of
 from components.steps.evaluator.slices.measuring import measure
-from components.steps.evaluator.slices.new_ids import features_with_known_ids
 from schemas.contracts.calibration import Calibration
 from schemas.contracts.root import Root
 from schemas.contracts.training_job import EXPORT_REPORT_FILE
@@ -100,14 +99,14 @@ class Executor(BeamExecutor):
             baseline=baseline,
             measured=read_measured(results, inputs, evaluation),
             rows=_reduced_rows(input_dict, exec_properties),
-            known_id_features=features_with_known_ids(_model_path(input_dict)),
+            known_id_features=candidate.features_with_known_ids(_model_path(input_dict)),
         )
 
     def _measure(self, plan: Plan, examples: Any, model_path: str, baseline: Baseline, folder: str) -> None:
         paths = {CANDIDATE: model_path}
         if baseline.uri is not None:
             paths[BASELINE] = path_utils.serving_model_path(baseline.uri)
-        is_asked = plan.new_id_features & features_with_known_ids(model_path)
+        is_asked = plan.new_id_features & candidate.features_with_known_ids(model_path)
         with self._make_beam_pipeline() as pipeline:
             measure(
                 pipeline,

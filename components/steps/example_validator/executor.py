@@ -1,4 +1,4 @@
-"""Runs TFX's validation, and fails on anomalies and drift."""
+"""Runs TFX's validation, fails on anomalies and drift, and notes tasks whose labels are all equal."""
 
 import json
 import logging
@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from tensorflow_metadata.proto.v0 import anomalies_pb2
+from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 from tfx import types
 from tfx.components.example_validator import executor as tfx_executor
 from tfx.components.statistics_gen import stats_artifact_utils
@@ -16,10 +16,11 @@ from tfx.types import artifact_utils
 
 from components.steps.example_validator.anomalies import DataAnomalies, anomaly_lines
 from components.steps.example_validator.drift import FILE_NAME, distances
-from components.steps.example_validator.labels import uniform_labels
+from schemas.derived.columns import label_column
 from schemas.spec import Inputs
 from schemas.spec.data import EVAL, TRAIN
 from schemas.spec.drift import Drift
+from schemas.spec.tasks import BinaryTask
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Executor(tfx_executor.Executor):
         notes = [
             f"labels: {sentence}"
             for split, proto in protos.items()
-            for sentence in uniform_labels(inputs, split, proto)
+            for sentence in _uniform_labels(inputs, split, proto)
         ]
         artifact = artifact_utils.get_single_instance(output_dict["anomalies"])
         if exec_properties["drift"]:
@@ -80,3 +81,28 @@ def _judge_drift(inputs: Inputs, drift: Drift, statistics: Mapping[str, Any], an
         raise DataAnomalies("\n".join(f"drift: {reason}; {advice}" for reason in too_far))
     not_compared = [distance.reason for distance in results if distance.value is None]
     return [f"drift: {reason}" for reason in too_far + not_compared]
+
+
+def _uniform_labels(inputs: Inputs, split: str, statistics: statistics_pb2.DatasetFeatureStatisticsList) -> list[str]:
+    """Returns a sentence for each task whose labels in a split are all equal or all missing."""
+    (dataset,) = statistics.datasets
+    by_column = {feature.path.step[0]: feature for feature in dataset.features}
+    sentences = []
+    for name, task in inputs.tasks.items():
+        column = by_column.get(label_column(inputs, name).name)
+        numbers = column.num_stats if column is not None else statistics_pb2.NumericStatistics()
+        count = numbers.common_stats.num_non_missing
+        if count and numbers.min != numbers.max:
+            continue
+        what = f"all {count} labels are {numbers.min:g}" if count else "there is no label"
+        sentences.append(f"{name}: {what} in the split '{split}': {_consequence(split, isinstance(task, BinaryTask))}")
+    return sentences
+
+
+def _consequence(split: str, is_binary: bool) -> str:
+    if split == TRAIN:
+        return "the task can learn nothing else"
+    needs = (
+        "labels of both classes, such as auc, are" if is_binary else "labels that differ, such as rank_correlation, are"
+    )
+    return f"metrics that need {needs} undefined, and a gate on one refuses the model"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pipelines.kubeflow.checks import check
+from pipelines.kubeflow.compile import job_text, mounted_root
 from pipelines.kubeflow.target import Target
-from pipelines.kubeflow.vertex import job_text, mounted_root
 from schemas.errors import UserError
 from tests.errors import tells
 from tests.pipelines.kubeflow.compiled_files import HOOK, changed_spec

@@ -1,18 +1,19 @@
-"""Checks that a candidate scores every task of every example.
+"""Checks that a candidate scores every task of every example, and reads which ids it knows.
 
-Within Beam a candidate that does not would end the step, and no verdict would give the reason.
+Within Beam a candidate that does not score all would end the step, and no verdict would give the reason.
 """
 
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tensorflow.core.protobuf import saved_model_pb2
 from tfx.dsl.io import fileio
 from tfx.utils import path_utils
 
 from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
 from components.steps.evaluator.models import probe
-from schemas.contracts.export import MODEL_FILE, SERVE
+from schemas.contracts.export import KNOWN_IDS, MODEL_FILE, SERVE
 
 
 def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str) -> dict[str, str]:
@@ -37,6 +38,19 @@ def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str
     shapes = {name: (tuple(output.shape), output.dtype.name) for name, output in outputs.items()}
     problems = {task: _problem(task, shapes, len(records)) for task in tasks}
     return {task: problem for task, problem in problems.items() if problem}
+
+
+def features_with_known_ids(model_path: str) -> frozenset[str]:
+    """Returns the features for which a SavedModel says which ids it knows; none without the signature `known_ids`."""
+    saved_model = saved_model_pb2.SavedModel()
+    with fileio.open(os.path.join(model_path, MODEL_FILE), "rb") as file:
+        saved_model.ParseFromString(file.read())
+    return frozenset(
+        name
+        for graph in saved_model.meta_graphs
+        if KNOWN_IDS in graph.signature_def
+        for name in graph.signature_def[KNOWN_IDS].outputs
+    )
 
 
 def refusal(problems: Mapping[str, str], tasks: Iterable[str]) -> Verdict:

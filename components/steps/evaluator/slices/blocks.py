@@ -13,10 +13,10 @@ from components.steps.evaluator.metrics.group_sums import GROUP, LIST, SliceCode
 from components.steps.evaluator.metrics.measured import CANDIDATE, UNCALIBRATED
 from components.steps.evaluator.metrics.settings import Settings
 from components.steps.evaluator.metrics.totals_histogram import Floats
-from components.steps.evaluator.metrics.uncalibrated import uncalibrated
 from components.steps.evaluator.models.scoring import Scores
 from components.steps.evaluator.plan import Plan
 from components.steps.evaluator.slices.slicing import slice_codes
+from schemas.contracts.calibration import Calibration
 from schemas.spec.metrics import new_id_slice
 
 
@@ -67,8 +67,20 @@ def _labels(batch: pa.RecordBatch, column: str, settings: Settings, task: str, w
 
 def _scores_of(scores: Scores, model: str, task: str, size: int, plan: Plan) -> NDArray[np.floating[Any]]:
     if model == UNCALIBRATED:
-        return uncalibrated(_scores(scores.by_model[CANDIDATE].get(task), size), plan.calibrations[task])
+        return _uncalibrated(_scores(scores.by_model[CANDIDATE].get(task), size), plan.calibrations[task])
     return _scores(scores.by_model[model].get(task), size)
+
+
+def _uncalibrated(scores: NDArray[np.floating[Any]], calibration: Calibration) -> Floats:
+    """Returns the predictions before the calibration, which rises strictly and is undone here; float64.
+
+    A served score is a float32, so that 1 - score has an error of 3e-8; NaN, and scores outside [0, 1], become NaN.
+    """
+    own, served = calibration.inverse(), scores.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        logits = np.log(served) - np.log1p(-served)
+        inside = np.clip(logits, own.logits[0], own.logits[-1])
+        return 1.0 / (1.0 + np.exp(own.slope * (inside - logits) - np.interp(inside, own.logits, own.calibrated)))
 
 
 def _scores(values: NDArray[Any] | None, size: int) -> NDArray[np.floating[Any]]:

@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, SliceResult, read_measured
 from components.steps.evaluator.models import loaded
+from components.steps.evaluator.models.candidate import features_with_known_ids
 from components.steps.evaluator.models.examples import sources
 from components.steps.evaluator.models.scoring import Models
 from components.steps.evaluator.plan import plan_of
 from components.steps.evaluator.slices.measuring import measure as measured_by
-from components.steps.evaluator.slices.new_ids import features_with_known_ids
 from schemas.contracts.calibration import Calibration
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation, Gate

@@ -285,7 +285,7 @@ def test_calibration_is_given_by_tenths_of_the_examples(results: Any) -> None:
 
 @pytest.mark.slow
 def test_a_model_that_cannot_tell_new_ids_is_measured_without_their_slices(world: Any, folder: Path) -> None:
-    from components.steps.evaluator.slices.new_ids import features_with_known_ids
+    from components.steps.evaluator.models.candidate import features_with_known_ids
 
     assert features_with_known_ids(str(folder / "candidate" / "Format-Serving")) == {"user", "language"}
     assert features_with_known_ids(str(folder / "baseline" / "Format-Serving")) == frozenset()
