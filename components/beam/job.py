@@ -44,8 +44,8 @@ class Job:
         """Runs the job to its end; returns Beam's result.
 
         Args:
-            seconds: that are left to the step.
-            limit_s: of the step, for the message.
+            seconds: seconds that are left to the step.
+            limit_s: time limit of the step, for the message.
 
         Raises:
             EngineError: the job failed, or took too long; it has been cancelled.

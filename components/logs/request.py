@@ -30,14 +30,14 @@ class Request:
     Attributes:
         logs: the spec's data section.
         inputs: features, tasks and keys of the spec.
-        columns: of the inputs.
+        columns: columns of the inputs.
         date: YYYY-MM-DD; empty for logs without dates.
         data_root: folder that the patterns are relative to.
-        name: of the ranker.
-        mode: of training: full or incremental.
+        name: name of the ranker.
+        mode: mode of training: full or incremental.
         pipeline_root: root of the registry.
         code: digest of ingestion's code.
-        fingerprint: of the files, from the driver; empty if no driver runs.
+        fingerprint: fingerprint of the files, from the driver; empty if no driver runs.
         start: a `Start` as JSON, from the driver; empty if no driver runs.
     """
 

@@ -27,7 +27,7 @@ class ProcessGroup:
     raised by a handler of SIGTERM.
 
     Attributes:
-        pid: of the leader, and of the group.
+        pid: process id of the leader, and of the group.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class ProcessGroup:
         """Starts the leader.
 
         Args:
-            module_and_arguments: what follows `python -m`.
+            module_and_arguments: arguments after `python -m`.
             log: the group's output is added to it; None: it is that of this process.
-            grace_s: from SIGTERM to SIGKILL when the group is ended.
+            grace_s: grace period from SIGTERM to SIGKILL when the group is ended.
             ends_with_parent: the kernel sends the leader SIGTERM when this process is killed. Without it, the leader
                 itself must notice.
         """

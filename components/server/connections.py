@@ -68,7 +68,7 @@ class Connections:
     send its request is closed. So clients that send complete requests are not affected by those that do not.
 
     Attributes:
-        timeout_s: for the first head, and for each body from its head on.
+        timeout_s: timeout for the first head, and for each body from its head on.
     """
 
     def __init__(self, *, max_open: int, max_body_bytes: int, max_bytes: int, timeout_s: float, metrics: Metrics):

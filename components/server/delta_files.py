@@ -41,9 +41,9 @@ class ReadDelta:
     """A delta whose files are those that were published.
 
     Attributes:
-        delta: what it says of itself.
-        sha256: of that, as a file; the next delta names it.
-        changes: of rows.
+        delta: its description.
+        sha256: SHA-256 of the delta's file; the next delta names it.
+        changes: changes of rows.
         dense: [size]; None: the dense weights stay.
     """
 
@@ -59,7 +59,7 @@ def read_delta(versions: Path, place: deltas.Lineage, dims: Mapping[str, int]) -
     Args:
         versions: folder of versions.
         place: where the model is.
-        dims: of the model's groups of tables, by name.
+        dims: dimensions of the model's groups of tables, by name.
 
     Raises:
         NotApplicable: it is damaged, or was made for another state of the model.

@@ -26,7 +26,7 @@ class HalfApplied(Exception):
     """A delta failed in the middle: the model is between two states, and must be loaded again, without that delta.
 
     Attributes:
-        sha256: of the delta.
+        sha256: SHA-256 of the delta.
     """
 
     def __init__(self, sha256: str, text: str):
@@ -40,12 +40,12 @@ class State:
 
     Attributes:
         place: among the deltas; None: the version has no lineage.
-        newest_event: that the served state has learned from, seconds since 1970; None: unknown.
+        newest_event: newest event that the served state has learned from, seconds since 1970; None: unknown.
         created: when the last delta was published; None before the first.
         rows: applied since the version was loaded.
         removed: keys applied since then.
         problem: why the next delta is not applied; empty without one.
-        reason: the same in one word.
+        reason: the problem in one word.
     """
 
     place: deltas.Lineage | None
@@ -72,8 +72,8 @@ class Deltas:
         """Takes a loaded version and its folder, among other versions.
 
         Args:
-            model: in the state in which it was pushed.
-            version: its folder.
+            model: model in the state in which it was pushed.
+            version: folder of the version.
             failed: sha256 of a delta that has failed half-way: it is not tried again.
         """
         self._model, self._versions, self._failed = model, version.parent, failed

@@ -136,7 +136,7 @@ class GrpcServer:
     """The server and its health.
 
     Attributes:
-        port: that it listens on.
+        port: port that it listens on.
     """
 
     def __init__(self, predictor: Predictor, *, address: str, num_requests: int):

@@ -26,7 +26,7 @@ class Joined:
 
     Attributes:
         parts: inputs of each request.
-        num_rows: of all requests.
+        num_rows: number of rows of all requests.
     """
 
     def __init__(self, signature: Signature, arrays: Arrays, num_rows: int, max_bytes: int):

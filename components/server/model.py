@@ -56,7 +56,7 @@ class LoadedModel:
 
     Attributes:
         version: number.
-        signatures: by name.
+        signatures: signatures by name.
     """
 
     def __init__(self, folder: Path, version: int):

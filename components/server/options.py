@@ -18,25 +18,25 @@ class Options:
 
     Attributes:
         directory: folder of versions, or one SavedModel.
-        name: of the model in requests; empty: the one in its ranker.json, or the folder's.
-        host: to listen on.
+        name: name of the model in requests; empty: the name in ranker.json, or the folder's.
+        host: host to listen on.
         grpc_port: 0: any free port.
         rest_port: 0: any free port.
         address_file: where to write the addresses as JSON when the server is ready.
-        metrics_target: where to write by what Prometheus finds /metrics while the server serves.
+        metrics_target: file by which Prometheus finds /metrics while the server serves.
         threads: requests that run at once; 0: one for each core.
-        threads_per_request: for one matrix product; rankers' products are too small for a second thread to pay off.
+        threads_per_request: threads of one matrix product; rankers' are too small for a second thread to pay off.
         poll_s: interval between checks of the folder.
-        max_message_bytes: of a request.
-        max_rows: of a request.
-        max_batch_rows: of requests that wait and are joined in one call; 0: each has a call of its own.
+        max_message_bytes: maximum size of a request.
+        max_rows: maximum rows of a request.
+        max_batch_rows: maximum rows of one call of joined requests; 0: one call for each request.
         max_queued: requests that may wait.
         rest_timeout_s: time for a REST request to arrive and to wait for a slot.
-        max_connections: of the REST interface.
+        max_connections: maximum connections of the REST interface.
         grace_s: time for running requests when the server is stopped.
         allow_updates: whether upsert and remove may be called.
         parent_pid: process with which the server ends; 0: none.
-        as_json: what is printed is JSON, a line for each event.
+        as_json: whether to print events as lines of JSON.
     """
 
     directory: Path

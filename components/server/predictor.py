@@ -29,7 +29,7 @@ class Target:
     """The model that a request is for.
 
     Attributes:
-        name: of the model.
+        name: name of the model.
         version: None: the served one.
         signature: empty: serving_default.
     """
@@ -44,8 +44,8 @@ class Answer:
     """A model's outputs.
 
     Attributes:
-        version: that computed them.
-        signature: that was called.
+        version: version that computed them.
+        signature: signature that was called.
         outputs: name to array.
     """
 
@@ -72,10 +72,10 @@ class _Request(Ticket):
         target: the model.
         read: reads its inputs for a signature.
         observed: receives the signature.
-        output_names: of the outputs to return; empty: all.
-        signature: that its inputs were read for.
-        arrays: its inputs, once they are read.
-        num_rows: of them.
+        output_names: names of the outputs to return; empty: all.
+        signature: signature that its inputs were read for.
+        arrays: inputs, once they are read.
+        num_rows: number of rows of the inputs.
         answer: once it is known.
         error: instead of an answer.
     """
@@ -140,9 +140,9 @@ class Predictor:
         Args:
             target: the model.
             read: reads the request's inputs for a signature; possibly in another request's thread.
-            deadline: of time.monotonic.
+            deadline: latest time.monotonic() of an answer.
             observed: receives the signature.
-            output_names: of the outputs to return; empty: all.
+            output_names: names of the outputs to return; empty: all.
 
         Raises:
             RequestError: with the reason.

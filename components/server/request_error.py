@@ -23,9 +23,9 @@ class RequestError(Exception):
     """A request was refused.
 
     Attributes:
-        code: of gRPC.
+        code: gRPC code.
         text: `<place>: <what is wrong> (got <value>); <what is allowed>`, for the client.
-        http_status: by default that of the code.
+        http_status: HTTP status; by default the one of the code.
     """
 
     def __init__(self, code: Code, text: str, http_status: int | None = None):

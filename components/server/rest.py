@@ -33,7 +33,7 @@ class RestServer:
     """The REST server; it listens once it is constructed.
 
     Attributes:
-        port: that it listens on.
+        port: port that it listens on.
     """
 
     def __init__(

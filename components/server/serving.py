@@ -24,8 +24,8 @@ class Serving:
     """A server that listens; it answers once a version is ready.
 
     Attributes:
-        name: of the model in requests.
-        versions: of it.
+        name: name of the model in requests.
+        versions: versions of the model.
         grpc: the gRPC interface.
         rest: the REST interface.
     """

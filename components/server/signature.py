@@ -21,12 +21,12 @@ class Input:
     """An input of a signature, read once from its tf.TensorSpec, which is slow.
 
     Attributes:
-        name: of the input.
+        name: name of the input.
         dtype: a tf.DType.
         number: the type's number in messages.
-        numpy_dtype: of its arrays.
+        numpy_dtype: NumPy dtype of its arrays.
         value_bytes: size of one value; for a string, without its characters.
-        lengths: of the dimensions, None: any; None instead of the tuple: any shape.
+        lengths: lengths of the dimensions, None: any; None instead of the tuple: any shape.
     """
 
     name: str
@@ -73,10 +73,10 @@ class Signature:
     """One signature.
 
     Attributes:
-        name: of the signature.
-        inputs: by name.
+        name: name of the signature.
+        inputs: inputs by name.
         outputs: name to tf.TensorSpec.
-        call: from input arrays to output tensors, both by name.
+        call: function from input arrays to output tensors, both by name.
         is_joinable: whether the rows of several requests can be computed in one call: each row's outputs are its own.
     """
 

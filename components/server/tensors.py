@@ -31,7 +31,7 @@ def to_array(expected: Input, proto: tensor_pb2.TensorProto, max_bytes: int) -> 
     Args:
         expected: the input.
         proto: untrusted.
-        max_bytes: of the tensor. A message can express "one value, a billion times" in a few bytes.
+        max_bytes: maximum bytes of the tensor. A message can express "one value, a billion times" in a few bytes.
 
     Raises:
         RequestError: with the input's name.

@@ -34,7 +34,7 @@ class State:
     Attributes:
         state: LOADING, AVAILABLE or END.
         problem: why it cannot be served; empty if it can.
-        reason: the same in one word.
+        reason: the problem in one word.
     """
 
     state: str

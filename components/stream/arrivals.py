@@ -30,7 +30,7 @@ class Arrival:
         source: name; empty for the main log.
         path: full path.
         name: path below the data folder.
-        day: in its path.
+        day: day in its path.
     """
 
     source: str

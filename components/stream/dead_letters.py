@@ -23,11 +23,11 @@ class Letter:
     """A message of a topic that could not be read.
 
     Attributes:
-        topic: its topic.
-        partition: its partition.
-        offset: its offset; the first one of a range.
+        topic: topic of the message.
+        partition: partition of the message.
+        offset: offset of the message, or the first of a range.
         reason: why it could not be read.
-        value: its bytes.
+        value: bytes of the message.
         until: where it is a range, the first offset after it.
     """
 

@@ -40,8 +40,8 @@ class Joiner:
     """A joiner in the state after its last segment.
 
     Attributes:
-        counts: of rows, examples and files so far.
-        watermark: see `State`.
+        counts: counts of rows, examples and files so far.
+        watermark: as in `State`.
     """
 
     def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):

@@ -42,10 +42,10 @@ class Landing:
     """A sealed folder.
 
     Attributes:
-        number: of the folder.
-        places: of every partition.
-        arrivals: its files.
-        counts: of messages since the first folder.
+        number: number of the folder.
+        places: places of every partition.
+        arrivals: files of the folder.
+        counts: counts of messages since the first folder.
     """
 
     number: int
@@ -71,11 +71,11 @@ def land(
     """Writes and seals a folder; returns it.
 
     Args:
-        folder: of all.
+        folder: folder of all that has landed.
         number: one more than that of the last one.
-        rows: by source and day.
-        places: of every partition.
-        counts: of messages since the first folder.
+        rows: rows by source and day.
+        places: places of every partition.
+        counts: counts of messages since the first folder.
     """
     path = segments.begin(folder, number)
     for (source, day), table in rows.items():

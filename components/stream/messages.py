@@ -50,8 +50,8 @@ class Sorted:
 
     Attributes:
         batch: the rows, with the columns that files of the log have.
-        times: of each row.
-        places: of each row, among the messages.
+        times: times of each row.
+        places: places of each row, among the messages.
         poison: place of each message that can be no row, and why.
         num_empty: messages without a value that a table's topic has where a version was deleted.
     """

@@ -32,7 +32,7 @@ class Partitions:
     """The partitions of a job's topics.
 
     Attributes:
-        offsets: to read next, of every partition; empty before the broker has answered.
+        offsets: offsets to read next, of every partition; empty before the broker has answered.
         at_end: partitions that have been read to their ends.
         away_since: since when the broker cannot be reached, seconds since 1970; None: it can.
     """

@@ -33,15 +33,15 @@ class MainFile:
     """Rows of the main log.
 
     Attributes:
-        number: of the file, in the order of reading.
+        number: number of the file, in the order of reading.
         name: path below the data folder.
         day: YYYY-MM-DD, of its path.
         batch: converted rows: a list column for each column of the log.
         rows: index of each in its file.
-        times: of each, seconds since 1970; the least int64 without one.
-        sides: of all rows of the file, by source; see `joining.splitting`.
-        waits: which have not become examples yet.
-        order: by which rows become examples: their times, or the watermark when they arrived, if that was later.
+        times: times of each, seconds since 1970; the least int64 without one.
+        sides: sides of all rows of the file, by source; see `joining.splitting`.
+        waits: rows that have not become examples yet.
+        order: order by which rows become examples: their times, or the watermark when they arrived, if that was later.
     """
 
     number: int

@@ -18,7 +18,7 @@ class ReadFile(FrozenModel):
     """A file that was read.
 
     Attributes:
-        number: in the order of reading.
+        number: number in the order of reading.
         source: name; empty for the main log.
         name: path below the data folder.
         day: YYYY-MM-DD.
@@ -38,10 +38,10 @@ class State(FrozenModel):
     """The state after a segment; the rows themselves are read again from the files.
 
     Attributes:
-        format: of the file.
+        format: format of the file.
         watermark: times up to which all rows and actions are taken to have arrived.
         emitted: order of the last row that became an example, or was left out: its time, file and row.
-        files: in the order of reading; those of old days are left out.
+        files: files in the order of reading; those of old days are left out.
         counts: so far, by name.
     """
 

@@ -29,7 +29,7 @@ class Topics:
     """The topics of a job.
 
     Attributes:
-        counts: of messages so far.
+        counts: counts of messages so far.
     """
 
     def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):
@@ -89,7 +89,7 @@ class Topics:
         """Returns by topic and partition the offset below which no message is needed any more.
 
         Args:
-            files: that the joiner has read, and whether each is over.
+            files: files that the joiner has read, and whether each is over.
         """
         over = {file.name for file in files if file.is_over}
         found: dict[str, dict[str, int]] = {}

@@ -35,7 +35,7 @@ class DateRecord(_Record):
         date: YYYY-MM-DD, the last day evaluated on.
         state: `blessed`; `rejected` by a gate; `skipped`: there are no logs.
         identity: hash of spec and code; a date of another identity is run again.
-        mode: of training, `full` or `incremental`.
+        mode: mode of training, `full` or `incremental`.
         base_last_day: the last day that the base was trained on; None: trained from nothing.
         num_train_days: days that this run trained on.
         summary: path of the run's summary.

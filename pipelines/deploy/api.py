@@ -44,8 +44,8 @@ class Launch:
         experiment_id: experiment that holds it.
         pipeline_id: pipeline of the version.
         version_id: version to run.
-        parameters: of the pipeline, without the date.
-        service_account: of its pods; empty: the server's default.
+        parameters: parameters of the pipeline, without the date.
+        service_account: service account of its pods; empty: the server's default.
     """
 
     experiment_id: str
@@ -199,10 +199,10 @@ class Api:
         """Creates a recurring run, disabled: one run at a time, without catching up.
 
         Args:
-            name: of the recurring run.
-            launch: what its runs are made of.
+            name: name of the recurring run.
+            launch: settings of its runs.
             cron: when it starts them.
-            description: for people.
+            description: description for people.
             known: ids of recurring runs that exist already and must not be taken for the new one.
         """
         check_room("recurring run", name=name, description=description, service_account=launch.service_account)

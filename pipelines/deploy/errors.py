@@ -47,9 +47,9 @@ def of_answer(host: str, method: str, path: str, status: int, text: str, wait_s:
 
     Args:
         host: as the user gave it.
-        method: of the request.
-        path: of the request, below the host.
-        status: of the answer.
+        method: method of the request.
+        path: path of the request, below the host.
+        status: status of the answer.
         text: the server's message.
         wait_s: the answer's Retry-After.
     """

@@ -13,7 +13,7 @@ def reason_of(run: Run, root: Path | None = None) -> str:
     """Returns why a run did not succeed; empty if it did, or where that cannot be known.
 
     Args:
-        run: with its steps.
+        run: run with its steps.
         root: where this machine mounts the pipeline root; None: where the pods do.
     """
     if run.state not in _UNSUCCESSFUL:

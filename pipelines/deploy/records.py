@@ -35,7 +35,7 @@ class Schedule:
     """A recurring run.
 
     Attributes:
-        service_account: of its runs' pods, as the server has made it.
+        service_account: service account of its runs' pods, as the server has made it.
     """
 
     id: str

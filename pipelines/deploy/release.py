@@ -18,10 +18,10 @@ class Release:
 
     Attributes:
         compiled: the pipeline's YAML.
-        image: of the steps, pinned.
-        trainer_image: of the trainer, pinned; empty: `image`.
+        image: image of the steps, pinned.
+        trainer_image: image of the trainer, pinned; empty: `image`.
         experiment: name of the experiment that holds the runs.
-        service_account: of the runs' pods; empty: the server's default.
+        service_account: service account of the runs' pods; empty: the server's default.
     """
 
     spec: Spec

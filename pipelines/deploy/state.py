@@ -41,7 +41,7 @@ class State:
         last: the newest scheduled run, or the newest of all if none was scheduled; with steps.
         since: runs started since `last` by other means, newest first.
         reason: why `last` failed; empty if it did not, or if that cannot be known here.
-        namespace: of the profile; empty for a server without users.
+        namespace: namespace of the profile; empty for a server without users.
     """
 
     ranker: str

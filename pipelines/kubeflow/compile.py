@@ -50,7 +50,7 @@ def job_text(ir: dict[str, Any], *, display_name: str, pipeline_root: str) -> st
 
     Args:
         ir: the pipeline spec.
-        display_name: of the job.
+        display_name: display name of the job.
         pipeline_root: a mounted path.
     """
     job = {

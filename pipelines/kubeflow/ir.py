@@ -23,7 +23,7 @@ def finish(ir: Json, spec: Spec, target: Target) -> Json:
 
     Args:
         ir: the `pipelineSpec` of TFX's compiler; not changed.
-        spec: of the ranker.
+        spec: spec of the ranker.
         target: where it is to run.
     """
     defaults = {DATE: target.date, DATA_ROOT: target.data_root, PIPELINE_ROOT: target.pipeline_root}

@@ -99,8 +99,8 @@ def platform_document(spec: Spec, labels: dict[StepName, str]) -> dict[str, Any]
     """Returns the document.
 
     Args:
-        spec: of the ranker.
-        labels: of the executors, by the names of the steps.
+        spec: spec of the ranker.
+        labels: labels of the executors, by the names of the steps.
     """
     configs = {label: executor_config(name, spec).document() for name, label in labels.items()}
     return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": configs}}}}

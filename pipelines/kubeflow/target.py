@@ -19,7 +19,7 @@ class Target:
             /gcs/<bucket>/<folder> or gs://<bucket>/<folder>.
         data_root: default folder of the logs.
         date: default of `date`; empty: the day (UTC) before the run. Only for logs by day.
-        git_commit: of the code that was compiled; empty if it is not known.
+        git_commit: git commit of the code that was compiled; empty if it is not known.
         flavour: `kubeflow`: the open-source backend; `vertex`: Vertex AI Pipelines.
     """
 

@@ -16,7 +16,7 @@ class OnlineBase:
     """A base.
 
     Attributes:
-        model: its record.
+        model: record of the model.
         version: folder of the pushed version; its name is the lineage's.
         learned_until: seconds since 1970; rows up to then are in the model. None for logs without days.
     """

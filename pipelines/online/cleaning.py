@@ -35,7 +35,7 @@ def remove_old_lineages(training: Path, target: Path, lineage: str) -> list[str]
     Args:
         training: folder of the trainings, by lineage.
         target: folder of versions.
-        lineage: in training.
+        lineage: lineage in training.
     """
     known = {folder.name for parent in (training, target / deltas.FOLDER) for folder in parent.glob("*/")}
     gone = sorted((each for each in known - {lineage} if each.isdecimal()), key=int)[:-1]

@@ -21,7 +21,7 @@ class Kept:
     """A program that is kept running.
 
     Attributes:
-        name: for people.
+        name: name for people.
         restarts: so far.
     """
 
@@ -29,9 +29,9 @@ class Kept:
         """Starts nothing yet.
 
         Args:
-            name: for people.
+            name: name for people.
             arguments: module and arguments; this process's id is added.
-            log: its output is added to it.
+            log: file that the output is added to.
             reason: returns why it ended, where it has said so.
         """
         self.name, self.restarts = name, 0

@@ -18,11 +18,11 @@ class OnlineRequest:
     """Online training of one spec.
 
     Attributes:
-        spec: of the ranker.
-        settings: its `online` section.
-        root: of the daily runs.
-        base: that training starts from.
-        source: of the rows: a folder, or topics.
+        spec: spec of the ranker.
+        settings: section `online` of the spec.
+        root: root of the daily runs.
+        base: base that training starts from.
+        source: source of the rows: a folder, or topics.
         follows: whether to change to newly blessed models.
     """
 

@@ -22,10 +22,10 @@ def source_of(
     """Returns the folder, or the topics.
 
     Args:
-        spec: of the ranker.
+        spec: spec of the ranker.
         source: FOLDER or kafka://HOST:PORT[,HOST:PORT].
         topics: each TOPIC of the main log, or SOURCE=TOPIC.
-        group: whose offsets are committed; None: named after the ranker.
+        group: group whose offsets are committed; None: named after the ranker.
         properties: file with properties of librdkafka.
 
     Raises:

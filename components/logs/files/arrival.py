@@ -38,11 +38,11 @@ def wait_for_logs(
     It does not wait for other days of the window: without a marker they are missing days.
 
     Args:
-        request: what to read.
-        storage: of the logs.
+        request: request to ingestion.
+        storage: storage of the logs.
         today: UTC.
         clock: monotonic, in seconds.
-        sleep: for some seconds.
+        sleep: waits for some seconds.
 
     Raises:
         UserError: if the marker does not exist in time.

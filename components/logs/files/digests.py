@@ -48,7 +48,7 @@ def digests_of(
     """Returns the sha256 of each file's content, by path.
 
     Args:
-        files: to read, unless cached.
+        files: files to read, unless cached.
         pipeline_root: local folder of the cache.
         open_file: opens a path for reading.
         now_ns: since 1970.

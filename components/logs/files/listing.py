@@ -23,7 +23,7 @@ class Listed:
 
     Attributes:
         path: whole path or URI.
-        facts: of a regular file; None for everything else.
+        facts: facts of a regular file; None for everything else.
         problem: why it cannot be read; empty for a regular file.
     """
 

@@ -36,7 +36,7 @@ class DataFile:
 
     Attributes:
         path: full path or URI.
-        split: of its rows.
+        split: split of its rows.
         day: YYYY-MM-DD, None for logs without dates.
         facts: size and time when it was listed.
     """
@@ -54,10 +54,10 @@ class Files:
     Attributes:
         date: YYYY-MM-DD, None for logs without dates.
         splits: names, in order.
-        files: by split, then day, then path.
+        files: files by split, then day, then path.
         missing_days: days of the window without files, in order.
-        sources: what is joined to `files`, with the name of the source as split; by name, then day, then path.
-        history: of days before those of the splits, with `HISTORY` as split; by day, then path.
+        sources: files joined to `files`, with the name of the source as split; by name, then day, then path.
+        history: history of days before those of the splits, with `HISTORY` as split; by day, then path.
     """
 
     date: str | None
@@ -90,9 +90,9 @@ def resolve(
         logs: the spec's data section.
         date: YYYY-MM-DD; unused for logs without dates.
         data_root: folder that the patterns are relative to.
-        storage: of the logs.
+        storage: storage of the logs.
         after: YYYY-MM-DD: leave out the days of the window up to this one, which the base was trained on.
-        inputs: whose features say which earlier days are read for their history; None: none.
+        inputs: inputs whose features say which earlier days are read for their history; None: none.
 
     Raises:
         UserError: for an invalid date, days or splits without files (all at once), special files, and files that match
@@ -183,9 +183,9 @@ def fingerprint(files: Files, data_root: str, digests: Mapping[str, str]) -> str
     """Returns a hash over every file's relative path and content.
 
     Args:
-        files: of the run.
-        data_root: that paths are relative to.
-        digests: of the files' content, by path.
+        files: files of the run.
+        data_root: folder that paths are relative to.
+        digests: digests of the files' content, by path.
     """
     rows = [
         [file.split, file.day, posixpath.relpath(file.path, data_root or "."), digests[file.path]]

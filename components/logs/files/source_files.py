@@ -52,8 +52,8 @@ def supplied_twice(logs: Logs, columns: Iterable[str], path: str) -> list[str]:
 
     Args:
         logs: the spec's data section; of a source, as `logs_of` returns it, no column is refused.
-        columns: of the file.
-        path: of the file.
+        columns: columns of the file.
+        path: path of the file.
     """
     of = origins(logs)
     return [

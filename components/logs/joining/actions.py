@@ -17,11 +17,11 @@ class Windows:
 
     Attributes:
         order: indices of the actions that count.
-        first: of each row.
-        last: of each row, exclusive.
-        is_joined: for each action: it is in a row's window.
-        is_early: it is before every row of its keys.
-        is_late: it is after the windows of the rows of its keys, and not before all of them.
+        first: first action of each row.
+        last: end of the actions of each row, exclusive.
+        is_joined: for each action, whether it is in a row's window.
+        is_early: whether it is before every row of its keys.
+        is_late: whether it is after the windows of the rows of its keys, and not before all of them.
         is_alone: no row has its keys.
     """
 
@@ -86,8 +86,8 @@ def repeated(numbers: Integers, content: Integers) -> Mask:
     """Says which actions repeat an earlier one with the same keys, time and content.
 
     Args:
-        numbers: of keys and times, as `by_key_and_time` returns them.
-        content: of all other columns, as `codes` returns them.
+        numbers: numbers of keys and times, as `by_key_and_time` returns them.
+        content: content of all other columns, as `codes` returns them.
     """
     order = np.lexsort((content, numbers))
     same = (np.diff(numbers[order]) == 0) & (np.diff(content[order]) == 0)
@@ -104,9 +104,9 @@ def taken(found: Windows, take: Take, is_wanted: Mask, values: NDArray[Any] | No
 
     Args:
         found: the windows.
-        take: what to return of the actions in a window.
-        is_wanted: for each action: it counts here; all that have a value, if `values` are given.
-        values: of each action.
+        take: value to return of the actions in a window.
+        is_wanted: for each action, whether it counts here: all that have a value, if `values` are given.
+        values: values of each action.
     """
     wanted = is_wanted[found.order]
     before = np.concatenate([[0], np.cumsum(wanted)])

@@ -13,7 +13,7 @@ class AsOf:
     """The version of each row.
 
     Attributes:
-        version: its index; -1 if there is none.
+        version: index of the version; -1 if there is none.
         is_unknown: the row's keys have no version.
         is_early: all versions of its keys are later than the row.
         is_stale: the newest version that is not later is too old.

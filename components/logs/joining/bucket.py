@@ -32,7 +32,7 @@ class Joined:
     Attributes:
         batch: FILE and ROW of the main log, IS_MATCHED, and the columns of the source by VALUE and their names in the
             examples; None without rows.
-        counts: by day.
+        counts: counts by day.
     """
 
     batch: pa.RecordBatch | None
@@ -69,9 +69,9 @@ def join_bucket(
 
     Args:
         source: joined.
-        rows: of the main log, with the columns of `sides` and the keys.
-        others: of the source, also with its values.
-        days: of the main log.
+        rows: rows of the main log, with the columns of `sides` and the keys.
+        others: rows of the source, also with its values.
+        days: days of the main log.
         absent: days of the source that have no files.
     """
     main, other = sides(rows, others)

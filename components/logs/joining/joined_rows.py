@@ -26,8 +26,8 @@ class JoinedFolder:
     """Where the joined columns are.
 
     Attributes:
-        folder: of the chunks.
-        numbers: of the log files, by path.
+        folder: folder of the chunks.
+        numbers: numbers of the log files, by path.
     """
 
     folder: str
@@ -43,7 +43,7 @@ def write_chunk(folder: str, number: int, pieces: Sequence[tuple[str, bytes]]) -
     """Writes the joined columns of one chunk in the order of its rows.
 
     Args:
-        folder: of the chunks.
+        folder: folder of the chunks.
         number: as `chunk_numbers` returns it.
         pieces: name of the source and joined rows, of all sources and buckets.
     """
@@ -77,7 +77,7 @@ class JoinedRows:
         """Returns the rows with their joined columns, and which rows are to be dropped, by reason.
 
         Args:
-            rows: of the log file.
+            rows: rows of the log file.
             first_row: index of the first one.
         """
         parts = []

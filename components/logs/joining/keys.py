@@ -17,7 +17,7 @@ def codes(*sides: Sequence[pa.Array], nulls_are_equal: bool = False) -> tuple[In
     """Returns a number for each row of each side, equal where all columns are equal.
 
     Args:
-        sides: the same columns, of the same types: int64, float64 or binary.
+        sides: key columns, equal in names and types: int64, float64 or binary.
         nulls_are_equal: a null is a value like others. Otherwise a row with a null has the number NO_KEY.
     """
     lengths = [len(side[0]) for side in sides]

@@ -38,10 +38,10 @@ class JoinRun:
     """What a join has done.
 
     Attributes:
-        plan: of the join.
-        folder: of the joined columns.
-        files: what was read.
-        buckets: what was counted.
+        plan: plan of the join.
+        folder: folder of the joined columns.
+        files: counts of the rows read.
+        buckets: counts of the buckets.
     """
 
     plan: JoinPlan
@@ -55,9 +55,9 @@ def join(make_pipeline: Callable[[], Any], plan: JoinPlan, request: Request, fol
 
     Args:
         make_pipeline: returns a new pipeline.
-        plan: of the join.
-        request: to ingestion.
-        folder: for the chunks; it must be empty.
+        plan: plan of the join.
+        request: request to ingestion.
+        folder: folder for the chunks; it must be empty.
     """
     fileio.makedirs(folder)
     with make_pipeline() as pipeline:

@@ -22,7 +22,7 @@ class JoinFile:
         source: name; empty for the main log.
         path: full path or URI.
         day: YYYY-MM-DD.
-        number: of the file among those of its side, in the order of the logs.
+        number: number of the file among those of its side, in the order of the logs.
     """
 
     source: str
@@ -36,10 +36,10 @@ class JoinPlan:
     """What to join.
 
     Attributes:
-        files: of the main log and of the sources.
-        days: of the main log, as ordinals.
-        absent: by source: days without files, as ordinals.
-        buckets: by source.
+        files: files of the main log and of the sources.
+        days: days of the main log, as ordinals.
+        absent: days without files by source, as ordinals.
+        buckets: buckets by source.
     """
 
     files: tuple[JoinFile, ...]
@@ -60,9 +60,9 @@ def plan_of(logs: DayLogs, files: Sequence[DataFile], others: Sequence[DataFile]
     """Plans the join of some days.
 
     Args:
-        logs: with sources.
-        files: of the main log, of these days alone.
-        others: of all sources, also of other days.
+        logs: logs with sources.
+        files: files of the main log, of these days alone.
+        others: other files of all sources, also of other days.
     """
     days = sorted({datetime.date.fromisoformat(str(file.day)) for file in files})
     planned = _numbered("", files)

@@ -23,7 +23,7 @@ class Side:
         batch: their columns.
         keys: numbers, NO_KEY also for a row without a time.
         times: seconds since 1970.
-        days: of their files.
+        days: days of their files.
     """
 
     batch: pa.RecordBatch

@@ -30,8 +30,8 @@ def together(parts: Iterable[bytes], schema: pa.Schema | None = None) -> pa.Reco
     """Returns the rows of all parts in one batch.
 
     Args:
-        parts: of `to_bytes`, with the same columns.
-        schema: of no parts.
+        parts: parts of `to_bytes`, with the same columns.
+        schema: schema where there are no parts.
     """
     batches = [batch for part in parts for batch in pa.ipc.open_stream(part)]
     if not batches:

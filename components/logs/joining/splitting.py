@@ -30,11 +30,11 @@ class FileReport(BaseModel):
 
     Attributes:
         source: name; empty for the main log.
-        path: of the file.
+        path: path of the file.
         rows: readable records.
         unreadable: records left out.
-        columns: that at least one record had.
-        times: of the source's column of times.
+        columns: columns that at least one record had.
+        times: times of the source's column of times.
         error: why reading stopped.
     """
 

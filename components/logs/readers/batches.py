@@ -30,9 +30,9 @@ class Inspection:
 
     Attributes:
         problems: error texts with the file's path; if there are any, the rest is not known.
-        is_empty: it has no rows.
+        is_empty: whether it has no rows.
         num_rows: None if the head does not say.
-        columns: of the file, as far as the head says.
+        columns: columns of the file, as far as the head says.
     """
 
     problems: tuple[str, ...] = ()

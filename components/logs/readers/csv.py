@@ -59,8 +59,8 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
 
     Args:
         file: open for reading.
-        path: of the file, for error texts.
-        columns: of the inputs.
+        path: path of the file, for error texts.
+        columns: columns of the inputs.
         list_separator: between the values in a cell of a list column.
 
     Raises:

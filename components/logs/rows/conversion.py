@@ -35,7 +35,7 @@ class Converted:
         rows: index of each row in the original batch.
         dropped: rows left out, by reason.
         ignored: values treated as missing, clipped or cut off, by reason and column.
-        times: of each column of times.
+        times: times of each column of times.
     """
 
     batch: pa.RecordBatch
@@ -65,11 +65,11 @@ def convert(
     """Converts a batch, and drops rows without a required label or id.
 
     Args:
-        batch: with all columns of the inputs, by their names in the logs.
-        columns: of the inputs.
-        path: of the file, for error texts.
+        batch: batch with all columns of the inputs, by their names in the logs.
+        columns: columns of the inputs.
+        path: path of the file, for error texts.
         first_row: index in the file of the batch's first row, for error texts.
-        limits: of the values.
+        limits: limits of the values.
 
     Raises:
         UserError: for a wrong type, an integer over 64 bits, a binary value other than 0 and 1, a negative number that

@@ -26,17 +26,17 @@ class FileCounts(_Report):
     """The counts of one file's rows.
 
     Attributes:
-        split: of the rows.
-        path: of the file.
+        split: split of the rows.
+        path: path of the file.
         rows_read: records, readable or not.
         rows_written: Examples.
         dropped: rows left out, by reason.
         ignored: values treated as missing, clipped or cut off, by reason and column.
-        times: of each column of times.
-        negatives: of the task with keep_negatives, before sampling; 0 without sampling.
-        negatives_sampled_out: of these, left out by sampling.
-        columns: of the inputs, that at least one row had.
-        joined: by source, what happened to the rows of its day on both sides; the first file of a day has them all.
+        times: times of each column of times.
+        negatives: negatives of the task with keep_negatives, before sampling; 0 without sampling.
+        negatives_sampled_out: negatives that sampling has left out.
+        columns: columns of the inputs, that at least one row had.
+        joined: counts of the join by source, all of a day in its first file.
         error: why reading stopped; the counts are then incomplete.
     """
 
@@ -97,7 +97,7 @@ def refuse_errors(files: Sequence[tuple[str, str]], counts: Sequence[FileCounts]
 
     Args:
         files: split and path of every file that was read.
-        counts: of these files.
+        counts: counts of these files.
 
     Raises:
         UserError: with the errors of all files, at most ten in full.

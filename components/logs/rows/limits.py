@@ -15,8 +15,8 @@ class Limits:
     Attributes:
         times: allowed ranges, by kind of time.
         drops_rows: drop rows with times outside their range; otherwise the times are clipped.
-        max_list_length: of lists that are not vectors.
-        max_id_bytes: of string ids.
+        max_list_length: maximum length of lists that are not vectors.
+        max_id_bytes: maximum bytes of string ids.
     """
 
     times: Mapping[TimeKind, TimeRange] = field(default_factory=dict)

@@ -19,8 +19,8 @@ class Lists:
     """A column of lists.
 
     Attributes:
-        values: of all rows, concatenated; null: missing.
-        lengths: of each row's list, including nulls.
+        values: values of all rows, concatenated; null: missing.
+        lengths: lengths of each row's list, including nulls.
     """
 
     values: pa.Array
@@ -49,8 +49,8 @@ def read_lists(
     """Reads a column's lists; a null list is empty, and nulls in lists are counted.
 
     Args:
-        array: of lists.
-        column: in the spec.
+        array: array of lists.
+        column: column in the spec.
         ignored: counts to add to.
         values_of: converts values to int64, float32 or binary.
     """
@@ -82,11 +82,11 @@ def list_arrays(
     missing as a whole.
 
     Args:
-        lists: of every list column, by name.
+        lists: lists of every list column, by name.
         columns: the list columns in the spec.
-        path: of the file, for error texts.
+        path: path of the file, for error texts.
         first_row: index in the file of the batch's first row, for error texts.
-        max_length: of lists that are not vectors; None: unlimited.
+        max_length: maximum length of lists that are not vectors; None: unlimited.
         ignored: counts of cut off values, to add to.
 
     Raises:

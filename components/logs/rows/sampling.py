@@ -28,7 +28,7 @@ class Sampling:
     """Parameters of the sampling.
 
     Attributes:
-        task: whose negatives are sampled.
+        task: task whose negatives are sampled.
         label: column.
         only_where: column that is 1 in the examples of the task; None: all examples.
         weight: column of the task's weights; examples without a weight are masked too. None: all have weight 1.
@@ -49,7 +49,7 @@ class Sampled:
     Attributes:
         batch: the kept rows.
         num_negatives: before sampling.
-        num_left_out: of these.
+        num_left_out: number of negatives left out.
     """
 
     batch: pa.RecordBatch

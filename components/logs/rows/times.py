@@ -79,8 +79,8 @@ class TimeCounts(BaseModel):
 
     Attributes:
         known: number of times.
-        outside: of these, outside the range.
-        looks_like: by unit, how many would be usual times in that unit.
+        outside: number of these outside the range.
+        looks_like: number of values that would be usual times, by unit.
         example: one that is outside or unusual; None if there is none.
     """
 
@@ -129,9 +129,9 @@ class CheckedTimes:
 
     Attributes:
         values: int64, null where there is no time.
-        is_outside: for each row, before clipping.
+        is_outside: whether each row is outside, before clipping.
         wrong: number of times before and after the range, by description.
-        counts: for the judgment of the whole split.
+        counts: counts for the judgment of the whole split.
     """
 
     values: pa.Array

@@ -28,9 +28,9 @@ class Plan:
         slices: the first has no features: all examples.
         kinds: `binary` or `regression`, by task.
         labels: column, by task.
-        new_id_features: whose new ids form slices, if the candidate says which ids it knows.
+        new_id_features: features whose new ids form slices, if the candidate says which ids it knows.
         baseline_tasks: tasks that the baseline scores on the same examples; empty without a baseline.
-        calibrations: of the candidate, by task, whose predictions are also measured as they are without.
+        calibrations: calibrations of the candidate, by task, whose predictions are also measured as they are without.
     """
 
     settings: Settings
@@ -79,7 +79,7 @@ def plan_of(
         evaluation: slices, groups and intervals.
         gates: their slices are measured too.
         baseline_tasks: tasks that the baseline scores on the same examples; empty without a baseline.
-        calibrations: of the candidate, by task.
+        calibrations: calibrations of the candidate, by task.
     """
     return Plan(
         settings=settings_of(inputs, evaluation, gates),

@@ -20,7 +20,7 @@ def remove_abandoned(root: str, now: float, storage: Storage) -> None:
     """Removes attempts that began, and temporary files that were written, longer ago than any step runs.
 
     Args:
-        root: of the store.
+        root: root of the store.
         now: seconds since the epoch.
         storage: lists it.
     """

@@ -44,7 +44,7 @@ class ExampleGen(base_beam_component.BaseBeamComponent):
         """Declares the step.
 
         Args:
-            spec: of which only the data section, the features, the tasks and training.mode count here.
+            spec: spec, of which only the data section, the features, the tasks and training.mode count here.
             date: YYYY-MM-DD, or empty for yesterday (UTC); a str or a RuntimeParameter.
             data_root: folder that the spec's patterns are relative to; a str or a RuntimeParameter.
             pipeline_root: where the blessings lie, for training.mode incremental; a str or a RuntimeParameter.

@@ -15,11 +15,11 @@ class FileGroup:
     """Consecutive log files of one split and day, which one worker reads and writes in order.
 
     Attributes:
-        split: of its rows.
+        split: split of its rows.
         day: YYYY-MM-DD, None for logs without dates.
         number: index within the day.
-        paths: of the log files.
-        folder: for the files of examples.
+        paths: paths of the log files.
+        folder: folder for the files of examples.
     """
 
     split: str
@@ -35,7 +35,7 @@ def file_groups(files: Sequence[DataFile], rows: Mapping[str, int | None], folde
     Args:
         files: those with rows, in the order of the logs.
         rows: number of rows by path, None if the format does not say without reading them.
-        folder: for the files of examples.
+        folder: folder for the files of examples.
     """
     sizes = [_rows(file, rows[file.path]) for file in files]
     most = max(_ROWS_PER_GROUP, -(-sum(sizes) // _MAX_GROUPS))

@@ -23,7 +23,7 @@ class Inspected:
 
     Attributes:
         empty: paths of those without rows.
-        rows: of the others, by path; None if the format does not say without reading them.
+        rows: rows of the others, by path; None if the format does not say without reading them.
     """
 
     empty: frozenset[str]

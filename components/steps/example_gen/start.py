@@ -20,7 +20,7 @@ class Start(BaseModel):
 
     Attributes:
         base: the checkpoint to start from; None: training starts from scratch.
-        notes: for the user, on the choice of the base.
+        notes: notes for the user, on the choice of the base.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

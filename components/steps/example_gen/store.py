@@ -45,10 +45,10 @@ class Unit:
     """The files of one split and day, which are read together.
 
     Attributes:
-        split: of the rows, or `HISTORY`.
+        split: split of the rows, or `HISTORY`.
         day: YYYY-MM-DD; None for logs without days.
-        files: in the order of the logs.
-        key: of the examples.
+        files: files in the order of the logs.
+        key: key of the examples.
     """
 
     split: str
@@ -72,9 +72,9 @@ def units_of(files: Files, request: Request, identities: Mapping[str, str]) -> t
     """Returns the units of a run, by split and day.
 
     Args:
-        files: of the run.
-        request: to ingestion.
-        identities: of each file's content, by path.
+        files: files of the run.
+        request: request to ingestion.
+        identities: identities of each file's content, by path.
     """
     groups: dict[tuple[str, str | None], list[DataFile]] = {}
     for file in (*files.history, *files.files):

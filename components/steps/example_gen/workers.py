@@ -27,9 +27,9 @@ class GroupCounts(BaseModel):
     """What a worker has done with a group of files.
 
     Attributes:
-        folder: of the files that it wrote.
-        names: of these files.
-        counts: of each log file.
+        folder: folder of the files that it wrote.
+        names: names of these files.
+        counts: counts of each log file.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

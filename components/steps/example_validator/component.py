@@ -39,9 +39,9 @@ class ExampleValidator(base_component.BaseComponent):
         """Declares the step.
 
         Args:
-            spec: of which only the inputs and the drift section count.
-            statistics: of the Examples.
-            schema: of the spec.
+            spec: spec, of which only the inputs and the drift section count.
+            statistics: statistics of the Examples.
+            schema: schema of the spec.
         """
         super().__init__(
             ExampleValidatorSpec(

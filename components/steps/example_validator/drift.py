@@ -26,7 +26,7 @@ class Distance(BaseModel):
         feature: name in the spec.
         measure: l_infinity, jensen_shannon or missing_share.
         value: None if one of the splits has no value to compare.
-        bound: from the spec.
+        bound: bound from the spec.
         is_within: value <= bound, or the value is None.
         reason: a sentence.
     """
@@ -54,7 +54,7 @@ def distances(
         inputs: the features; ids have statistics of strings.
         drift: the bounds.
         train: statistics of the training split.
-        evaluation: of the evaluation split.
+        evaluation: statistics of the evaluation split.
     """
     before, now = _by_column(train), _by_column(evaluation)
     results = []

@@ -59,7 +59,7 @@ class Examination:
         serving: the bounds.
         once: columns of which a request has one row for all candidates.
         checks: results so far.
-        notes: what was not checked, and why.
+        notes: checks that were left out, and why.
         latency: None until it is measured.
     """
 

@@ -32,10 +32,10 @@ class HostileRequest:
     """A request with its expected answer.
 
     Attributes:
-        kind: what is unusual about it.
-        signature: to call.
+        kind: the unusual part.
+        signature: signature to call.
         tensors: inputs.
-        must_score: it is unusual but legitimate, and must not get an error.
+        must_score: whether it is legitimate and must not get an error.
     """
 
     kind: str

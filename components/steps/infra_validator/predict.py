@@ -12,8 +12,8 @@ class RequestFailed(Exception):
     """The server, which goes on, answered with an error.
 
     Attributes:
-        code: of gRPC, for example INVALID_ARGUMENT.
-        text: what the server said.
+        code: gRPC code, for example INVALID_ARGUMENT.
+        text: message of the server.
     """
 
     def __init__(self, code: str, text: str):

@@ -38,7 +38,7 @@ class Description:
 
     Attributes:
         ranker: the part of the spec that it was made from.
-        columns: that it reads, by name.
+        columns: columns that it reads, by name.
         signatures: names.
     """
 

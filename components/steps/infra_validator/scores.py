@@ -72,10 +72,10 @@ def scores_check(name: str, what: str, served: Scores, expected: Scores, than: s
     """Checks that the scores are as expected.
 
     Args:
-        name: of the check.
+        name: name of the check.
         what: the served scores, for the message.
-        served: by the server.
-        expected: for the same examples.
+        served: scores of the server.
+        expected: expected scores of the same examples.
         than: the expected scores, for the message.
     """
     task, gap = difference(served, expected)

@@ -44,7 +44,7 @@ class Server:
     """A server that is ready.
 
     Attributes:
-        load_s: from the start until it was ready.
+        load_s: time from the start until it was ready.
     """
 
     def __init__(self, process: ProcessGroup, log: "_Log", address: str, load_s: float, timeout_s: float):
@@ -112,8 +112,8 @@ def serve(model_dir: Path, *, log: Path, load: Load, timeout_s: float) -> Iterat
     Args:
         model_dir: the SavedModel.
         log: the server's output is added to it.
-        load: that it must admit.
-        timeout_s: for the server to be ready; and again for all requests.
+        load: load that it must admit.
+        timeout_s: timeout for the server to be ready; and again for all requests.
 
     Raises:
         Unfit: if the server cannot serve this model.

@@ -63,7 +63,7 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: C
         model: folder of the SavedModel.
         target: folder of versions; created if missing.
         day: YYYYMMDD.
-        provenance: for the manifest.
+        provenance: provenance for the manifest.
         card: makes the model card.
         now: time of the manifest, UTC.
 

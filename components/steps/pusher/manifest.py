@@ -30,16 +30,16 @@ class Provenance(_Record):
     """The origin of a model and its quality.
 
     Attributes:
-        name: of the ranker.
-        spec_digest: of the whole spec.
-        git_commit: of the code.
+        name: name of the ranker.
+        spec_digest: digest of the whole spec.
+        git_commit: git commit of the code.
         days: split to days (YYYY-MM-DD); empty for data without days.
         missing_days: days of the window without logs.
         refit_days: validation days that the model was trained on after its validation.
         base_days: days that the base was trained on; empty: training started from scratch.
         metrics: task to metric to value on the evaluation split; None where undefined.
         baseline: uri of the blessed model that this one was compared with.
-        notes: what the evaluator did not check.
+        notes: omissions of the evaluator.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Manifest(Provenance):
     """The manifest.
 
     Attributes:
-        format: of the file.
+        format: format of the file.
         version: YYYYMMDD and a number of three digits.
         created: UTC.
         files: size and sha256 by path below the version's folder, without the manifest itself.
@@ -131,7 +131,7 @@ def reusable_versions(day: str, available: Sequence[str]) -> list[str]:
     This is the day's newest, or all of them if a later day's version is served anyway.
 
     Args:
-        day: of the push.
+        day: day of the push.
         available: versions that may be served, lowest first.
     """
     of_day = versions_of(day, available)

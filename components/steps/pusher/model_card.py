@@ -25,7 +25,7 @@ class Rows:
     Attributes:
         written: number of examples.
         left_out: number of other rows, by reason.
-        joined: by source of a join, numbers of rows on both sides and what happened to them.
+        joined: by source of a join, numbers of rows on both sides, by outcome.
     """
 
     written: int
@@ -39,11 +39,11 @@ class CardFacts:
 
     Attributes:
         provenance: as in the manifest.
-        rows: by split.
-        verdict: of the quality gates.
-        serving: of the serving gate.
+        rows: rows by split.
+        verdict: verdict of the quality gates.
+        serving: verdict of the serving gate.
         evaluation: how the metrics were computed.
-        intended_use: from the spec; may be empty.
+        intended_use: intended use from the spec; may be empty.
         model: the exported model's description; None if it has none.
     """
 

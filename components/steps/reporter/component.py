@@ -63,11 +63,11 @@ class Reporter(base_component.BaseComponent):
         """Takes what the page shows.
 
         Args:
-            spec: of the ranker.
+            spec: spec of the ranker.
             inputs: the channels of `ReporterSpec.INPUTS`.
-            pipeline_root: with the folders of the runs.
-            spec_digest: of the spec.
-            git_commit: of the code.
+            pipeline_root: pipeline root with the folders of the runs.
+            spec_digest: digest of the spec.
+            git_commit: git commit of the code.
         """
         super().__init__(
             spec=ReporterSpec(

@@ -137,11 +137,11 @@ class Column:
     """Statistics of a column.
 
     Attributes:
-        name: of the column.
+        name: name of the column.
         type: int, float or string, of the values.
         lengths: number of rows by their number of values; rows without values are not counted.
-        numbers: of a number that is no id.
-        texts: of a string or an id.
+        numbers: moments and quantiles of a number that is no id.
+        texts: frequencies of a string or an id.
     """
 
     def __init__(self, name: str, type_name: str, *, is_id: bool, error: float):

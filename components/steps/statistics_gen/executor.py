@@ -30,7 +30,7 @@ class Options(BaseModel):
     """How fine quantiles are.
 
     Attributes:
-        num_quantiles_histogram_buckets: of equally many values.
+        num_quantiles_histogram_buckets: number of buckets with equally many values.
         epsilon: largest error of a rank, as a share.
     """
 
@@ -77,8 +77,8 @@ class Collect:
     """From files of examples to the statistics of their columns, as an Arrow file.
 
     Attributes:
-        schema: of the examples, as text.
-        error: of quantiles.
+        schema: schema of the examples, as text.
+        error: error of quantiles.
     """
 
     schema: str

@@ -26,8 +26,8 @@ def to_proto(columns: Sequence[Column], rows: int, num_quantiles: int) -> statis
     """Returns the statistics of a split.
 
     Args:
-        columns: of the split.
-        rows: of the split.
+        columns: columns of the split.
+        rows: rows of the split.
         num_quantiles: buckets of the quantile histograms.
     """
     features = [_feature(column, rows, num_quantiles) for column in columns]

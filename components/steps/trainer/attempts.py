@@ -29,8 +29,8 @@ def run_to_the_end(job_file: Path, log_dir: Path, *, launcher: str = _LAUNCHER) 
     Each launcher counts the ones that were killed before it as losses, and gives up after `cluster.retries`.
 
     Args:
-        job_file: of the job.
-        log_dir: of the job.
+        job_file: job file of the job.
+        log_dir: log folder of the job.
         launcher: module that runs a job file.
 
     Raises:

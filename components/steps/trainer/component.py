@@ -56,11 +56,11 @@ class Trainer(base_component.BaseComponent):
         """Declares the step.
 
         Args:
-            spec: of which only the ranker part counts: changing a gate or the push target does not train again.
+            spec: spec, of which only the ranker part counts: changing a gate or the push target does not train again.
             examples: channel of raw examples, with the report of ingestion; a few of the evaluation split are scored
                 by the ranks and by the export.
             transform_graph: channel of Transform's graph, which becomes part of the served model.
-            pipeline_root: for checkpoints of unfinished trainings; a str or a RuntimeParameter.
+            pipeline_root: pipeline root for checkpoints of unfinished trainings; a str or a RuntimeParameter.
             transformed_examples: channel of Transform's examples; None: the raw ones are transformed when they are
                 read.
             launch: JSON of `schemas.spec.cluster.Launch` for a training job of several pods; "": local processes.

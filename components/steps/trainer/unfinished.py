@@ -40,7 +40,7 @@ def checkpoint_dir(
 
     Args:
         pipeline_root: a local folder.
-        ranker: to train.
+        ranker: ranker to train.
         code: digest of the sources.
         train_files: paths of the examples, in folders that never change.
         transform_graph: path of Transform's graph, in the artifact's unique folder.
@@ -57,7 +57,7 @@ def begin(directory: Path, *, longest_s: float) -> None:
     """Creates the folder of a training that starts or restarts, and removes old folders of others.
 
     Args:
-        directory: of the training.
+        directory: directory of the training.
         longest_s: longest time that a training of this ranker may run: one that was started earlier is dead.
     """
     _remove_dead(directory, longest_s, keep=GIVEN_UP_KEPT)

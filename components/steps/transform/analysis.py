@@ -33,8 +33,8 @@ class Summary:
     """What is known of a feature's numbers.
 
     Attributes:
-        moments: of its finite numbers.
-        quantiles: of these, for buckets and bins.
+        moments: moments of its finite numbers.
+        quantiles: quantiles of the finite numbers, for buckets and bins.
     """
 
     moments: Moments = field(default_factory=Moments)
@@ -54,8 +54,8 @@ class Analyze:
 
     Attributes:
         numbers_fn: makes numbers of columns.
-        inputs: of the spec.
-        names: of the features.
+        inputs: inputs of the spec.
+        names: names of the features.
     """
 
     numbers_fn: NumbersFn

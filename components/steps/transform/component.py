@@ -52,7 +52,7 @@ class Transform(base_beam_component.BaseBeamComponent):
         """Declares the step.
 
         Args:
-            inputs: of the spec.
+            inputs: inputs of the spec.
             preprocessing_fn: dotted path of the function.
             examples: channel of the raw examples, with the report of ingestion.
             schema: channel of their schema.

@@ -23,9 +23,9 @@ def write_graph(
     This is what TFX's executor runs where there is nothing to analyze, without its pipeline.
 
     Args:
-        folder: of the graph.
+        folder: folder of the graph.
         preprocessing_fn: a function without analyzers.
-        schema: of the raw examples; its features have no shape, so that each is a SparseTensor.
+        schema: schema of the raw examples; its features have no shape, so that each is a SparseTensor.
     """
     raw = dataset_metadata.DatasetMetadata(schema)
     features = schema_utils.schema_as_feature_spec(schema).feature_spec

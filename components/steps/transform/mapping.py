@@ -31,10 +31,10 @@ def map_examples(
 
     Args:
         graph: output folder of TensorFlow Transform.
-        listing: of the raw examples.
-        folders: of the transformed examples, by split.
+        listing: listing of the raw examples.
+        folders: folders of the transformed examples, by split.
         pipeline: not run yet.
-        history: of the days, if the spec has features of it.
+        history: history of the days, if the spec has features of it.
     """
     files, splits = [], {}
     for split, folder in folders.items():

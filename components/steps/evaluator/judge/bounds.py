@@ -16,10 +16,10 @@ class SliceMetrics:
     """The metrics of one task on one slice.
 
     Attributes:
-        name: of the slice; empty: all examples.
+        name: name of the slice; empty: all examples.
         candidate: metrics by name.
         baseline: those of the blessed model on the same examples; None without a baseline.
-        level: of the confidence intervals.
+        level: level of the confidence intervals.
     """
 
     name: str

@@ -62,7 +62,7 @@ def judge(
         evaluation: slices, their minimum of examples, and the level of the intervals.
         gates: any number per task.
         baseline: the model that the candidate was compared with.
-        measured: by slice; the empty name is all examples.
+        measured: measured values by slice; the empty name is all examples.
         rows: the measured loss of reduced rows; None for full rows.
         known_id_features: features for which the candidate says which ids it knows; None: all.
 

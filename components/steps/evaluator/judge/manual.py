@@ -70,7 +70,7 @@ def record(
         given: the person's decision.
         inputs: registered artifacts by key: the model, and the evaluations that it was judged by.
         blessing: new artifact of type ModelBlessing.
-        contexts: of the run.
+        contexts: contexts of the run.
     """
     kind = mlmd.ExecutionType(name=EXECUTION_TYPE)
     for name in ManualBlessing.__annotations__:

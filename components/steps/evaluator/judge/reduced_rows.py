@@ -14,7 +14,7 @@ class ReducedRows:
 
     Attributes:
         export: the spec's `export` section.
-        losses: by task.
+        losses: losses by task.
     """
 
     export: Export

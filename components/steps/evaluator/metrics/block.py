@@ -23,10 +23,10 @@ class Block:
         ids: hash of each example.
         units: hash of each example's bootstrap unit.
         groups: hash of each example's group, by purpose: `group` or `list`; 0 without one.
-        labels: by task; NaN for an example that is masked for the task.
-        scores: by model and task, float32 or float64.
+        labels: labels by task; NaN for an example that is masked for the task.
+        scores: scores by model and task, float32 or float64.
         masked: tasks that mask examples.
-        weights: by task, for tasks with example weights; see `Part`.
+        weights: weights by task, for tasks with example weights; see `Part`.
     """
 
     ids: Units

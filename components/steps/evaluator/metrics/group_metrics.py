@@ -61,7 +61,7 @@ class Groups:
     Attributes:
         drawn_GR: how often each group counts.
         slices_G: number of the slice of each group, rising.
-        num_slices: of all groups.
+        num_slices: number of slices of all groups.
         negatives_T: negatives of a run of equal scores.
         positives_T: its positives.
         before_T: examples of its group that rank above it.
@@ -98,9 +98,9 @@ def grouped(
         groups: number of the group of each example, at least one; none is skipped.
         drawn_GR: how often each group counts: see `draws`.
         is_positive: label of each example.
-        scores: of each example, finite; models give float32, and of another type float32 decides what is a tie.
+        scores: scores of each example, finite; models give float32, and of another type float32 decides what is a tie.
         slices_G: number of each group's slice, rising.
-        num_slices: of all groups.
+        num_slices: number of slices of all groups.
     """
     order = np.argsort(_places(groups, scores))
     is_new_group = _is_start(groups[order])
@@ -135,8 +135,8 @@ def draws(units: NDArray[np.uint64], groups: NDArray[np.uint64], starts: Ints, r
         units: hash of each example's bootstrap unit; examples of a group are together.
         groups: hash of each group, [G].
         starts: index of each group's first example.
-        replicates: of the bootstrap.
-        seed: of the bootstrap.
+        replicates: replicates of the bootstrap.
+        seed: seed of the bootstrap.
     """
     lowest, highest = (edge.reduceat(units, starts) for edge in (np.minimum, np.maximum))
     return weights(np.where(lowest == highest, lowest, groups), replicates, seed).astype(np.float64)

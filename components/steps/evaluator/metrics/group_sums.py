@@ -28,7 +28,7 @@ class SliceCodes:
     """Which examples belong to which slice of one specification.
 
     Attributes:
-        slices: by number.
+        slices: slices by number.
         codes: number of each example's slice; -1 without one.
     """
 
@@ -65,8 +65,8 @@ class GroupRows:
         groups: hash of each example's group.
         units: hash of each example's bootstrap unit.
         codes: the slices by each specification.
-        labels: by task: 1, 0, or -1 without a label.
-        scores: by model and task.
+        labels: labels by task: 1, 0, or -1 without a label.
+        scores: scores by model and task.
     """
 
     groups: Units
@@ -108,9 +108,9 @@ def summed(
     """Yields each slice with the sums over its groups.
 
     Args:
-        purpose: of the groups.
+        purpose: purpose of the groups.
         rows: all examples of these groups.
-        settings: what is measured.
+        settings: metrics to measure.
         targets: models and tasks.
         sizes: number of examples of each slice: small ones have no replicates.
     """
@@ -149,9 +149,9 @@ class _Sorted:
 
     Attributes:
         rows: the examples.
-        codes: of their slices.
+        codes: codes of their slices.
         starts: index of the first example of each group within its slice.
-        numbers: of each example's group within its slice.
+        numbers: numbers of each example's group within its slice.
         drawn_GR: how often each group counts.
     """
 

@@ -76,10 +76,10 @@ class SliceResult:
     """The metrics of a slice by task.
 
     Attributes:
-        candidate: of the candidate.
-        baseline: of the baseline, for the tasks that it scores.
+        candidate: values of the candidate.
+        baseline: values of the baseline, for the tasks that it scores.
         calibration_buckets: the candidate's, for binary tasks.
-        features: that define the slice; empty for all examples and for new ids.
+        features: features that define the slice; empty for all examples and for new ids.
     """
 
     candidate: dict[str, Metrics] = field(default_factory=dict)
@@ -130,7 +130,7 @@ def read_measured(folder: str, inputs: Inputs, evaluation: Evaluation) -> dict[s
     """Returns the results by slice: "" for all examples, `tab=home`, `language=hi,tab=home`, `new user`.
 
     Args:
-        folder: of `write_measured`; without the file there was no example.
+        folder: folder of `write_measured`; without the file there was no example.
         inputs: the tasks; every slice has a dict of metrics for each, which may be empty.
         evaluation: the slices; names have their features in this order.
     """

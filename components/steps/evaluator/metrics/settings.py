@@ -18,10 +18,10 @@ class Settings(FrozenModel):
 
     Attributes:
         confidence: the bootstrap.
-        group: for GAUC.
-        list: for NDCG and recall at k.
+        group: group for GAUC.
+        list: list for NDCG and recall at k.
         least_examples: smaller slices get no intervals, as no gate judges them.
-        columns: of the features and keys by which examples are sliced, grouped or drawn, by name.
+        columns: columns of the features and keys by which examples are sliced, grouped or drawn, by name.
         masked: tasks that mask examples, each with the column that must be 1; None: examples without a label are
             masked.
         weights: column of the example weights, by task.

@@ -33,10 +33,10 @@ class Result:
     """The metrics of one task of one model on one slice.
 
     Attributes:
-        metrics: of the data, then of each replicate; NaN where undefined.
+        metrics: metrics of the data, then of each replicate; NaN where undefined.
         report: counts and means.
         buckets: calibration by tenths of the examples.
-        curve: of a binary task; None where it is undefined.
+        curve: curve of a binary task; None where it is undefined.
     """
 
     metrics: dict[str, Floats]
@@ -51,8 +51,8 @@ class Measures:
 
     Attributes:
         totals: makes the totals of each task of each model.
-        replicates: of the bootstrap.
-        seed: of the bootstrap.
+        replicates: replicates of the bootstrap.
+        seed: seed of the bootstrap.
     """
 
     totals: Mapping[Target, NewTotals]

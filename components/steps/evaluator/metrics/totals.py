@@ -50,7 +50,7 @@ class Sums:
 
     Attributes:
         columns: number of summed values.
-        replicates: of the bootstrap.
+        replicates: replicates of the bootstrap.
         num_examples: all, finite or not.
         labels: sum of all labels.
         num_bad_scores: scores that are not finite.

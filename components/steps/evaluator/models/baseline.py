@@ -26,11 +26,11 @@ def usable_baseline(uri: str | None, *, sealed: str, wanted: Collection[str], ex
     keep every later model from being judged.
 
     Args:
-        uri: of the model artifact.
-        sealed: sha256 of its manifest.
+        uri: URI of the model artifact.
+        sealed: SHA-256 of its manifest.
         wanted: tasks.
         examples: artifact.
-        split: of the examples.
+        split: split of the examples.
 
     Raises:
         UserError: if the model was changed after it was blessed.

@@ -20,10 +20,10 @@ def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str
     """Returns what is wrong with the scores of each task that cannot be measured, empty for a sound model.
 
     Args:
-        uri: of the model artifact.
+        uri: URI of the model artifact.
         tasks: those that it must score.
         examples: artifact; a few of its examples are scored.
-        split: of the examples.
+        split: split of the examples.
     """
     path = path_utils.serving_model_path(uri)
     if not fileio.exists(os.path.join(path, MODEL_FILE)):

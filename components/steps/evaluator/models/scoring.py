@@ -19,7 +19,7 @@ class Models:
     """The models to compare.
 
     Attributes:
-        paths: of SavedModels, by the name of the model.
+        paths: paths of SavedModels, by the name of the model.
         knows_ids: the model that says which ids it knows; None if nobody asks.
     """
 
@@ -33,7 +33,7 @@ class Scores:
 
     Attributes:
         by_model: their outputs, by name.
-        known_ids: by feature, whether the model has a row for each example's id; empty if nobody asks.
+        known_ids: by feature, whether the model has a row for each example's id; empty if no slice needs it.
     """
 
     by_model: Mapping[str, Mapping[str, NDArray[Any]]]

@@ -31,12 +31,12 @@ def measure(
     """Adds the evaluation to a pipeline.
 
     Args:
-        pipeline: of Beam.
-        sources: of examples: what `models.examples.read` reads.
-        models: to measure.
-        plan: what to measure.
+        pipeline: Beam pipeline.
+        sources: sources of examples: what `models.examples.read` reads.
+        models: models to measure.
+        plan: tasks, models and slices to measure.
         num_parts: into how many parts the groups are divided, each of which is held in memory.
-        folder: for the results, which `measured.read_measured` reads.
+        folder: folder for the results, which `measured.read_measured` reads.
     """
     has_groups = plan.settings.group is not None or plan.settings.list is not None
     counted = (

@@ -67,8 +67,8 @@ def count(block: Block, every: Sequence[SliceCodes], measures: Measures, tallies
     Args:
         block: the examples.
         every: their slices, by each specification.
-        measures: what is counted.
-        tallies: by slice, to add to.
+        measures: counts of every slice.
+        tallies: tallies by slice, to add to.
     """
     draws = Draws.of(block.units, measures.replicates, measures.seed)
     for codes in every:

@@ -23,8 +23,8 @@ def refuse_unshared(launch: Launch, job: TrainJob) -> None:
     """Requires that all pods can read the files that the job reads, and write those that it writes.
 
     Args:
-        launch: with the volumes of the spec.
-        job: of the pods.
+        launch: launch with the volumes of the spec.
+        job: job of the pods.
 
     Raises:
         UserError: for the first path that they cannot.

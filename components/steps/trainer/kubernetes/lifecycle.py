@@ -35,9 +35,9 @@ async def run_job(api: Api, run: TrainingRun, log_dir: Path) -> None:
     """Runs a job to its end, and again if its coordinator was disrupted. Its objects are removed in any case.
 
     Args:
-        api: of the cluster.
+        api: API of the cluster.
         run: the job.
-        log_dir: of the job, on a volume of the step's pod too.
+        log_dir: log folder of the job, on a volume of the step's pod too.
 
     Raises:
         TrainingFailed: with the pod and the reason.

@@ -26,11 +26,11 @@ class Manifests:
     """The objects of a run.
 
     Attributes:
-        job: with coordinator and hosts; created suspended.
+        job: job with coordinator and hosts; created suspended.
         prerequisites: must exist before a pod starts; the network policy comes first.
         stateful_sets: parameter servers and the tf.data service; created last, when the job, which ends them, has a
             deadline.
-        digest: of all objects; also an annotation of each.
+        digest: digest of all objects; also an annotation of each.
     """
 
     job: TrainingJob

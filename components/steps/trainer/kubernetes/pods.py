@@ -64,9 +64,9 @@ def pod_template(
     """Returns the template of one kind of pods.
 
     Args:
-        run: of the job.
+        run: run of the job.
         component: the kind.
-        arguments: of `python -m`.
+        arguments: arguments of `python -m`.
         env: additional environment variables.
         scratch: additional writable folders that live as long as the pod: volume name to path.
     """

@@ -19,10 +19,10 @@ def refusal(error: Exception, verb: str, resource: type[NamespacedResourceG], na
     """Returns what a user reads of a request that no other try will help.
 
     Args:
-        error: with an HTTP code.
-        verb: of the request.
-        resource: its kind.
-        namespace: of the request.
+        error: error with an HTTP code.
+        verb: verb of the request.
+        resource: kind of the object.
+        namespace: namespace of the request.
     """
     code = code_of(error)
     what = f"{verb} {resource._api_info.plural} in namespace {namespace}"

@@ -40,13 +40,13 @@ class TrainingRun:
     """A training job.
 
     Attributes:
-        name: of the run and its job, and prefix of the other objects' names.
+        name: name of the run and its job, and prefix of the other objects' names.
         launch: pods and volumes of the spec.
         cluster: the spec's section.
-        job_file: on a volume of all pods.
+        job_file: job file on a volume of all pods.
         servers: number of parameter servers.
         ranker: name in the spec.
-        metrics_port: of the first process of each pod that serves metrics; None: none does.
+        metrics_port: metrics port of the first process of each pod that serves metrics; None: none does.
     """
 
     name: str

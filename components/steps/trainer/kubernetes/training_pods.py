@@ -13,8 +13,8 @@ class TrainingPods:
     """The pods of a job; their restart policy is the job's.
 
     Attributes:
-        coordinator: in which ranks rendezvous, and which retries and exports.
-        host: with ranks.
+        coordinator: coordinator in which ranks rendezvous, and which retries and exports.
+        host: host with ranks.
     """
 
     coordinator: PodTemplateSpec
@@ -25,7 +25,7 @@ def training_pods(run: TrainingRun, index_field: str) -> TrainingPods:
     """Returns the pods of a job.
 
     Args:
-        run: of the job.
+        run: run of the job.
         index_field: field of a host's pod with the host's index.
     """
     arguments = ["trainer_module.launch.coordinator", run.job_file, "--hosts", str(run.num_hosts)]
@@ -40,7 +40,7 @@ def parameter_server(run: TrainingRun, index_field: str) -> PodTemplateSpec:
     """Returns the pods with a parameter server each: to the coordinator they are hosts behind those with ranks.
 
     Args:
-        run: of the job.
+        run: run of the job.
         index_field: field of the pod with the number of the server.
     """
     arguments = [*_host_arguments(run), "--after", str(run.num_hosts)]

@@ -39,9 +39,9 @@ def ended_job(job: TrainingJob | None, uid: str, pods: Mapping[str, Pod]) -> End
     """Returns how a job ended, None while it runs; `failure` adds the cause of a failed one.
 
     Args:
-        job: its current state; None: it is gone.
-        uid: of the job that was started or adopted.
-        pods: by name.
+        job: current state; None after its deletion.
+        uid: UID of the job that was started or adopted.
+        pods: pods by name.
     """
     if job is None or job.metadata is None or job.metadata.uid != uid or job.metadata.deletionTimestamp:
         return End("failed", "training: its job was deleted by somebody else; run the step again, which continues")
@@ -65,8 +65,8 @@ def failure(run: TrainingRun, end: End, job: Job | None, pods: Mapping[str, Pod]
     """Returns a failed job's end with its cause.
 
     Args:
-        run: of the job.
-        end: from the job's own status.
+        run: run of the job.
+        end: end from the job's own status.
         job: the coordinator's; None if it is gone.
         pods: all that were seen, by name.
     """

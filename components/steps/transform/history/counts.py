@@ -80,7 +80,7 @@ class CountDay:
 
     Attributes:
         keys_fn: makes keys of columns.
-        inputs: of the spec.
+        inputs: inputs of the spec.
     """
 
     keys_fn: KeysFn

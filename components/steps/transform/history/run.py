@@ -40,8 +40,8 @@ class RunHistory:
         """Takes what is counted.
 
         Args:
-            inputs: of the spec.
-            listing: of the examples.
+            inputs: inputs of the spec.
+            listing: listing of the examples.
             first: day of the run's window, also if the base has learned it.
             graph: folder of the graph.
             code: digest of the step's code.

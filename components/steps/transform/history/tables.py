@@ -25,7 +25,7 @@ class Table:
     """Values of a group's features.
 
     Attributes:
-        group: of the features.
+        group: group of the features.
         keys_n: int64, ascending, each once.
         values_nF: float32.
         default_F: float32, of other keys; NaN: there is none.
@@ -49,9 +49,9 @@ def table_of(inputs: Inputs, group: HistoryGroup, counts: Counts, keys: NDArray[
     """Returns the values that follow from the sums of the days that count.
 
     Args:
-        inputs: of the spec.
-        group: of the features.
-        counts: of the days that count.
+        inputs: inputs of the spec.
+        group: group of the features.
+        counts: counts of the days that count.
         keys: those that the table is asked for, ascending; None: all that were counted.
     """
     tasks = counted(inputs)[group.by]

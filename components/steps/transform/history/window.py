@@ -23,17 +23,17 @@ class Window:
     """The sums of a group of features.
 
     Attributes:
-        group: of the features.
-        counts: of the days that count.
+        group: group of the features.
+        counts: counts of the days that count.
     """
 
     def __init__(self, group: HistoryGroup, tasks: int, first: Day, counts_of: CountsOf):
         """Begins without days.
 
         Args:
-            group: of the features.
+            group: group of the features.
             tasks: number of those whose labels are summed.
-            first: that counts for a group without a number of days.
+            first: first day that counts for a group without a number of days.
             counts_of: reads the counts of a day again.
         """
         self.group, self.counts = group, empty(tasks)
