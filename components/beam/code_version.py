@@ -1,4 +1,4 @@
-"""The version of the code of this image or checkout: what a step and the workers of its jobs must share."""
+"""The version of the code of this image or checkout, which a step and the workers of its jobs must share."""
 
 import functools
 import hashlib

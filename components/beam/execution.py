@@ -16,7 +16,7 @@ from schemas.errors import UserError
 
 
 class BeamExecutor(base_beam_executor.BaseBeamExecutor):
-    """An executor of which no pipeline outlives the step, or takes longer than the spec allows.
+    """An executor whose pipelines end with the step, and within the time that the spec allows.
 
     It goes before TFX's own executor among the bases.
     """
@@ -50,7 +50,7 @@ class EnginePipeline(beam.Pipeline):
 
 
 def _require_jar(args: Sequence[str]) -> None:
-    """Beam would take the path for an address to download from, or choose an address itself."""
+    """Refuses a missing jar: Beam would download one."""
     options = PipelineOptions(args)
     if options.view_as(StandardOptions).runner != "FlinkRunner":
         return

@@ -1,4 +1,4 @@
-"""A job on an engine, from its submission to its end. It never outlives the step that has submitted it."""
+"""A job on an engine, from its submission to its end. It ends with the step that has submitted it."""
 
 import logging
 import threading
@@ -32,7 +32,7 @@ class Job:
     """A job, submitted and followed in a thread of its own: no engine can keep this process from stopping."""
 
     def __init__(self, submit: Callable[[], Any], engine: str) -> None:
-        """Takes what submits the job and returns Beam's result, and the name of the engine for messages."""
+        """Takes the function that submits the job and returns Beam's result, and the engine's name for messages."""
         self._submit = submit
         self._engine = engine
         self._result: Any = None
@@ -100,7 +100,7 @@ class Job:
 
 
 def cancel(result: Any) -> None:
-    """Cancels the job on its engine, by its id, unless it has ended; raises nothing, as it is for the way out."""
+    """Cancels the job on its engine, by its id, unless it has ended. Raises nothing: it runs during cleaning up."""
     try:
         if isinstance(result, PipelineResult):
             service, job = result._job_service, result._job_id

@@ -1,4 +1,4 @@
-"""Our own arguments among those of Beam, known to Beam's parser, so that they reach the workers."""
+"""Sangam's own arguments, declared to Beam's parser so that they reach the workers."""
 
 from argparse import ArgumentParser
 

@@ -37,7 +37,7 @@ def last_cause(text: str) -> str:
 
 
 def advice(text: str) -> str:
-    """Returns what to do about an error; "" if nothing is known."""
+    """Returns the remedy for an error; empty if none is known."""
     if OTHER_VERSION in text:
         return "restart it from the image of the step"
     if _LACKS_CODE.search(text):

@@ -28,7 +28,7 @@ class OtherCodeError(Exception):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Becomes a worker, or refuses what it is asked."""
+    """Becomes a worker, or refuses all bundles."""
     parser = argparse.ArgumentParser(prog="python -m components.beam.worker")
     parser.add_argument("--id", required=True)
     parser.add_argument("--control", required=True)
@@ -75,7 +75,7 @@ def _refuse(control: str, worker: str, reason: str) -> None:
     from apache_beam.runners.worker.sdk_worker import SdkHarness
 
     class Refusing(SdkHarness):
-        """Answers every bundle with the error. Beam's own `deferred_exception` ends the worker, and nobody is told."""
+        """Answers every bundle with the error. Beam's own `deferred_exception` ends the worker without an answer."""
 
         def _request_process_bundle(self, request: Any) -> None:
             def refuse() -> None:

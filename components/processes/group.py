@@ -1,4 +1,4 @@
-"""A Python module as the leader of its own process group, of which nothing is left behind."""
+"""Runs a Python module as the leader of its own process group, and ends the whole group."""
 
 import functools
 import logging
@@ -21,10 +21,9 @@ _POLL_S = 0.1
 
 
 class ProcessGroup:
-    """A running `python -m ...`, which signals of a terminal do not reach: whoever started it ends it.
+    """A running `python -m ...`. A terminal's signals do not reach it: the process that started it ends it.
 
-    Used as a context manager, it ends with the block, whatever ends that: the leader's own end, Ctrl-C, an exception
-    raised by a handler of SIGTERM.
+    As a context manager, it ends with the block, also after Ctrl-C or an exception raised by a handler of SIGTERM.
 
     Attributes:
         pid: process id of the leader, and of the group.
@@ -42,7 +41,7 @@ class ProcessGroup:
 
         Args:
             module_and_arguments: arguments after `python -m`.
-            log: the group's output is added to it; None: it is that of this process.
+            log: file that the group's output is added to; None: the output of this process.
             grace_s: grace period from SIGTERM to SIGKILL when the group is ended.
             ends_with_parent: the kernel sends the leader SIGTERM when this process is killed. Without it, the leader
                 itself must notice.
@@ -68,7 +67,7 @@ class ProcessGroup:
         self.end()
 
     def exit_code(self) -> int | None:
-        """Returns how the leader has ended, None while it runs; negative: by that signal."""
+        """Returns the leader's exit code, negative for a signal; None while it runs."""
         return self._leader.poll()
 
     def wait(self) -> int:
@@ -76,7 +75,7 @@ class ProcessGroup:
         return self._leader.wait()
 
     def wait_for(self, seconds: float) -> int | None:
-        """Waits for the leader's end, for so long at most; returns its exit code, None where it still runs."""
+        """Waits for the leader's end; returns its exit code, None after the time is over."""
         try:
             return self._leader.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -98,6 +97,6 @@ class ProcessGroup:
 
 
 def run_group(module_and_arguments: Sequence[str], *, log: Path) -> int:
-    """Runs `python -m ...` to its end, leaves nothing of its group, and returns the exit code."""
+    """Runs `python -m ...` to its end, ends its whole group, and returns the exit code."""
     with ProcessGroup(module_and_arguments, log=log) as group:
         return group.wait()

@@ -26,7 +26,7 @@ REPEAT_S = 5.0
 class Stopped(KeyboardInterrupt):
     """A request to stop.
 
-    Derived from KeyboardInterrupt, not Exception: libraries catch and go on after an Exception.
+    Derived from KeyboardInterrupt, not Exception: libraries catch an Exception and continue.
     """
 
     def __init__(self, signum: int):
@@ -35,14 +35,14 @@ class Stopped(KeyboardInterrupt):
 
     @property
     def exit_code(self) -> int:
-        """What shells expect of a program ended by this signal."""
+        """The exit code of a program that this signal ended, as shells expect it."""
         return of_signal(self.signum)
 
 
 class StopSignals:
     """Takes SIGTERM, SIGINT and SIGHUP while it is entered, and turns them into Stopped inside `raised()`.
 
-    Whatever is left when the grace is over is killed, this process last; the next run recovers as from any kill.
+    After the grace period all remaining processes are killed, this one last; the next run recovers as from any kill.
     """
 
     def __init__(self, grace_s: float = GRACE_S, repeat_s: float = REPEAT_S):
@@ -71,7 +71,7 @@ class StopSignals:
 
     @property
     def request(self) -> Stopped | None:
-        """The stop that was asked for, if any."""
+        """The requested stop, if any."""
         return None if self._signum is None else Stopped(self._signum)
 
     @contextlib.contextmanager
@@ -115,7 +115,7 @@ class StopSignals:
 def kill_descendants(wait_s: float = 5.0) -> int:
     """Kills every process that descends from this one and returns how many there were.
 
-    Raises nothing: it is for the way out.
+    Raises nothing: it runs during cleaning up.
     """
     killed: set[int] = set()
     deadline = time.monotonic() + wait_s

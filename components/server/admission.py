@@ -74,7 +74,7 @@ class Admission:
         return ticket._is_called
 
     def take(self, kind: Hashable) -> Ticket | None:
-        """Returns the request of this kind that has waited longest, for the caller's own call; None: none waits."""
+        """Returns the request of this kind that has waited longest, for the caller's own call; None if none waits."""
         with self._lock:
             for ticket in self._waiting:
                 if ticket.kind == kind:

@@ -1,4 +1,4 @@
-"""A delta in memory, checked before anything of it is applied."""
+"""A delta in memory, checked before any part of it is applied."""
 
 import hashlib
 import io
@@ -38,7 +38,7 @@ class GroupRows:
 
 @dataclass(frozen=True)
 class ReadDelta:
-    """A delta whose files are those that were published.
+    """A delta whose files are as published.
 
     Attributes:
         delta: its description.

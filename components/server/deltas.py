@@ -36,7 +36,7 @@ class HalfApplied(Exception):
 
 @dataclass(frozen=True)
 class State:
-    """What of a lineage is served.
+    """The served state of a lineage.
 
     Attributes:
         place: among the deltas; None: the version has no lineage.
@@ -57,11 +57,11 @@ class State:
     reason: str = ""
 
     def lag_s(self) -> float | None:
-        """Returns how long ago the newest event was that was learned from."""
+        """Returns the seconds since the newest event that was learned from."""
         return None if self.newest_event is None else time.time() - self.newest_event
 
     def age_s(self) -> float | None:
-        """Returns how long ago the served delta was published."""
+        """Returns the seconds since the served delta was published."""
         return None if self.created is None else time.time() - self.created.timestamp()
 
 
@@ -107,7 +107,7 @@ class Deltas:
         return None if hold is None else hold.number
 
     def apply_new(self) -> int:
-        """Applies what has been published; returns how many deltas.
+        """Applies the published deltas; returns their number.
 
         Raises:
             HalfApplied: one has failed in the middle.
@@ -209,7 +209,7 @@ class Deltas:
         self.state = replace(self.state, problem=problem, reason=reason)
 
     def document(self) -> dict[str, object]:
-        """Returns what is served, for people and programs."""
+        """Returns the served state, for people and programs."""
         state, place = self.state, self.state.place
         return {
             "version": self._model.version,

@@ -66,7 +66,7 @@ class Observation:
 
 
 class _Request(Ticket):
-    """A request, and what became of it.
+    """A request and its result.
 
     Attributes:
         target: the model.
@@ -198,7 +198,7 @@ class Predictor:
             self.metrics.observe(api, method, observed.signature, code, time.perf_counter() - start)
 
     def _call(self, first: _Request, taken: list[_Request]) -> None:
-        """Answers a request, and those that wait for the same; puts them into `taken`."""
+        """Answers a request, and others that wait for the same call; puts them into `taken`."""
         model = self.versions.ready(first.target.version)
         signature = model.signature(first.target.signature)
         if not self._read(first, model, signature):
@@ -221,7 +221,7 @@ class Predictor:
             self._run([alone], model, signature, self._unjoined(alone, signature))
 
     def _read_ahead(self, request: _Request) -> None:
-        """Reads a request that will wait, so that the call that takes it in need not.
+        """Reads a request that will wait, so that the call that joins it need not.
 
         One at a time, and large ones are read again: the inputs of a small message may take a lot of memory.
         """

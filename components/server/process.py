@@ -74,8 +74,7 @@ def serve(options: Options) -> int:
 def end(code: int) -> None:
     """Ends this process at once.
 
-    The interpreter's own way would wait for whatever still computes after the grace period, and a thread that is
-    loading a model does not survive it.
+    A normal exit would wait for computations after the grace period, and crashes a thread that is loading a model.
     """
     logging.shutdown()
     sys.stdout.flush()
@@ -106,7 +105,7 @@ def _announce(options: Options, serving: "Serving") -> None:
 
 
 def _target(options: Options, name: str) -> Target | None:
-    """Returns by what Prometheus finds this server; None: by other means."""
+    """Returns the target by which Prometheus finds this server; None: by other means."""
     if options.metrics_target is None:
         return None
     labels = {"job": "sangam-server", "ranker": name, "process": "server", "instance": options.metrics_target.stem}
@@ -127,7 +126,7 @@ def _check_ports(options: Options) -> None:
 
 
 def _stop_with(parent_pid: int) -> None:
-    """Sends SIGTERM to this process when another one ends, however that ends.
+    """Sends SIGTERM to this process when another one ends, for any reason.
 
     Unlike PR_SET_PDEATHSIG, this is not about the thread that started us, which may end long before its process.
     """

@@ -46,8 +46,8 @@ class Folder:
     writes write under a name that begins with `_` or a dot, and rename the file.
 
     Attributes:
-        is_behind: whether there is more that is known and was not read; of a folder, nobody can say.
-        horizon: latest time up to which all of it was read; None: that of the newest row or action.
+        is_behind: whether known files are unread; always False for a folder.
+        horizon: latest time up to which all was read; None: the time of the newest row or action.
     """
 
     is_behind = False
@@ -83,16 +83,16 @@ class Folder:
         return sorted(found, key=lambda arrival: (arrival.day, arrival.source, arrival.name))
 
     def oldest(self, days: Iterable[str]) -> Day | None:
-        """Returns the oldest day of the main log that is still looked at, by the days so far; None: any."""
+        """Returns the oldest day of the main log that is still read, by the days so far; None: any."""
         newest = max(days, default="")
         return datetime.date.fromisoformat(newest) - datetime.timedelta(days=_OLD_DAYS) if newest else None
 
     def positions(self, _: Iterable[ReadFile]) -> dict[str, dict[str, int]]:
-        """Returns nothing: what was read is in the joiner's state."""
+        """Returns nothing: the joiner's state has the files that were read."""
         return {}
 
     def sealed(self, files: Iterable[ReadFile]) -> list[tuple[str, str]]:
-        """Returns source and name of the files that need not be remembered: they are not looked at any more."""
+        """Returns source and name of the files that can be forgotten: their days are not read any more."""
         kept = list(files)
         oldest = self.oldest(file.day for file in kept)
         return [
@@ -123,7 +123,7 @@ def _any_day(pattern: str) -> str:
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """Returns what finds the day in a name that matches the pattern."""
+    """Returns the expression that finds the day in a name of the pattern."""
     text = _wildcards(pattern)
     for field, digits in _DIGITS.items():
         name = field.strip("{}")

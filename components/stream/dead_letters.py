@@ -1,4 +1,4 @@
-"""What could not be read, and why; the stream goes on without it."""
+"""Files and messages that could not be read, and why; the stream continues without them."""
 
 import base64
 import hashlib
@@ -28,7 +28,7 @@ class Letter:
         offset: offset of the message, or the first of a range.
         reason: why it could not be read.
         value: bytes of the message.
-        until: where it is a range, the first offset after it.
+        until: first offset after a range.
     """
 
     topic: str
@@ -39,7 +39,7 @@ class Letter:
     until: int | None = None
 
     def line(self) -> str:
-        """Returns it as a line of JSON: the bytes as text if they are UTF-8, else in base64."""
+        """Returns the letter as a line of JSON: the bytes as text if they are UTF-8, else in base64."""
         document: dict[str, object] = {"topic": self.topic, "partition": self.partition, "offset": self.offset}
         if self.until is not None:
             document["until"] = self.until
@@ -61,7 +61,7 @@ class DeadLetters:
         self._folder = folder
 
     def add(self, name: str, source: str, reason: str) -> None:
-        """Adds one; adding the same again changes nothing but its time."""
+        """Adds a file; adding it again changes only its time."""
         self._folder.mkdir(parents=True, exist_ok=True)
         letter = {"name": name, "source": source, "reason": reason, "at": time.time()}
         file = hashlib.sha256(f"{source}/{name}".encode()).hexdigest()[:16]
@@ -69,7 +69,7 @@ class DeadLetters:
         _LOG.error("dead_letter=%s source=%s: %s", name, source or "main", reason)
 
     def put(self, name: str, letters: Sequence[Letter]) -> None:
-        """Writes messages in one file, in place of those that it had; without any, there is no file."""
+        """Replaces the messages of one file; without messages, removes it."""
         file = self._folder / f"{name}.jsonl"
         if not letters:
             file.unlink(missing_ok=True)

@@ -41,7 +41,7 @@ class Emission:
 
         Args:
             chosen: files of the main log, and indices of their rows, ascending.
-            others: everything of the sources that is kept.
+            others: all rows of the sources that are kept.
             counts: are added to.
         """
         sides = [
@@ -126,7 +126,7 @@ def _rows_of(side: pa.RecordBatch, rows: Integers) -> pa.RecordBatch:
 
 
 def _with_keys_of(rows: Sequence[pa.RecordBatch], others: Sequence[OtherFile]) -> pa.RecordBatch | None:
-    """Returns what of a source may belong to some rows; None if nothing does."""
+    """Returns the part of a source that may belong to some rows; None if there is none."""
     wanted = np.unique(np.concatenate([key_hashes(of_file) for of_file in rows]))
     if not len(wanted):
         return None

@@ -1,4 +1,4 @@
-"""The joiner: reads what has arrived, and seals what is complete, together with the state to go on from.
+"""The joiner: reads arrived files, and seals complete examples, together with the state to resume from.
 
 Rows become examples in one order: by their time, or by when they arrived where that was later than the watermark, then
 by file and row. So a position in that order and the list of files say everything, and a joiner that is killed at any
@@ -45,7 +45,7 @@ class Joiner:
     """
 
     def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):
-        """Reads again what the last segment has left waiting."""
+        """Reads the rows again that waited at the last segment."""
         self._arrivals: Folder | Topics = Folder(job, clock) if job.kafka is None else Topics(job, clock)
         if job.kafka is not None:
             job = as_landed(job)
@@ -66,7 +66,7 @@ class Joiner:
         self._sealed_at = self._arrived_at = self._looked_at = clock()
 
     def step(self, *, is_last: bool = False) -> bool:
-        """Reads what has arrived and seals a segment if one is due; returns whether it did either.
+        """Reads arrived files and seals a segment if one is due; returns whether it did either.
 
         Args:
             is_last: seal what is ready even if no segment is due.
@@ -93,7 +93,7 @@ class Joiner:
         self._arrivals.close()
 
     def source(self) -> Mapping[str, object]:
-        """Returns what to tell of where the files come from."""
+        """Returns the state of the source of the files, for people."""
         return self._arrivals.status()
 
     @property
@@ -174,7 +174,7 @@ class Joiner:
         self._files[file.source, file.name] = file
 
     def _advance(self) -> None:
-        """Moves the watermark to what the newest row or action allows, by `lateness_s`."""
+        """Moves the watermark to the newest row or action, less `lateness_s`."""
         horizon = self._arrivals.horizon
         newest = self._newest if horizon is None else min(self._newest, horizon)
         if newest != _NEVER:
@@ -197,7 +197,7 @@ class Joiner:
         return rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
 
     def _seal_positions(self) -> bool:
-        """Seals a segment without examples if messages were read that nothing waits for; returns whether it has."""
+        """Seals a segment without examples if messages were read and none waits; returns whether it has."""
         self._forget()
         if self._arrivals.positions(self._files.values()) == self._positions:
             return False
@@ -257,7 +257,7 @@ class Joiner:
         return pa.Table.from_batches(parts).take(pa.array(in_order)).combine_chunks(), event
 
     def _forget(self) -> None:
-        """Lets go of files of which nothing is needed any more."""
+        """Forgets files that are not needed any more."""
         first = min(
             (int(file.order[file.waits].min()) for file in self._main.values() if file.waits.any()), default=None
         )

@@ -1,4 +1,4 @@
-"""What a client of Kafka is given: where the brokers are, and the user's own properties, such as for TLS and SASL."""
+"""The properties of Kafka clients: brokers, and the user's own, such as those of TLS and SASL."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def properties_of(kafka: Kafka) -> dict[str, Any]:
     """Returns the properties of a client.
 
     Raises:
-        UserError: the file with the user's own cannot be read, or has one that must not be set.
+        UserError: the user's file cannot be read, or sets a property that it must not set.
     """
     own = _read(Path(kafka.properties)) if kafka.properties else {}
     # Connections that fail are told once per outage, by whoever needs them.
@@ -35,7 +35,7 @@ def properties_of(kafka: Kafka) -> dict[str, Any]:
 
 
 def reader_of(kafka: Kafka, **more: Any) -> Consumer:
-    """Returns a client that reads partitions, and shares them with nobody.
+    """Returns a client that reads partitions alone.
 
     Raises:
         UserError: the user's properties are not librdkafka's.

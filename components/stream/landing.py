@@ -1,7 +1,7 @@
 """Messages on disk: numbered folders, each with the messages of a moment, that are sealed as segments are.
 
 `<folder>/<number>/` holds a Parquet file for each source and day, and `segment.json`, written last, with the offsets to
-read next: what was landed is read again after a kill, what was not comes from the broker again.
+read next. After a kill, landed messages are read again, and the broker sends the others again.
 """
 
 import datetime
@@ -55,7 +55,7 @@ class Landing:
 
 
 def as_landed(job: JoiningJob) -> JoiningJob:
-    """Returns a job with the format of files that have landed, whatever that of the batch's files is."""
+    """Returns a job with the format of landed files."""
     sources = {name: source.model_copy(update={"format": "parquet"}) for name, source in job.logs.sources.items()}
     landed = {"format": "parquet", "list_separator": None, "sources": sources}
     return job.model_copy(update={"logs": job.logs.model_copy(update=landed)})
@@ -72,7 +72,7 @@ def land(
 
     Args:
         folder: folder of all that has landed.
-        number: one more than that of the last one.
+        number: number of the last folder plus one.
         rows: rows by source and day.
         places: places of every partition.
         counts: counts of messages since the first folder.
@@ -105,7 +105,7 @@ def read(folder: Path, number: int) -> Landing:
 
 
 def read_all(folder: Path) -> dict[int, Landing]:
-    """Returns all sealed folders by number, ascending; removes what a kill has left of others."""
+    """Returns all sealed folders by number, ascending; removes unsealed ones, which a kill has left."""
     folder.mkdir(parents=True, exist_ok=True)
     landings = {number: read(folder, number) for number in segments.numbers(folder)}
     for path in folder.iterdir():
@@ -121,7 +121,7 @@ def number_of(name: str) -> int:
 
 
 def remove(folder: Path, numbers: Iterable[int]) -> None:
-    """Removes folders of which nothing is needed any more."""
+    """Removes folders that are not needed any more."""
     for number in numbers:
         segments.remove(folder, number)
 

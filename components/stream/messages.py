@@ -1,4 +1,4 @@
-"""Messages of a topic become rows, as files of the same log would have them; what cannot become one is told apart."""
+"""Turns messages of a topic into rows, as files of the same log have them; separates those that cannot become one."""
 
 import datetime
 import json
@@ -40,7 +40,7 @@ class Message(NamedTuple):
     logged_at: int
 
     def as_letter(self, reason: str) -> Letter:
-        """Returns it as a letter that nobody could read."""
+        """Returns the message as a dead letter."""
         return Letter(self.topic, self.partition, self.offset, reason, self.value)
 
 
@@ -52,7 +52,7 @@ class Sorted:
         batch: the rows, with the columns that files of the log have.
         times: times of each row.
         places: places of each row, among the messages.
-        poison: place of each message that can be no row, and why.
+        poison: place of each message that cannot become a row, and why.
         num_empty: messages without a value that a table's topic has where a version was deleted.
     """
 
@@ -69,7 +69,7 @@ class Sorted:
 
 
 class Sorter:
-    """Tells rows from what can be none, for one source."""
+    """Separates rows from messages that cannot become one, for one source."""
 
     def __init__(self, job: JoiningJob, source: str):
         """Takes the joiner's job and the name of a source, empty for the main log."""
@@ -87,7 +87,7 @@ class Sorter:
             self._time, self._joined = time_of_source(self._source).name, {}
 
     def sort(self, messages: Sequence[Message]) -> Sorted:
-        """Returns the rows of messages, and which can be none."""
+        """Returns the rows of messages, and the messages that cannot become one."""
         poison: dict[int, str] = {}
         places, parsed, num_empty = [], [], 0
         for place, message in enumerate(messages):
@@ -159,7 +159,7 @@ class Sorter:
         return canonical(batch, [column], self._place)[column.name]
 
     def _without_time(self, batch: pa.RecordBatch, logged_at: Sequence[int]) -> dict[int, str]:
-        """Returns which rows have no time that can be right: a wrong clock must not end the windows of all others."""
+        """Returns which rows have an impossible time: a wrong clock must not end the windows of all others."""
         times = _column(batch, self._time)
         seconds, logged = np.asarray(times.fill_null(-1)), np.asarray(logged_at, np.int64)
         # What is logged on a day may have a time of the next one by `tolerance_days`, as in files of that day.

@@ -1,4 +1,4 @@
-"""The partitions of topics, read by one process from where it says; whatever the broker does, the reading goes on."""
+"""Reads the partitions of topics in one process, from given offsets, across failures of the broker."""
 
 import logging
 import time
@@ -51,7 +51,7 @@ class Partitions:
         )
 
     def poll(self, most: int) -> Iterator[Message | Letter]:
-        """Yields what has arrived, waiting for it at most `_POLL_S`; a letter tells what was deleted unread.
+        """Yields messages that have arrived within `_POLL_S`, and a letter for each range that was deleted unread.
 
         Raises:
             UserError: the broker does not know a topic.
@@ -81,7 +81,7 @@ class Partitions:
         self._reader.close()
 
     def _look(self) -> None:
-        """Looks which partitions there are, and begins to read new ones."""
+        """Lists the partitions, and begins to read new ones."""
         self._look_due = self._clock() + _LOOK_AGAIN_S
         found: list[Partition] = []
         for topic in self._kafka.topics.values():
@@ -103,7 +103,7 @@ class Partitions:
         self._back()
 
     def _begin(self, keys: list[Partition]) -> dict[Partition, int]:
-        """Returns where to begin: after what has landed, else where the group has committed, else at the earliest."""
+        """Returns the first offset to read: after the landed messages, else as committed, else the earliest."""
         found = {key: self._landed[key] for key in keys if key in self._landed}
         if new := [TopicPartition(*key) for key in keys if key not in found]:
             for place in self._reader.committed(new, timeout=_ASK_S):
@@ -124,7 +124,7 @@ class Partitions:
         return ends
 
     def _found_again(self) -> Iterator[Letter]:
-        """Goes on where a partition begins now, if what was to be read next is not there any more."""
+        """Continues at the first offset of a partition whose next message was deleted."""
         for key in sorted(self._lost):
             expected, (first, end) = self.offsets[key], self._ends(key)
             if expected < first:
@@ -162,7 +162,7 @@ class Partitions:
             )
 
     def _on_error(self, error: KafkaError) -> None:
-        """Is told by librdkafka of connections, which it makes again by itself, and late: a look says how it is now."""
+        """Checks the brokers when librdkafka reports a lost connection: it reports late, and reconnects by itself."""
         if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
             self._refused = error.str()
         if self.away_since is None and error.code() in _ALL_DOWN:

@@ -121,7 +121,7 @@ class FileReader:
         return OtherFile(number, arrival.source, batch, times, key_hashes(batch))
 
     def _refuse_unfit(self, arrival: Arrival) -> None:
-        """Refuses what ingestion refuses before it reads a file, such as one without a column."""
+        """Refuses files that ingestion refuses before reading, such as one without a column."""
         logs, read = self._logs, columns_read_of_log(self._logs, self._columns)
         if arrival.source:
             source = self._logs.sources[arrival.source]

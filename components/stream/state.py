@@ -1,4 +1,4 @@
-"""What a joiner goes on from: the files that still matter, and which rows of them have become examples."""
+"""The state that a joiner resumes from: files that are still needed, and which of their rows have become examples."""
 
 import json
 from pathlib import Path
@@ -22,8 +22,8 @@ class ReadFile(FrozenModel):
         source: name; empty for the main log.
         name: path below the data folder.
         day: YYYY-MM-DD.
-        watermark: before it was read: its rows with earlier times were late.
-        is_over: nothing of it is needed any more.
+        watermark: watermark before it was read: its rows with earlier times were late.
+        is_over: whether it is not needed any more.
     """
 
     number: int

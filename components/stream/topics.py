@@ -1,4 +1,4 @@
-"""Kafka's topics as a place in which files appear: messages land in files, which the joiner reads as any others.
+"""Kafka's topics as a source of files: messages land in files, which the joiner reads like others.
 
 All partitions are read by this one process, so that no group shares them out anew. Offsets are in what has landed and
 in the joined segments; the supervisor commits to the group those that a checkpoint has learned.
@@ -108,8 +108,8 @@ class Topics:
         """Returns None: messages of any day are read."""
 
     def sealed(self, files: Iterable[ReadFile]) -> list[tuple[str, str]]:
-        """Removes landings of which nothing is needed any more, as a sealed segment says; returns source and name of
-        the files that need not be remembered: they cannot come again."""
+        """Removes landings that a sealed segment has made needless; returns source and name of the files that can be
+        forgotten: they cannot come again."""
         keys = [(file.source, file.name) for file in files if file.is_over]
         over = {name for _, name in keys}
         last = max(self._landings, default=0)
@@ -129,12 +129,12 @@ class Topics:
         ]
 
     def status(self) -> Mapping[str, object]:
-        """Returns what to tell of the broker."""
+        """Returns the state of the broker, for people."""
         away_since = self._partitions.away_since if self._partitions else None
         return {"behind": self.is_behind, "away_since": away_since, "counts": dict(self.counts)}
 
     def close(self) -> None:
-        """Ends reading from the broker: what has not landed is read again after the next start."""
+        """Ends reading from the broker: messages that have not landed are read again after the next start."""
         if self._partitions is not None:
             self._partitions.close()
         self._partitions, self._gathered = None, []
@@ -145,7 +145,7 @@ class Topics:
                 self._newest[key] = max(place.newest, self._newest.get(key, NEVER))
 
     def _gather(self, partitions: Partitions) -> None:
-        """Takes what has arrived; lands it when it has settled, or is much."""
+        """Takes arrived messages; lands them when no more come, or when there are many."""
         for what in partitions.poll(_MOST_MESSAGES - len(self._gathered)):
             if isinstance(what, Letter):
                 self._letters.append(what)
