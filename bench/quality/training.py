@@ -1,33 +1,23 @@
 """Trains a declared ranker in this process, as rank 0 of 1, and measures it on unseen examples."""
 
-import contextlib
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from bench.jobs import job_in
 from schemas.spec import RankerSpec
 from trainer_module import collectives
 from trainer_module.input.local_reader import own_batches, validation_batches
 from trainer_module.loop.epoch import train_epoch
 from trainer_module.loop.history import EpochReport
 from trainer_module.loop.in_step import InStepTrainer
+from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
-
-
-class _Quiet:
-    """Stands in for the files of a job's progress."""
-
-    def beat(self) -> None:
-        pass
-
-    def beating(self) -> contextlib.nullcontext[None]:
-        return contextlib.nullcontext()
-
-    def stepped(self, examples: int, losses: object) -> None:
-        pass
 
 
 class Trained(NamedTuple):
@@ -48,12 +38,14 @@ def trained(declared: RankerSpec, train: Sequence[str], evaluated: Sequence[str]
     declared = declared.model_copy(update={"training": training})
     collectives.start()
     trainer = InStepTrainer(Ranker(declared), rank=0, ranks=1)
-    started = time.process_time()
-    for epoch in range(training.epochs):
-        trainer.begin_epoch(epoch, lambda: None)
-        batches = own_batches(declared, train, epoch=epoch, rank=0, ranks=1)
-        for _ in train_epoch(trainer, batches, _Quiet(), EpochReport()):  # type: ignore[arg-type]
-            pass
+    with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
+        progress = Progress(job_in(Path(folder), declared)[1], rank=0)
+        started = time.process_time()
+        for epoch in range(training.epochs):
+            trainer.begin_epoch(epoch)
+            batches = own_batches(declared, train, epoch=epoch, rank=0, ranks=1)
+            for _ in train_epoch(trainer, batches, progress, EpochReport()):
+                pass
     epoch_cpu_s = (time.process_time() - started) / training.epochs
     large = declared.model_copy(update={"training": training.model_copy(update={"batch_size_per_rank": 4096})})
     labels, scores = [], []
