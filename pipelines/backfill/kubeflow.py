@@ -1,4 +1,4 @@
-"""A backfill on Kubeflow: one run per date, in order, each waited for, none started twice."""
+"""A backfill on Kubeflow: one run per date, in order, each after the end of the one before."""
 
 import datetime
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class Backfill:
     """Runs dates in order. The names of the runs on the server are the only record of what is done."""
 
     def __init__(self, api: Api, release: Release, launch: Launch, clock: Clock, say: Say, choices: Choices):
-        """Takes what to run (`release`), what its runs are made of (`launch`), and the server (`api`)."""
+        """Takes the release to run, the settings of its runs (`launch`), and the server (`api`)."""
         self._api, self._release, self._launch = api, release, launch
         self._clock, self._say, self._choices = clock, say, choices
         self._current: Run | None = None

@@ -67,7 +67,7 @@ class Record(_Record):
 
 
 def identity_of(request: RunRequest) -> str:
-    """Returns a hash of what a date's result depends on, apart from the logs."""
+    """Returns a hash of all that a date's result depends on, except the logs."""
     code = code_digest("pipelines.pipeline")
     return f"{digest(request.spec)[:16]}-{code[:16]}"
 

@@ -1,4 +1,4 @@
-"""Refuses settings of a spec that a backend does not support, when a pipeline is compiled: none is ignored."""
+"""Refuses settings of a spec that a backend does not support, when a pipeline is compiled."""
 
 import re
 from collections.abc import Iterator
@@ -162,7 +162,7 @@ def _kubeflow(spec: Spec, target: Target) -> Iterator[str]:
 
 
 def alerts_note(spec: Spec) -> str | None:
-    """Returns what nothing here can check of a spec's alerts; None without alerts."""
+    """Returns a note on the part of alerts that cannot be checked here; None without alerts."""
     if spec.alerts is None:
         return None
     secret = spec.cluster.default.secrets.get(spec.alerts.url_env)

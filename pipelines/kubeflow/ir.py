@@ -1,4 +1,4 @@
-"""From TFX's pipeline spec to one that runs: what TFX leaves out, and what the spec's section `cluster` declares."""
+"""Completes TFX's pipeline spec: parts that TFX leaves out, and the settings of the section `cluster`."""
 
 from typing import Any, cast
 

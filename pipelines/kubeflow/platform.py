@@ -78,12 +78,12 @@ class ExecutorConfig(_Message):
     empty_dir_mounts: tuple[EmptyDirMount, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """Returns the message as JSON; what says nothing is left out."""
+        """Returns the message as JSON, without empty fields."""
         return self.model_dump(by_alias=True, exclude_defaults=True, mode="json")
 
 
 def executor_config(name: StepName, spec: Spec) -> ExecutorConfig:
-    """Returns what a step's pod is given beside its container."""
+    """Returns the settings of a step's pod beside its container."""
     step, volumes = spec.cluster.step(name), spec.cluster.volumes
     return ExecutorConfig(
         secret_as_env=_secrets(step),

@@ -33,7 +33,7 @@ class Target:
 
 
 def check_image(option: str, name: str) -> None:
-    """Refuses what cannot be the name of an image.
+    """Refuses an invalid name of an image.
 
     Raises:
         UserError: it contains whitespace.

@@ -1,4 +1,4 @@
-"""Removes segments, and what earlier bases have left, once nobody needs it any more."""
+"""Removes segments and files of earlier bases that are not needed any more."""
 
 import datetime
 import shutil
@@ -30,7 +30,7 @@ def remove_old_segments(job: TrainJob, now: datetime.datetime) -> list[int]:
 def remove_old_lineages(training: Path, target: Path, lineage: str) -> list[str]:
     """Removes checkpoints, deltas and full versions of lineages before the last one; returns the lineages.
 
-    The last one but this stays: training goes on from it where this one's version is withdrawn.
+    The last one but this stays: training resumes from it if this version is withdrawn.
 
     Args:
         training: folder of the trainings, by lineage.

@@ -22,7 +22,7 @@ _KEPT = 2
 
 
 class FullVersions:
-    """Exports and pushes, one at a time, while training goes on."""
+    """Exports and pushes full versions, one at a time, during training."""
 
     def __init__(self, job: TrainJob):
         """Takes the job of the online training."""
@@ -36,7 +36,7 @@ class FullVersions:
                 shutil.rmtree(folder)  # Superseded, or not whole, as its writer was killed.
 
     def check(self) -> str:
-        """Starts an export that is due, or pushes one that is done; returns what to tell, "" for nothing."""
+        """Starts an export that is due, or pushes one that is done; returns a line for the user, or ""."""
         if self._export is None:
             waiting = self._requests()
             for superseded in waiting[:-1]:
@@ -61,17 +61,17 @@ class FullVersions:
             shutil.rmtree(folder, ignore_errors=True)
 
     def end(self) -> None:
-        """Ends an export that is under way; the next start repeats it."""
+        """Ends a running export; the next start repeats it."""
         if self._export is not None:
             self._export.end()
             self._export = None
 
     def _requests(self) -> list[Path]:
-        """Returns the folders of what is to be exported, oldest first."""
+        """Returns the folders of the states to export, oldest first."""
         return sorted(file.parent for file in Path(self._job.output_dir).glob(f"full-*/{JOB_FILE}"))
 
     def _push(self, folder: Path) -> str:
-        """Pushes an exported version unless it is held; removes what nobody needs any more. Returns what to tell."""
+        """Pushes an exported version unless it is held, and removes needless ones; returns a line for the user."""
         exported = read_job(folder / JOB_FILE)
         number = int(folder.name.removeprefix("full-"))
         model, target, lineage = Path(exported.model_dir), Path(self._stream.versions), self._stream.lineage
@@ -104,7 +104,7 @@ class FullVersions:
 
 
 def _kept(folder: Path) -> Path:
-    """Keeps the log of an export that has failed, and nothing else of it; returns the log."""
+    """Removes a failed export except its log; returns the log."""
     log = folder.with_name("failed-export.log")
     with contextlib.suppress(OSError):
         (folder / "export.log").replace(log)
@@ -125,7 +125,7 @@ def _full(target: Path, lineage: str) -> dict[str, int]:
 
 
 def written_state(job: TrainJob) -> dict[str, object]:
-    """Returns what the online training has said last; empty before it has said anything."""
+    """Returns the last state that the online training has written; empty before the first."""
     try:
         state: dict[str, object] = json.loads(job.online_file.read_bytes())
         return state

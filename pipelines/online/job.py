@@ -22,7 +22,7 @@ def segments_folder(request: OnlineRequest) -> Path:
 
 
 def job_of(request: OnlineRequest, base: OnlineBase) -> TrainJob:
-    """Returns the job that trains a base on what comes after its data.
+    """Returns the job that trains a base on the data after its own.
 
     Raises:
         UserError: the spec's model is not the base's, or examples after its data are gone.

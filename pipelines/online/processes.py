@@ -1,4 +1,4 @@
-"""A program that is started again whenever it is lost, with growing pauses, unless trying again cannot help."""
+"""Restarts a program whenever it is lost, with growing pauses, unless a restart cannot help."""
 
 import os
 import time
@@ -47,7 +47,7 @@ class Kept:
         self._started = time.monotonic()
 
     def check(self) -> str:
-        """Starts the program again where it has ended and the pause is over; returns what to tell, "" for nothing.
+        """Restarts the program if it has ended and the pause is over; returns a line for the user, or "".
 
         Raises:
             UserError: trying again cannot help.

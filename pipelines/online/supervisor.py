@@ -110,7 +110,7 @@ class Supervisor:
                     remove_old_lineages(Path(job.log_dir).parent.parent, self._base.version.parent, self._base.lineage)
                 time.sleep(_POLL_S)
             if following is not None:
-                self._say(f"version {following.lineage} was blessed: training goes on from it, after its own data")
+                self._say(f"version {following.lineage} was blessed: training continues from it, after its own data")
                 self._base = following
             job.stop_file.touch()
             trainer.wait_for_end(STOP_S)

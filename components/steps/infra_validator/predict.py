@@ -9,7 +9,7 @@ Ask = Callable[[str, Tensors], Tensors]
 
 
 class RequestFailed(Exception):
-    """The server, which goes on, answered with an error.
+    """The server answered with an error; it still runs.
 
     Attributes:
         code: gRPC code, for example INVALID_ARGUMENT.

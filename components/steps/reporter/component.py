@@ -60,7 +60,7 @@ class Reporter(base_component.BaseComponent):
         spec_digest: str,
         git_commit: str,
     ) -> None:
-        """Takes what the page shows.
+        """Takes the artifacts that the page shows.
 
         Args:
             spec: spec of the ranker.

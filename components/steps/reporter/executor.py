@@ -28,7 +28,7 @@ class Executor(base_executor.BaseExecutor):
     """Writes `report.html` into its output and into the run's folder."""
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
-        """Draws the page. The model is pushed already: what goes wrong here is only logged."""
+        """Draws the page. The model is pushed already: errors here are only logged."""
         folder = Path(artifact_utils.get_single_uri(output_dict["page"]))
         try:
             folder.mkdir(parents=True, exist_ok=True)

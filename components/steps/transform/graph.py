@@ -18,7 +18,7 @@ from schemas.spec import Inputs
 def write_graph(
     folder: str, preprocessing_fn: Callable[[dict[str, Any]], dict[str, Any]], schema: schema_pb2.Schema
 ) -> None:
-    """Writes what `tft.TFTransformOutput` reads: the graph, and the schemas before and after it.
+    """Writes the files of `tft.TFTransformOutput`: the graph, and the schemas before and after it.
 
     This is what TFX's executor runs where there is nothing to analyze, without its pipeline.
 

@@ -61,7 +61,7 @@ class ToMap(NamedTuple):
     Attributes:
         raw: path of its examples.
         transformed: path to write.
-        history: folder of the tables of what happened before its day; empty: no feature needs any.
+        history: folder of the tables of the days before; empty if no feature needs them.
     """
 
     raw: str
@@ -73,7 +73,7 @@ class MapFile(beam.DoFn):
     """Writes the transformed examples of one file."""
 
     def __init__(self, graph: str, keys_fn: KeysFn | None = None):
-        """Takes the graph's folder, and what makes the keys of the tables."""
+        """Takes the graph's folder, and the function that makes the keys of the tables."""
         self._graph, self._keys_fn = graph, keys_fn
 
     def setup(self) -> None:

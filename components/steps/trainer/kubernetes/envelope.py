@@ -1,6 +1,6 @@
 """The jobs that an operator makes pods of: the pods are those of `training_pods`, the envelope around them differs.
 
-Each kind is a class with its own `spec`; what else sets one apart from another is said in its class variables.
+Each kind is a class with its own `spec`; class variables hold the other differences.
 """
 
 from typing import Any, ClassVar, Optional

@@ -93,4 +93,4 @@ def run_pods(run: TrainingRun, log_dir: Path, timing: Timing = Timing()) -> None
         os.kill(os.getpid(), received[0])
         # Its handler may run a moment later, or let the process go on: this step has not been done.
         name = signal.Signals(received[0]).name
-        raise UserError(f"training: was stopped (got {name}); run the step again, it goes on from there")
+        raise UserError(f"training: was stopped (got {name}); run the step again: it resumes")

@@ -36,7 +36,7 @@ class MpiReplicaSpecs(DictMixin):
 
 @dataclass
 class RunPolicy(DictMixin):
-    """When a job ends, and what remains of it."""
+    """When a job ends, and what Kubernetes then removes."""
 
     activeDeadlineSeconds: int
     backoffLimit: int

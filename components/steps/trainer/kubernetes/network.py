@@ -74,7 +74,7 @@ def network_policy(run: TrainingRun) -> NetworkPolicy:
 
 
 def _scraping(run: TrainingRun) -> list[NetworkPolicyIngressRule]:
-    """Returns what lets Prometheus in: pods with the label of clients, here or in a namespace with that label."""
+    """Returns the rules for Prometheus: pods with the label of clients, here or in a namespace with that label."""
     ports = run.metrics_ports("host")
     if not ports:
         return []

@@ -16,7 +16,7 @@ def code_of(error: Exception) -> int | None:
 
 
 def refusal(error: Exception, verb: str, resource: type[NamespacedResourceG], namespace: str) -> str:
-    """Returns what a user reads of a request that no other try will help.
+    """Returns the error text for a request that would fail again.
 
     Args:
         error: error with an HTTP code.

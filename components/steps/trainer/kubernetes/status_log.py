@@ -32,7 +32,7 @@ class StatusLogger:
         self._logged: dict[str, tuple[str, float]] = {}
 
     async def log(self, pods: Mapping[str, Pod]) -> None:
-        """Logs what has changed."""
+        """Logs changes."""
         now = asyncio.get_running_loop().time()
         phases = _phases(pods)
         if phases != self._phases:

@@ -49,7 +49,7 @@ class Counts:
         return Counts(keys_m, np.where(is_known_m[:, None], self.sums_nS[number_m], 0.0))
 
     def minus(self) -> "Counts":
-        """Returns what takes these sums away from others."""
+        """Returns the negated sums, to subtract them from others."""
         return Counts(self.keys_n, -self.sums_nS)
 
 
@@ -109,7 +109,7 @@ class CountDay:
         return found
 
     def key(self) -> tuple[str, ...]:
-        """Returns what counts depend on besides the examples and the code."""
+        """Returns the dependencies of counts besides the examples and the code."""
         tasks = {
             name: [task.label, task.only_where, task.example_weight] for name, task in sorted(self.inputs.tasks.items())
         }

@@ -1,4 +1,4 @@
-"""Joins the rows of a day with what happened before it."""
+"""Joins the rows of a day with the history before it."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ class JoinHistory:
     """
 
     def __init__(self, folder: str, keys_fn: KeysFn):
-        """Takes the folder, and what makes keys of columns."""
+        """Takes the folder, and the function that makes keys of columns."""
         self._tables, self._keys_fn = read_tables(Path(folder)), keys_fn
         self.columns = frozenset(history_of(name) for table in self._tables for name in table.group.features)
 

@@ -37,7 +37,7 @@ class RunHistory:
     """
 
     def __init__(self, inputs: Inputs, listing: Listing, first: Day, graph: str, code: str, keys_fn: KeysFn):
-        """Takes what is counted.
+        """Takes the examples and features to count.
 
         Args:
             inputs: inputs of the spec.
