@@ -85,7 +85,9 @@ class OnlineWorld:
     ) -> Iterator[Path]:
         """Runs `sangam online` on some cores; yields its log once it trains."""
         log = self.folder / "online.txt"
-        process = start(["online", str(self.spec(settings)), *source.options, "--root", str(self.root)], log)
+        process = start(
+            ["online", str(self.spec(settings)), *source.options, "--root", str(self.root)], log, is_cold=True
+        )
         os.sched_setaffinity(process.pid, cores)
         try:
             wait_until(lambda: process.poll() is not None or "behind, delta" in log.read_text(), "it trains", _START_S)
@@ -105,7 +107,9 @@ class OnlineWorld:
         addresses.unlink(missing_ok=True)
         options = ["--grpc-port", "0", "--rest-port", "0", "--address-file", str(addresses)]
         options += [] if poll_s is None else ["--poll-s", str(poll_s)]
-        process = start(["serve", str(versions), *options], self.folder / f"serve-{versions.parent.name}.txt")
+        process = start(
+            ["serve", str(versions), *options], self.folder / f"serve-{versions.parent.name}.txt", is_cold=True
+        )
         os.sched_setaffinity(process.pid, cores)
         try:
             wait_until(lambda: addresses.exists() or process.poll() is not None, "the server is ready", _START_S)
