@@ -11,7 +11,7 @@ def __getattr__(name: str) -> Any:
         case "RankerCheckpoint":
             module = importlib.import_module(".registry.checkpoint", __name__)
         case "RunPage":
-            module = importlib.import_module(".reports.page.artifact", __name__)
+            module = importlib.import_module(".page.artifact", __name__)
         case _:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(module, name)

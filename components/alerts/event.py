@@ -3,9 +3,12 @@
 import datetime
 import hashlib
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from components.record.outcome import refusals, refusing_steps
+from components.record.run import RunRecord
 
 VERSION = 1
 MAX_REASON = 4000
@@ -55,3 +58,13 @@ class Event(BaseModel):
     def body(self) -> bytes:
         """Returns the JSON that is sent and signed."""
         return json.dumps({"version": VERSION, "id": self.id} | self.model_dump(mode="json")).encode()
+
+
+def event_of(record: RunRecord) -> Event | None:
+    """Returns the alert of a run that has ended; None if it succeeded and was blessed, or was stopped."""
+    known: dict[str, Any] = {"pipeline": record.name, "date": record.date, "run": record.run}
+    if record.status == "failed":
+        return Event(kind="failed", step=record.failed_step or "", reason=record.error or "unknown", **known)
+    if record.status == "succeeded" and record.blessed is False:
+        return Event(kind="refused", step=",".join(refusing_steps(record)), reason="\n".join(refusals(record)), **known)
+    return None

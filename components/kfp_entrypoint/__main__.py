@@ -10,21 +10,23 @@ import datetime
 import logging
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from components.alerts import target_of
+from components.alerts import event_of, send, target_of
 from components.kfp_entrypoint.ending import Ending
-from components.kfp_entrypoint.failure_page import draw_failure
+from components.kfp_entrypoint.failure import is_final, leave_failure
 from components.kfp_entrypoint.invocation import Json, artifact_paths, parse_command
 from components.kfp_entrypoint.members import MEMBERS, parse_members
-from components.kfp_entrypoint.notify import RunInfo, is_final, send_failure_alert, send_refusal_alert
-from components.kfp_entrypoint.step import Step, execute, prepare, reason_file
+from components.kfp_entrypoint.task import Task, execute, folder_of_run, prepare
 from components.processes.stopping import StopSignals
+from components.record.kubeflow import record_of, write_step
+from components.record.run import RunRecord, Step
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import RunFolder
 from schemas.errors import UserError
-from schemas.host.files import write_whole
 from schemas.spec.alerts import Alerts
 
 _LOG = logging.getLogger(__name__)
@@ -42,66 +44,69 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals) -> int:
     alerts = Alerts.model_validate_json(options.alerts) if options.alerts else None
-    step: Step | None = None
-    reason_at: Path | None = None
+    task: Task | None = None
+    folder: RunFolder | None = None
+    started = time.time()
     try:
         parsed = parse_command(command)
-        reason_at = reason_file(options.step, parsed)
+        folder = folder_of_run(options.step, parsed)
         if alerts and options.step == _FIRST:
             # Compiling cannot see the Secret. Said here, it costs no training whose end nobody would hear of.
             target_of(alerts, os.environ)
-        step = prepare(options.step, parsed, datetime.datetime.now(datetime.timezone.utc))
-        ending = execute(step, stop)
+        task = prepare(options.step, parsed, datetime.datetime.now(datetime.timezone.utc))
+        ending = execute(task, stop)
     except UserError as error:
         ending = Ending(ExitCode.MISTAKE, str(error), is_mistake=True)
     reason = ending.reason.removeprefix(f"{options.step}: ")
     if reason:
         print(f"error: {options.step}: {reason}", file=sys.stderr, flush=True)
-    if reason_at:
-        _leave(reason, reason_at)
-        if reason and step and _is_last(ending, step, options):
-            run = RunInfo(options.pipeline, step.run, step.date)
-            draw_failure(
-                run, options.step, reason, artifact_paths(step.local, "inputs"), RunFolder(reason_at.parent.parent)
-            )
-    if alerts:
-        try:
-            _send_alert(alerts, ending, step, options)
-        except (OSError, ValueError) as error:
-            # A failed alert does not change the step's exit code.
-            _LOG.error("event=alert_not_sent reason=%r", str(error))
+    if folder:
+        seconds = time.time() - started
+        _leave(Step(options.step, "failed" if reason else "ran", seconds, started_at=started, error=reason), folder)
+    try:
+        if reason and (task is None or is_final(ending, tries=task.tries, retries=options.retries)):
+            _fail(reason, task, folder, options)
+        elif task and alerts and not reason and (inputs := _inputs_of(task, _PUSHER)):
+            record = _record(task, folder, options, _folders(inputs), status="succeeded")
+            if event := event_of(record):
+                send(alerts, event, os.environ)
+    except (OSError, ValueError) as error:
+        # A failed alert does not change the step's exit code.
+        _LOG.error("event=alert_not_sent reason=%r", str(error))
     return ending.code
 
 
-def _leave(reason: str, file: Path) -> None:
-    """Leaves the reason of a failure for `sangam status`, and removes that of a try before."""
+def _fail(reason: str, task: Task | None, folder: RunFolder | None, options: argparse.Namespace) -> None:
+    """Leaves record and page of a run that this step ends, and alerts: once per step of a run."""
+    record = _record(task, folder, options, {}, status="failed", error=reason, failed_step=options.step)
+    if folder and task:
+        leave_failure(record, _folders(artifact_paths(task.local, "inputs")))
+    event = event_of(record) if options.alerts else None
+    if event and (task is None or task.notes is None or task.notes.is_first_alert(task.name)):
+        send(Alerts.model_validate_json(options.alerts), event, os.environ)
+
+
+def _record(
+    task: Task | None, folder: RunFolder | None, options: argparse.Namespace, inputs: Mapping[str, Path], **more: Any
+) -> RunRecord:
+    own, date = folder or RunFolder(Path()), task.date if task else ""
+    return record_of(own, options.pipeline, date or None, inputs, now=time.time(), **more)
+
+
+def _folders(inputs: Mapping[str, str]) -> dict[str, Path]:
+    # In a task of several steps, an input's name begins with its step's.
+    return {name.rpartition("__")[2]: Path(path) for name, path in inputs.items()}
+
+
+def _leave(step: Step, folder: RunFolder) -> None:
+    """Leaves a step for the record of the run and for `sangam status`."""
     try:
-        if reason:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(file, f"{reason}\n")
-        else:
-            file.unlink(missing_ok=True)
+        write_step(folder, step)
     except OSError as error:
-        _LOG.error("event=reason_not_left file=%s reason=%r", file, str(error))
+        _LOG.error("event=step_not_left folder=%s reason=%r", folder.path, str(error))
 
 
-def _send_alert(alerts: Alerts, ending: Ending, step: Step | None, options: argparse.Namespace) -> None:
-    """Alerts on a refused model, or on a failure: once per step of a run, after its last try."""
-    run = RunInfo(options.pipeline, step.run if step else "", step.date if step else "")
-    if not ending.reason:
-        if step and (inputs := _inputs_of(step, _PUSHER)):
-            send_refusal_alert(alerts, run, inputs, os.environ)
-    elif step is None or (
-        _is_last(ending, step, options) and (step.notes is None or step.notes.is_first_alert(step.name))
-    ):
-        send_failure_alert(alerts, run, options.step, ending, os.environ)
-
-
-def _is_last(ending: Ending, step: Step, options: argparse.Namespace) -> bool:
-    return is_final(ending, tries=step.tries, retries=options.retries)
-
-
-def _inputs_of(step: Step, name: str) -> dict[str, str] | None:
+def _inputs_of(step: Task, name: str) -> dict[str, str] | None:
     """Returns the folders of a step's inputs; None if the task neither is that step nor runs it."""
     members = parse_members(step.command.argument(MEMBERS) or "[]")
     own = next((member for member in members if member.step == name), None)

@@ -3,9 +3,10 @@
 Loads without TensorFlow and TFX: summaries and alerts read it.
 """
 
-from typing import Literal
+from collections.abc import Container, Mapping
+from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, computed_field
 
 from schemas.spec.metrics import UNCALIBRATED_METRIC
 
@@ -77,12 +78,31 @@ class TaskVerdict(_Record):
         gates: in the order in which they were judged.
     """
 
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
     metrics: Metrics
     intervals: Intervals = {}
-    slices: dict[str, Metrics]
+    slices: dict[str, Metrics] = {}
     slice_intervals: dict[str, Intervals] = {}
     calibration_buckets: list[CalibrationBucket] = []
     gates: list[GateVerdict]
+
+    @property
+    def failures(self) -> list[GateVerdict]:
+        """The gates that failed."""
+        return [gate for gate in self.gates if not gate.passed]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def auc(self) -> float | None:
+        """The metric that binary tasks are known by."""
+        return self.metrics.get("auc")
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def rmse(self) -> float | None:
+        """The metric that regressions are known by."""
+        return self.metrics.get("rmse")
 
 
 class Verdict(_Record):
@@ -106,14 +126,14 @@ class Verdict(_Record):
     by: str = ""
     when: str = ""
 
-    def failures(self) -> list[tuple[str, GateVerdict]]:
-        """Returns the task and verdict of every gate that failed."""
-        return [(task, gate) for task, judged in self.tasks.items() for gate in judged.gates if not gate.passed]
+    def refusals(self, kinds: Container[Kind] = get_args(Kind)) -> list[str]:
+        """Returns a sentence for every gate of some kinds that failed."""
+        return refusals(self.tasks, kinds)
 
     def text(self) -> str:
         """Returns the verdict as text: the outcome, a sentence for each gate, and the notes."""
         gates = [(task, gate) for task, judged in self.tasks.items() for gate in judged.gates]
-        failed = f"{len(self.failures())} of {len(gates)} gates did not hold"
+        failed = f"{len(self.refusals())} of {len(gates)} gates did not hold"
         if self.because:
             headline = f"blessed by hand by {self.by}, because {self.because}: {failed}"
         else:
@@ -125,10 +145,16 @@ class Verdict(_Record):
 
     def blessed_by_hand(self, *, because: str, by: str, when: str) -> "Verdict":
         """Returns the verdict as overridden by a person, with a note on that before the others."""
-        overridden = "; ".join(f"{task}: {gate.reason}" for task, gate in self.failures())
+        overridden = "; ".join(self.refusals())
         note = f"blessed by hand by {by} at {when}, because {because} (overridden: {overridden})"
         update = {"blessed": True, "because": because, "by": by, "when": when, "notes": [note, *self.notes]}
         return self.model_copy(update=update)
+
+
+def refusals(tasks: Mapping[str, TaskVerdict], kinds: Container[Kind] = get_args(Kind)) -> list[str]:
+    """Returns a sentence for every gate of some kinds that failed."""
+    failed = [(task, gate) for task, judged in tasks.items() for gate in judged.failures]
+    return [f"{task}: {gate.reason}" for task, gate in failed if gate.kind in kinds]
 
 
 def calibrated(metrics: Metrics) -> str:

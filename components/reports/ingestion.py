@@ -1,6 +1,6 @@
 """What ingestion read and wrote: days, rows by split, and what was left out.
 
-Loads without TFX: the summary of a run reads it.
+Loads without TFX: the record of a run has it.
 """
 
 from pydantic import BaseModel, ConfigDict
@@ -20,8 +20,8 @@ class SplitReport(_Report):
 
     Attributes:
         num_files: number of files read.
-        rows_read: the sum of `rows_written`, all of `dropped` and `negatives_sampled_out`.
-        rows_written: Examples in the split.
+        read: the sum of `written`, all of `dropped` and `negatives_sampled_out`.
+        written: Examples in the split.
         dropped: rows left out, by reason, for example "label missing: like".
         ignored: values treated as missing, clipped or cut off, by reason and column, for example "not finite: price".
         negatives: rows with label 0 of the task with keep_negatives, before sampling; 0 without sampling.
@@ -30,8 +30,8 @@ class SplitReport(_Report):
     """
 
     num_files: int
-    rows_read: int
-    rows_written: int
+    read: int
+    written: int
     dropped: dict[str, int]
     ignored: dict[str, int] = {}
     negatives: int = 0

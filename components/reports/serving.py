@@ -1,6 +1,6 @@
 """The verdict of the serving gate: every check with its reason, and the measured numbers.
 
-Loads without TensorFlow and TFX: the summary of a run and the model card contain it too.
+Loads without TensorFlow and TFX: the record of a run and the model card contain it, too.
 """
 
 from pydantic import BaseModel, ConfigDict
@@ -22,14 +22,6 @@ class Check(_Record):
     reason: str
 
 
-class Latency(_Record):
-    """Latency under `serving.load`, measured at the client."""
-
-    p50_ms: float
-    p99_ms: float
-    requests: int
-
-
 class ServingVerdict(_Record):
     """Whether the model may be served, and why.
 
@@ -39,7 +31,9 @@ class ServingVerdict(_Record):
         load_s: from the start of the server process until it was ready; None if it never was.
         load: under which the latency was measured.
         once: columns of which a request has one row for all candidates.
-        latency: None if it was not measured.
+        p50_ms: latency under `load`, measured at the client; None if it was not measured.
+        p99_ms: likewise.
+        requests: that the latency is of.
         checks: in order.
         notes: what was not judged, and why.
     """
@@ -49,6 +43,8 @@ class ServingVerdict(_Record):
     load_s: float | None = None
     load: Load
     once: list[str] = []
-    latency: Latency | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    requests: int = 0
     checks: list[Check]
     notes: list[str] = []

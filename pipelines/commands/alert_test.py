@@ -4,10 +4,9 @@ import os
 
 import typer
 
-from components.alerts import target_of
+from components.alerts import Event, send, target_of
 from pipelines.commands.options import JsonOption, SpecArgument
 from pipelines.console import print_json, say, say_error
-from pipelines.local.result.alert import send_test
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 
@@ -25,7 +24,9 @@ def alert_test(spec: SpecArgument, as_json: JsonOption = False) -> None:
     if loaded.alerts is None:
         raise UserError(f"{spec}: alerts: is missing (got none); add `alerts: {{}}` to be told of failed runs")
     target = target_of(loaded.alerts, os.environ)
-    if problem := send_test(loaded.alerts, loaded.name):
+    reason = "`sangam alert-test` was run"
+    event = Event(kind="test", pipeline=loaded.name, step="", date=None, run="alert-test", reason=reason)
+    if problem := send(loaded.alerts, event, os.environ):
         say_error(problem, as_json=as_json, code=ExitCode.FAILED)
         raise typer.Exit(ExitCode.FAILED)
     if as_json:

@@ -1,12 +1,11 @@
 """The command `sangam bless`."""
 
 import dataclasses
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption
+from pipelines.commands.options import JsonOption, RunArgument
 from pipelines.console import print_json, quieten, say
 from pipelines.times import utc_now
 from schemas.host.needless_imports import leave_out_needless_of_tfx
@@ -15,7 +14,7 @@ EPILOG = 'Example: sangam bless ROOT/runs/20240307T101500-1a2b3c4d --because "th
 
 
 def bless(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run, ROOT/runs/RUN, or its summary.")],
+    run: RunArgument,
     because: Annotated[str, typer.Option(help="The reason; it is recorded.")],
     as_json: JsonOption = False,
 ) -> None:

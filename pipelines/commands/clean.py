@@ -41,8 +41,8 @@ def clean(
     What is served, what a rollback goes back to, what the next run starts from, and what is under way always stays.
     What was removed is made again when a run needs it.
     """
+    from components.record.lock import RootInUse
     from pipelines.history.cleaning import clean_root, document, print_cleaning
-    from pipelines.local.lock import RootInUse
 
     asked = {"runs": runs, "models": models, "checkpoints": checkpoints}
     options = {key: number for key, number in asked.items() if number is not None}

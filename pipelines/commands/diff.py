@@ -17,8 +17,8 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """Prints what differs between two runs: spec, days, code, metrics, rows, tables, and seconds by step."""
+    from components.record.store import find_run
     from pipelines.history.difference import document, print_changes
-    from pipelines.history.runs import find_run
 
     first, second = find_run(old), find_run(new)
     if as_json:

@@ -57,7 +57,7 @@ def online(
     Runs until SIGTERM or Ctrl-C; killed at any time and started again, it loses and repeats no example.
     """
     quieten()
-    from pipelines.local.lock import RootInUse, locked
+    from components.record.lock import RootInUse, locked
     from pipelines.online.request import check_request
     from pipelines.online.source import source_of
     from pipelines.online.supervisor import Supervisor

@@ -1,6 +1,7 @@
 """The command `sangam report`."""
 
 import datetime
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -29,8 +30,9 @@ def report(
 ) -> None:
     """Draws all runs of a root on one page: AUC by task and day with the gates, what was pushed, refused and rolled
     back, and seconds by step."""
-    from pipelines.local.result.overview import newest_day, write_overview
-    from schemas.contracts.root import PAGE_FILE, Root
+    from components.page.overview import newest_day, overview
+    from schemas.contracts.root import PAGE_FILE, Root, RunFolder
+    from schemas.host.files import write_whole
 
     days = _LAST.fullmatch(last)
     if days is None:
@@ -41,7 +43,12 @@ def report(
         raise UserError(f"{root}: has no finished run (got no {place.runs}/*/summary.json); give the --root of a run")
     first = newest - datetime.timedelta(days=int(days[1]) - 1)
     page = output or root / PAGE_FILE
-    number = write_overview(place, page, first=first, ranker=name)
+
+    def page_of(run: RunFolder) -> str | None:
+        return os.path.relpath(run.page, page.absolute().parent) if run.page.is_file() else None
+
+    number, text = overview(place, page_of, first=first, ranker=name)
+    write_whole(page, text)
     if as_json:
         print_json({"page": str(page), "runs": number, "since": str(first)})
     else:

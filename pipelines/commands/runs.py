@@ -64,13 +64,13 @@ def runs(
 
 
 def _print_local(root: Path, name: str | None, limit: int, *, as_json: bool) -> None:
-    from pipelines.history.printing import print_runs
-    from pipelines.history.runs import read_runs
+    from components.record.store import read_runs
+    from pipelines.history.runs import document, print_runs
     from pipelines.times import utc_now
 
     found, now = read_runs(root, name, limit), utc_now()
     if as_json:
-        print_json([run.document(now) for run in found])
+        print_json([document(run, now) for run in found])
     else:
         print_runs(found, now, terminal())
 

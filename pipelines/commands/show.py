@@ -10,7 +10,7 @@ EPILOG = "Example: sangam show runs/runs/latest"
 
 def show(run: RunArgument, as_json: JsonOption = False) -> None:
     """Prints one run: whether its model was pushed and why, metrics and bounds, rows, training, steps, paths."""
-    from pipelines.history.runs import find_run
+    from components.record.store import find_run
     from pipelines.history.show import print_shown, read_shown
     from pipelines.times import utc_now
 

@@ -8,8 +8,8 @@ EPILOG = "Example: sangam why runs/runs/latest"
 
 def why(run: RunArgument, as_json: JsonOption = False) -> None:
     """Prints why a run failed or its model was refused: the cause, the end of the log, and what to try."""
-    from pipelines.history.runs import find_run
-    from pipelines.history.verdict import reason_of
+    from components.record.store import find_run
+    from pipelines.history.show import reason_of
 
     found = find_run(run)
     reason = reason_of(found)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from components.record.kubeflow import read_steps
 from pipelines.deploy.records import Run
 from schemas.contracts.root import Root
 
@@ -22,9 +23,9 @@ def reason_of(run: Run, root: Path | None = None) -> str:
     said = (step.error if step else "") or run.error
     if said or not (root or run.pipeline_root):
         return said
-    failures = Root(str(root or run.pipeline_root)).run(run.id).failures
-    steps = [step.name.replace("-", "_")] if step else sorted(path.name for path in failures.glob("*"))
-    return "; ".join(text for text in (_read(failures / name) for name in steps) if text)
+    ended = read_steps(Root(str(root or run.pipeline_root)).run(run.id))
+    names = [step.name.replace("-", "_")] if step else sorted(ended)
+    return "; ".join(ended[name].error for name in names if name in ended and ended[name].error)
 
 
 def log_command(run_id: str, namespace: str) -> str:
@@ -36,10 +37,3 @@ def log_command(run_id: str, namespace: str) -> str:
 def pods_command(run_id: str, namespace: str) -> str:
     """Returns the command that says what the pods of a run wait for."""
     return f"kubectl describe pods -n {namespace or _DEFAULT_NAMESPACE} -l pipeline/runid={run_id}"
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""

@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
+from components.record.lock import locked
+from components.record.store import all_runs
 from components.reports.spec_file import read_spec
 from pipelines.console import say
-from pipelines.local.lock import locked
-from pipelines.local.noted import noted
 from pipelines.local.retention.after_run import told
 from pipelines.local.retention.cleaning import Cleaning, clean
 from pipelines.local.retention.inventory import rankers_of
@@ -61,9 +61,8 @@ def clean_root(folder: Path, options: Mapping[str, int], name: str | None, *, is
 
 def _rule(root: Root, ranker: str, options: Mapping[str, int]) -> tuple[Keep | None, Spec | None]:
     """Returns what to keep of a ranker, and the spec of its newest run, where they are known."""
-    runs = sorted(root.run_folders(), key=lambda run: run.path.name, reverse=True)
-    newest = next((run for run in runs if noted(run).ranker == ranker), None)
-    spec = read_spec(newest) if newest else None
+    newest = next((run for run in all_runs(root)[::-1] if run.ranker == ranker), None)
+    spec = read_spec(newest.folder) if newest else None
     declared = spec.keep.model_dump() if spec and spec.keep else {}
     members = {**declared, **options}
     return (Keep.model_validate(members) if members else None), spec

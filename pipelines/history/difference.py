@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from components.record.run import RunRecord
+from components.record.store import StoredRun
 from components.reports.spec_file import read_settings, settings_by_path
 from pipelines.console import say, table
-from pipelines.history.runs import LocalRun
-from pipelines.local.result.summary import Summary
 
 _SECTIONS = ("run", "spec", "data", "code", "metrics", "rows", "tables", "seconds")
 
@@ -40,36 +40,36 @@ class Change:
         return numbers[1] - numbers[0] if len(numbers) == 2 else None
 
 
-def changes(old: LocalRun, new: LocalRun) -> list[Change]:
+def changes(old: StoredRun, new: StoredRun) -> list[Change]:
     """Returns what differs between two runs, in the order of `_SECTIONS`."""
     found = [*_compared("run", _facts(old), _facts(new)), *_spec(old, new)]
     for section, part in _PARTS.items():
-        before = dict(part(old.summary)) if old.summary else {}
-        after = dict(part(new.summary)) if new.summary else {}
+        before = dict(part(old.record)) if old.record else {}
+        after = dict(part(new.record)) if new.record else {}
         found += _compared(section, before, after)
     return found
 
 
-def _facts(run: LocalRun) -> dict[str, Any]:
+def _facts(run: StoredRun) -> dict[str, Any]:
     return {"state": run.state, "ranker": run.ranker, "date": run.date}
 
 
-def _spec(old: LocalRun, new: LocalRun) -> Iterator[Change]:
+def _spec(old: StoredRun, new: StoredRun) -> Iterator[Change]:
     before, after = read_settings(old.folder), read_settings(new.folder)
     if before is None or after is None:
-        digests = [run.summary.spec_digest if run.summary else None for run in (old, new)]
+        digests = [run.record.spec_digest if run.record else None for run in (old, new)]
         if digests[0] != digests[1]:
-            yield Change("spec", "digest, for a run of an earlier version has no spec.json", *digests)
+            yield Change("spec", "digest, for one of the specs cannot be read", *digests)
         return
     yield from _compared("spec", settings_by_path(before), settings_by_path(after))
 
 
-def _data(summary: Summary) -> Iterator[tuple[str, Any]]:
-    for split, days in summary.days.items():
+def _data(record: RunRecord) -> Iterator[tuple[str, Any]]:
+    for split, days in record.days.items():
         yield f"{split} days", _listed(days)
-    yield "missing days", _listed(summary.missing_days)
-    yield "base trained to", summary.base_last_day
-    yield "logs", summary.data
+    yield "missing days", _listed(record.missing_days)
+    yield "base trained to", record.base_last_day
+    yield "logs", record.data
 
 
 def _listed(days: list[str]) -> str | None:
@@ -77,29 +77,29 @@ def _listed(days: list[str]) -> str | None:
     return ", ".join(days) or None
 
 
-def _code(summary: Summary) -> Iterator[tuple[str, Any]]:
-    yield "commit", summary.git_commit
+def _code(record: RunRecord) -> Iterator[tuple[str, Any]]:
+    yield "commit", record.git_commit
 
 
-def _metrics(summary: Summary) -> Iterator[tuple[str, Any]]:
-    for name, task in summary.tasks.items():
+def _metrics(record: RunRecord) -> Iterator[tuple[str, Any]]:
+    for name, task in record.tasks.items():
         yield from ((f"{name} {metric}", value) for metric, value in task.metrics.items())
 
 
-def _rows(summary: Summary) -> Iterator[tuple[str, Any]]:
-    for split, rows in summary.rows.items():
+def _rows(record: RunRecord) -> Iterator[tuple[str, Any]]:
+    for split, rows in record.rows.items():
         yield f"{split} written", rows.written
         yield from ((f"{split} dropped: {why}", number) for why, number in rows.dropped.items())
 
 
-def _tables(summary: Summary) -> Iterator[tuple[str, Any]]:
-    if summary.training:
-        yield from ((f"{name} rows", rows.rows) for name, rows in summary.training.tables.items())
+def _tables(record: RunRecord) -> Iterator[tuple[str, Any]]:
+    if record.training:
+        yield from ((f"{name} rows", rows.rows) for name, rows in record.training.tables.items())
 
 
-def _seconds(summary: Summary) -> Iterator[tuple[str, Any]]:
-    yield from ((name, step.seconds) for name, step in summary.steps.items())
-    yield "whole run", summary.total_seconds
+def _seconds(record: RunRecord) -> Iterator[tuple[str, Any]]:
+    yield from ((name, step.seconds) for name, step in record.steps.items())
+    yield "whole run", record.total_seconds
 
 
 _PARTS = {
@@ -118,7 +118,7 @@ def _compared(section: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> I
             yield Change(section, what, old.get(what), new.get(what))
 
 
-def document(old: LocalRun, new: LocalRun) -> dict[str, Any]:
+def document(old: StoredRun, new: StoredRun) -> dict[str, Any]:
     """Returns the changes as JSON, for programs: of each section a list."""
     found = changes(old, new)
     sections = {
@@ -132,7 +132,7 @@ def document(old: LocalRun, new: LocalRun) -> dict[str, Any]:
     return {"old": old.id, "new": new.id, **sections}
 
 
-def print_changes(old: LocalRun, new: LocalRun, console: Console) -> None:
+def print_changes(old: StoredRun, new: StoredRun, console: Console) -> None:
     """Prints a line for each change, by section; numbers with their difference."""
     found = changes(old, new)
     say(f"{old.id} -> {new.id}" + ("" if found else ": no difference"), console)

@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.console import Console
 
+from components.record.store import StoredRun, find_run, read_run
 from components.registry import versions
 from components.registry.record import BlessedModel, read_records
 from components.steps.pusher.manifest import Manifest, read_manifest
 from pipelines.console import say
-from pipelines.history.runs import LocalRun, find_run, read_runs
 from pipelines.local.outputs import Output, read_outputs
 from schemas.contracts import deltas
 from schemas.contracts.example_files import LISTING_FILE, digest_of
@@ -72,7 +72,7 @@ class Lineage:
 
     ranker: str
     version: Path | None
-    run: LocalRun | None
+    run: StoredRun | None
     manifest: Manifest | None
     blessing: BlessedModel | None
     days: tuple[Day, ...] = ()
@@ -82,14 +82,14 @@ class Lineage:
     @property
     def spec_digest(self) -> str:
         """Of the run's whole spec."""
-        summary = self.run.summary if self.run else None
-        return self.manifest.spec_digest if self.manifest else summary.spec_digest if summary else ""
+        record = self.run.record if self.run else None
+        return self.manifest.spec_digest if self.manifest else record.spec_digest if record else ""
 
     @property
     def commit(self) -> str:
         """Of the code."""
-        summary = self.run.summary if self.run else None
-        return (self.manifest.git_commit if self.manifest else summary.git_commit if summary else "") or ""
+        record = self.run.record if self.run else None
+        return (self.manifest.git_commit if self.manifest else record.git_commit if record else "") or ""
 
     @property
     def blessed_by(self) -> str:
@@ -172,18 +172,18 @@ def _manifest(version: Path) -> Manifest:
         raise UserError(f"{file}: is no manifest of a push (got {str(error).splitlines()[0]}); {_GIVE}") from error
 
 
-def _first_run(root: Root, blessing: BlessedModel | None, outputs: tuple[Output, ...]) -> LocalRun | None:
+def _first_run(root: Root, blessing: BlessedModel | None, outputs: tuple[Output, ...]) -> StoredRun | None:
     """Returns the run that trained a model; later ones took it from the cache."""
     ids = sorted(run for each in outputs if blessing and str(each.path) == blessing.model_uri for run in each.runs)
     if not ids or not root.run(ids[0]).path.is_dir():
         return None
-    return next(run for run in read_runs(root.path) if run.id == ids[0])
+    return read_run(root.run(ids[0]))
 
 
 def _with_chain(
     ranker: str,
     version: Path | None,
-    run: LocalRun | None,
+    run: StoredRun | None,
     manifest: Manifest | None,
     blessing: BlessedModel | None,
     records: list[BlessedModel],
@@ -216,7 +216,7 @@ def _chain(checkpoint: str, records: list[BlessedModel], outputs: tuple[Output, 
         checkpoint = str(properties.get(_BASE) or "")
 
 
-def _days(run: LocalRun | None, manifest: Manifest | None, outputs: tuple[Output, ...]) -> Iterator[Day]:
+def _days(run: StoredRun | None, manifest: Manifest | None, outputs: tuple[Output, ...]) -> Iterator[Day]:
     """Yields the days of a run from its list of examples; without digests where that is gone."""
     listing = [each.path / LISTING_FILE for each in outputs if run and run.id in each.runs and each.key == "examples"]
     if listing and listing[-1].is_file():
@@ -224,7 +224,7 @@ def _days(run: LocalRun | None, manifest: Manifest | None, outputs: tuple[Output
             for day in days:
                 yield Day(split, day["day"] or "", digest_of(day["folder"]))
         return
-    known = manifest.days if manifest else run.summary.days if run and run.summary else {}
+    known = manifest.days if manifest else run.record.days if run and run.record else {}
     yield from (Day(split, day) for split, days in known.items() for day in days)
 
 

@@ -1,4 +1,4 @@
-"""What `sangam show` prints of one run."""
+"""What `sangam show` and `sangam why` print of one run."""
 
 import datetime
 import json
@@ -7,16 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
+from components.record.outcome import outcome_of
+from components.record.run import RunRecord
+from components.record.store import StoredRun
 from components.registry.record import BlessedModel, read_records
 from pipelines.console import say, table
-from pipelines.history.runs import LocalRun
-from pipelines.history.verdict import verdict
+from pipelines.history.runs import document
 from pipelines.local.outputs import Output, read_outputs
 from pipelines.local.result.report import print_data, print_notes, print_tasks
-from pipelines.local.result.summary import Summary
 from pipelines.times import duration, minute
+from schemas.contracts.exit_codes import ExitCode
+from schemas.host.files import tail
 from schemas.quantities import shown_bytes
+
+_TAIL_LINES = 15
 
 
 @dataclass(frozen=True)
@@ -28,26 +34,26 @@ class Shown:
         by_hand: the blessing that a person has given its model.
     """
 
-    run: LocalRun
+    run: StoredRun
     outputs: tuple[Output, ...]
     by_hand: BlessedModel | None
 
     @property
     def verdict(self) -> str:
         """What became of the run, in one sentence."""
-        return verdict(self.run, self.by_hand)
+        return outcome_of(self.run, self.by_hand).sentence
 
     def document(self, now: datetime.datetime) -> dict[str, Any]:
         """Returns the run as JSON: as in `sangam runs`, and the verdict, the summary, and the paths of artifacts."""
-        summary = json.loads(self.run.summary.model_dump_json()) if self.run.summary else None
+        summary = json.loads(self.run.record.text()) if self.run.record else None
         artifacts = [
             {"step": output.step, "output": output.key, "path": str(output.path), "there": output.path.is_dir()}
             for output in self.outputs
         ]
-        return {**self.run.document(now), "verdict": self.verdict, "artifacts": artifacts, "summary": summary}
+        return {**document(self.run, now), "verdict": self.verdict, "artifacts": artifacts, "summary": summary}
 
 
-def read_shown(run: LocalRun) -> Shown:
+def read_shown(run: StoredRun) -> Shown:
     """Reads what lies beside a run's folder."""
     outputs = tuple(output for output in read_outputs(run.root).outputs if run.id in output.runs)
     models = {str(output.path) for output in outputs if output.key == "model"}
@@ -58,7 +64,7 @@ def read_shown(run: LocalRun) -> Shown:
 
 def print_shown(shown: Shown, now: datetime.datetime, console: Console) -> None:
     """Prints the verdict first, then tasks, data and training, steps, and where everything is."""
-    run, summary = shown.run, shown.run.summary
+    run, record = shown.run, shown.run.record
     say(shown.verdict, console)
     took = run.seconds(now)
     date = f" for {run.date}" if run.date else ""
@@ -67,23 +73,77 @@ def print_shown(shown: Shown, now: datetime.datetime, console: Console) -> None:
         f"run {run.id} of {run.ranker or 'an unknown ranker'}{date}{when}{f', took {duration(took)}' if took else ''}",
         console,
     )
-    if summary:
-        print_tasks(summary, console)
-        print_data(summary, console)
-        print_notes(summary, console)
-        if summary.steps:
-            console.print(_steps(summary))
+    if record:
+        print_tasks(record, console)
+        print_data(record, console)
+        print_notes(record, console)
+        if record.steps:
+            console.print(_steps(record))
     for output in shown.outputs:
         say(f"{output.step} {output.key}: {output.path}{'' if output.path.is_dir() else ', removed'}", console)
-    if summary and summary.pushed:
-        say(f"version: {summary.pushed.path}{'' if Path(summary.pushed.path).is_dir() else ', removed'}", console)
+    if record and record.pushed:
+        say(f"version: {record.pushed.path}{'' if Path(record.pushed.path).is_dir() else ', removed'}", console)
     say(f"logs: {run.folder.logs}", console)
 
 
-def _steps(summary: Summary) -> Any:
+def _steps(record: RunRecord) -> Any:
     shown = table("step", "state")
     for name in ("seconds", "memory"):
         shown.add_column(name, justify="right")
-    for name, step in summary.steps.items():
-        shown.add_row(name, step.state, f"{step.seconds:.1f}", shown_bytes(step.peak_memory_bytes))
+    for name, step in record.steps.items():
+        shown.add_row(
+            escape(name), escape(step.state), f"{step.seconds or 0.0:.1f}", shown_bytes(step.peak_memory_bytes)
+        )
     return shown
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a run did not push a model.
+
+    Attributes:
+        verdict: in one sentence.
+        causes: the first one first.
+        log: that says most; None: there is none.
+        tail: its last lines.
+        exit_code: of the run; None: not known.
+        advice: what to try, and the commands.
+    """
+
+    verdict: str
+    causes: tuple[str, ...] = ()
+    log: Path | None = None
+    tail: str = ""
+    exit_code: int | None = None
+    advice: tuple[str, ...] = ()
+
+    def document(self, run: StoredRun) -> dict[str, Any]:
+        """Returns the reason as JSON, for programs."""
+        return {
+            "run": run.id,
+            "state": run.state,
+            "verdict": self.verdict,
+            "causes": list(self.causes),
+            "log": str(self.log) if self.log else None,
+            "tail": self.tail.splitlines(),
+            "exit_code": self.exit_code,
+            "advice": list(self.advice),
+        }
+
+
+def reason_of(run: StoredRun) -> Reason:
+    """Returns why a run failed or was refused, and what to try."""
+    outcome, record = outcome_of(run), run.record
+    if run.state in ("succeeded", "refused"):
+        code = ExitCode.DONE if run.state == "succeeded" else ExitCode.REJECTED
+        return Reason(outcome.sentence, outcome.causes, exit_code=code, advice=outcome.advice)
+    log = _log_of(run, record.failed_step if record else None)
+    end, code_of_run = tail(log, _TAIL_LINES) if log else "", record.exit_code if record else None
+    return Reason(outcome.sentence, outcome.causes, log, end, code_of_run, outcome.advice)
+
+
+def _log_of(run: StoredRun, step: str | None) -> Path | None:
+    """Returns the log of a step, or the newest; None: no log is there."""
+    logs = {log.stem: log for log in run.folder.logs.glob("*.log") if log.is_file()}
+    newest = max(logs.values(), key=lambda log: log.stat().st_mtime, default=None)
+    return logs.get(step or "", newest)

@@ -5,16 +5,17 @@ Every action can be repeated: after an interruption, the same command completes 
 
 import datetime
 import getpass
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.local.lock import locked
+from components.record.lock import locked
+from components.record.outcome import outcome_of
+from components.record.store import ALLOWED, StoredRun, find_run
 from schemas.contracts.export import MODEL_FILE
-from schemas.contracts.root import SUMMARY_FILE, Root, RunFolder
+from schemas.contracts.root import Root
 from schemas.errors import UserError
 
 FOLDER = "manual_blessing"
@@ -57,7 +58,7 @@ def bless(run: Path, *, because: str, by: str, now: datetime.datetime) -> Blesse
     """Blesses the model of a run, registers it as the next baseline, and pushes it.
 
     Args:
-        run: the run's folder, or its summary.
+        run: the run, as a user names it.
         because: the reason, for whoever asks later.
         by: the person.
         now: UTC.
@@ -68,11 +69,11 @@ def bless(run: Path, *, because: str, by: str, now: datetime.datetime) -> Blesse
     """
     if not because.strip():
         raise UserError(f"--because: needs a reason (got '{because}'); say why, for whoever asks later")
-    folder = _run_folder(run)
-    root = folder.parent.parent
-    with locked(root):
-        _check_summary(folder)
-        return _bless(root, folder.name, " ".join(because.split()), by, now)
+    root = find_run(run).root
+    with locked(root.path):
+        found = find_run(run)
+        _check(found)
+        return _bless(root, found.id, " ".join(because.split()), by, now)
 
 
 def current_user() -> str:
@@ -83,49 +84,40 @@ def current_user() -> str:
         return f"uid {os.getuid()}"
 
 
-def _run_folder(run: Path) -> Path:
-    folder = (run.parent if run.name == SUMMARY_FILE else run).resolve()
-    allowed = f"give a folder ROOT/runs/<run>, or the {SUMMARY_FILE} in it"
-    if not folder.is_dir():
-        raise UserError(f"RUN: no such run (got {run}); {allowed}")
-    if RunFolder(folder).root is None:
-        raise UserError(f"RUN: is not a run of a root (got {run}); {allowed}")
-    return folder
-
-
-def _check_summary(folder: Path) -> None:
-    path = RunFolder(folder).summary
-    try:
-        summary = json.loads(path.read_bytes())
-        status, step, error = summary["status"], summary["failed_step"], summary["error"]
-    except FileNotFoundError:
-        raise UserError(f"{folder.name}: has no {SUMMARY_FILE}: it was killed (got {folder}); run it again") from None
-    except (ValueError, KeyError, TypeError) as broken:
-        raise UserError(f"{path}: is no summary of a run (got {type(broken).__name__}); run it again") from None
-    if status != "succeeded":
+def _check(run: StoredRun) -> None:
+    """Refuses a run that has no verdict to override."""
+    if run.record is None:
+        raise UserError(f"{run.id}: {outcome_of(run).sentence}, so there is no verdict to override; run it again")
+    if run.record.runner == "kubeflow":
         raise UserError(
-            f"{folder.name}: {status}, so there is no verdict to override (got step {step}: {error}); run it again"
+            f"{run.id}: ran on Kubeflow (got {run.folder.path}); only a model of this machine can be blessed"
+        )
+    if not run.root.metadata.is_file():
+        raise UserError(f"RUN: is no run of a root (got {run.folder.path}, without {run.root.metadata}); {ALLOWED}")
+    if run.record.status != "succeeded":
+        raise UserError(
+            f"{run.id}: {run.state}, so there is no verdict to override (got step {run.record.failed_step}: "
+            f"{run.record.error}); run it again"
         )
 
 
-def _bless(root: Path, run: str, because: str, by: str, now: datetime.datetime) -> Blessed:
+def _bless(layout: Root, run: str, because: str, by: str, now: datetime.datetime) -> Blessed:
     from tfx.orchestration import metadata
 
     from components.registry import blessed as registry
     from components.steps.evaluator.judge import manual
-    from pipelines.local.recorded_run import read_run
+    from pipelines.local.recorded_run import read_recorded
 
-    layout = Root(str(root))
     with metadata.Metadata(metadata.sqlite_metadata_connection_config(str(layout.metadata))) as handle:
-        found = read_run(handle, run)
+        found = read_recorded(handle, run)
         if found is None:
             raise UserError(
-                f"{run}: {layout.metadata.name} has no such run (got {root}); give the folder that it ran in"
+                f"{run}: {layout.metadata.name} has no such run (got {layout.uri}); give the folder that it ran in"
             )
-        verdict = _overridable(run, found.steps)
-        model = found.steps["trainer"].outputs["model"]
+        verdict = _overridable(run, found.outputs)
+        model = found.outputs["trainer"]["model"]
         earlier = manual.find(handle, run)
-        blessings = layout.blessed(str(found.steps["pusher"].properties["name"]))
+        blessings = layout.blessed(str(found.parameters["pusher"]["name"]))
         if earlier is None:
             _refuse_blessed(run, model.uri, registry.read_all(blessings))
         given = (
@@ -138,11 +130,11 @@ def _bless(root: Path, run: str, because: str, by: str, now: datetime.datetime) 
         recorded = earlier or manual.record(
             handle,
             given,
-            inputs={"model": model, "evaluation": found.steps["evaluator"].outputs["evaluation"]},
+            inputs={"model": model, "evaluation": found.outputs["evaluator"]["evaluation"]},
             blessing=written["blessing"],
             contexts=found.contexts,
         )
-        pushed = recorded.pushed or _push(found.steps, written)
+        pushed = recorded.pushed or _push(found.outputs, found.parameters["pusher"], written)
         if pushed.get_int_custom_property("pushed") and recorded.pushed is None:
             manual.record_push(handle, recorded, pushed, found.contexts)
     return Blessed(
@@ -150,14 +142,14 @@ def _bless(root: Path, run: str, because: str, by: str, now: datetime.datetime) 
         by=given.who,
         when=given.when,
         because=given.reason,
-        overridden=tuple(f"{task}: {gate.reason}" for task, gate in verdict.failures()),
+        overridden=tuple(verdict.refusals()),
         was_there=earlier is not None,
         version=pushed.get_string_custom_property("version") or None,
         path=pushed.get_string_custom_property("path") or None,
     )
 
 
-def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
+def _overridable(run: str, outputs: Mapping[str, Any]) -> Any:
     """Returns the verdict of a run whose model was rejected for its quality alone."""
     from tfx.components.util import model_utils
     from tfx.utils import path_utils
@@ -165,12 +157,10 @@ def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
     from components.reports import evaluation as verdicts
     from components.reports import serving as infra_verdicts
 
-    infra = steps["infra_validator"].outputs.get("blessing") if "infra_validator" in steps else None
+    infra = outputs.get("infra_validator", {}).get("blessing")
     if infra is None:
-        raise UserError(
-            f"{run}: has no serving check (got steps {', '.join(steps)}); it is older than the check: run it again"
-        )
-    evaluation = Path(steps["evaluator"].outputs["evaluation"].uri)
+        raise UserError(f"{run}: has no serving check (got steps {', '.join(outputs)}); run it again")
+    evaluation = Path(outputs["evaluator"]["evaluation"].uri)
     verdict = verdicts.Verdict.model_validate_json((evaluation / verdicts.FILE_NAME).read_bytes())
     if not model_utils.is_infra_validated(infra):
         text = (Path(infra.uri) / infra_verdicts.FILE_NAME).read_bytes()
@@ -182,13 +172,13 @@ def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
         )
     if verdict.blessed:
         raise UserError(f"{run}: is blessed already: every gate passed (got {evaluation}); nothing to override")
-    never = [f"{task}: {gate.reason}" for task, gate in verdict.failures() if gate.kind in verdicts.NEVER_BY_HAND]
+    never = verdict.refusals(verdicts.NEVER_BY_HAND)
     if never:
         raise UserError(
             f"{run}: the model gives no usable scores (got {'; '.join(never)}); this cannot be overridden: fix the "
             "model and run again"
         )
-    model = path_utils.serving_model_path(steps["trainer"].outputs["model"].uri)
+    model = path_utils.serving_model_path(outputs["trainer"]["model"].uri)
     if not (Path(model) / MODEL_FILE).is_file():
         raise UserError(f"{run}: its model is gone (got {model}); run it again")
     return verdict
@@ -225,21 +215,21 @@ def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
     return artifacts
 
 
-def _push(steps: Mapping[str, Any], written: Mapping[str, Any]) -> Any:
+def _push(outputs: Mapping[str, Any], parameters: Mapping[str, Any], written: Mapping[str, Any]) -> Any:
     """Runs the pusher as the run did, on the overridden verdict; returns the artifact that it has filled in."""
     from components.steps.pusher.executor import Executor
 
     inputs = {
-        "examples": steps["example_gen"].outputs["examples"],
-        "model": steps["trainer"].outputs["model"],
-        "infra_blessing": steps["infra_validator"].outputs["blessing"],
-        "checkpoint": steps["trainer"].outputs["checkpoint"],
+        "examples": outputs["example_gen"]["examples"],
+        "model": outputs["trainer"]["model"],
+        "infra_blessing": outputs["infra_validator"]["blessing"],
+        "checkpoint": outputs["trainer"]["checkpoint"],
         "blessing": written["blessing"],
         "evaluation": written["evaluation"],
     }
     Executor().Do(
         {key: [artifact] for key, artifact in inputs.items()},
         {"pushed_model": [written["pushed_model"]]},
-        dict(steps["pusher"].properties),
+        dict(parameters),
     )
     return written["pushed_model"]

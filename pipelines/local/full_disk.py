@@ -5,11 +5,11 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from components.record.run import Step
 from pipelines.local.request import RunRequest
-from pipelines.local.steps import Step
 from schemas.quantities import shown_bytes
 
 _SAID = re.compile(r"no space left on device|disk is full|disk quota exceeded", re.IGNORECASE)
@@ -36,9 +36,9 @@ class DiskWatch:
         self.node = _NO_STEP
         self.free_at_start = self.least_free = _free(root)
 
-    def step_started(self, node: str) -> None:
+    def step_started(self, name: str) -> None:
         """Starts sampling."""
-        self.node, self.free_at_start = node, _free(self._root)
+        self.node, self.free_at_start = name, _free(self._root)
         self.least_free = self.free_at_start
         self._ended.clear()
         self._thread = threading.Thread(target=self._sample, name="disk", daemon=True)
@@ -56,7 +56,7 @@ class DiskWatch:
             self.least_free = min(self.least_free, _free(self._root))
 
 
-def full_disk(error: BaseException, request: RunRequest, steps: Sequence[Step], watch: DiskWatch) -> str | None:
+def full_disk(error: BaseException, request: RunRequest, steps: Mapping[str, Step], watch: DiskWatch) -> str | None:
     """Returns the error text of a failure; None if no disk was full."""
     unwritable = _path_of(error, request.root)
     if unwritable is None and watch.least_free > _FULL_BELOW_BYTES:
@@ -99,14 +99,14 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or current.__context__
 
 
-def _needed_bytes(request: RunRequest, steps: Sequence[Step], node: str) -> int:
+def _needed_bytes(request: RunRequest, steps: Mapping[str, Step], node: str) -> int:
     """Estimates what a step writes: as much as in an earlier run, or else as its largest possible input."""
     executions: dict[str, int] = {}
     for output in (request.layout.artifacts / node).glob("[!.]*/*"):
         executions[output.name] = executions.get(output.name, 0) + _size(output)
     if executions:
         return max(executions.values())
-    made = [_size(Path(artifact.uri)) for step in steps for artifact in step.outputs.values()]
+    made = [_size(Path(artifact.uri)) for step in steps.values() for artifact in step.outputs.values()]
     return max(made, default=0) or _size(request.data_root)
 
 

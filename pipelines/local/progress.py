@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from components.logs.files.arrival import WAITING_FILE
+from components.record.run import Step
 from pipelines.console import say
 from pipelines.local.full_disk import is_full
-from pipelines.local.steps import Step
 from pipelines.local.training_progress import Event, TrainingProgress, read_progress
 from schemas.contracts.training_job import PROGRESS_FILE
 
@@ -38,7 +38,7 @@ _MARKS = {
 def step_line(step: Step) -> str:
     """Returns the line of a step that has ended, as rich markup."""
     return (
-        f"{escape(step.node):<{_NODE_WIDTH}} {step.seconds:8.1f} s {step.peak_memory_bytes / 2**20:8,.0f} MiB  "
+        f"{escape(step.name):<{_NODE_WIDTH}} {step.seconds or 0.0:8.1f} s {step.peak_memory_bytes / 2**20:8,.0f} MiB  "
         f"{_MARKS[step.state]}"
     )
 
@@ -76,9 +76,9 @@ class TerminalProgress:
             self._word = ""
             self._end()
 
-    def step_started(self, node: str) -> None:
+    def step_started(self, name: str) -> None:
         """Starts showing the step."""
-        self._begin(node)
+        self._begin(name)
 
     def _begin(self, node: str) -> None:
         self._ended.clear()

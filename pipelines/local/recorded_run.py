@@ -11,27 +11,21 @@ _Execution: Any = metadata_store_pb2.Execution
 
 
 @dataclass(frozen=True)
-class RecordedStep:
-    """A step that succeeded, or came from the cache.
+class RecordedRun:
+    """The steps that succeeded or came from the cache, by node id.
 
     Attributes:
-        outputs: artifacts by the output's key.
-        properties: the component's parameters.
+        outputs: artifacts of each step by the output's key.
+        parameters: of each step's component.
+        contexts: that all have in ML Metadata: the pipeline's and the run's.
     """
 
-    outputs: Mapping[str, Any]
-    properties: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class RecordedRun:
-    """Steps by node id, and their shared contexts in ML Metadata: the pipeline's and the run's."""
-
-    steps: Mapping[str, RecordedStep]
+    outputs: Mapping[str, Mapping[str, Any]]
+    parameters: Mapping[str, Mapping[str, Any]]
     contexts: list[Any]
 
 
-def read_run(handle: Any, run: str) -> RecordedRun | None:
+def read_recorded(handle: Any, run: str) -> RecordedRun | None:
     """Returns a run from ML Metadata; None if there is none of this id.
 
     Args:
@@ -41,7 +35,8 @@ def read_run(handle: Any, run: str) -> RecordedRun | None:
     context = handle.store.get_context_by_type_and_name("pipeline_run", run)
     if context is None:
         return None
-    steps: dict[str, RecordedStep] = {}
+    found: dict[str, Any] = {}
+    parameters: dict[str, Mapping[str, Any]] = {}
     pipelines: dict[int, Any] = {}
     for execution in handle.store.get_executions_by_context(context.id):
         if execution.last_known_state not in (_Execution.COMPLETE, _Execution.CACHED):
@@ -51,11 +46,8 @@ def read_run(handle: Any, run: str) -> RecordedRun | None:
         # The name of a node's context is <pipeline>.<node>.
         for node in [each.name.rsplit(".", 1)[1] for each in contexts if each.type == "node"]:
             outputs = execution_lib.get_output_artifacts(handle, execution.id)
-            steps[node] = RecordedStep(
-                outputs={key: artifacts[0] for key, artifacts in outputs.items() if artifacts},
-                properties={
-                    name: getattr(value, value.WhichOneof("value"))
-                    for name, value in execution.custom_properties.items()
-                },
-            )
-    return RecordedRun(steps, [*pipelines.values(), context])
+            found[node] = {key: artifacts[0] for key, artifacts in outputs.items() if artifacts}
+            parameters[node] = {
+                name: getattr(value, value.WhichOneof("value")) for name, value in execution.custom_properties.items()
+            }
+    return RecordedRun(found, parameters, [*pipelines.values(), context])

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import get_args
 
 from components.alerts import target_of
+from components.logs.files.listing import OneListing
+from components.logs.files.local_files import LocalStorage
+from components.logs.files.resolve import require_evaluation_days, resolve
 from pipelines.beam import unreachable
 from schemas.contracts.root import Root
-from schemas.derived.days import Day, parse_day, window
+from schemas.derived.days import Day, parse_day, window, yesterday
 from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
 from schemas.spec import Spec, digest
@@ -102,6 +105,28 @@ def check_date(spec: Spec, date: str | None) -> Day | None:
             "later one"
         ) from None
     return day
+
+
+def check_logs(request: RunRequest, today: datetime.date) -> None:
+    """Checks that the files of a run's days or splits exist, without reading them.
+
+    Args:
+        request: the run.
+        today: UTC; logs that `data.arrival` waits for are not checked.
+
+    Raises:
+        UserError: a day or split has no files, or a path is not a regular file.
+    """
+    logs, storage = request.spec.data, OneListing(LocalStorage())
+    date = request.date.isoformat() if request.date else ""
+    if isinstance(logs, DayLogs) and request.date:
+        if logs.arrival and request.date >= yesterday(today):
+            return
+        if request.spec.training.mode == "incremental":
+            # The base decides which train days are needed; the others may have been deleted.
+            require_evaluation_days(logs, date, str(request.data_root), storage)
+            return
+    resolve(logs, date, str(request.data_root), storage)
 
 
 def run_id(spec: Spec, now: datetime.datetime) -> str:

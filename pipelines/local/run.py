@@ -1,4 +1,4 @@
-"""A run on this machine, from the lock on its root to its summary."""
+"""A run on this machine, from the lock on its root to its record."""
 
 import contextlib
 import functools
@@ -13,21 +13,19 @@ from typing import Any
 from rich.console import Console
 
 from components.processes.stopping import Stopped, StopSignals, kill_descendants
+from components.record.journal import Journal
+from components.record.lock import locked
+from components.record.run import Observer, RunRecord, Step
+from components.record.store import reserve, write_record
 from components.reports.spec_file import write_spec
 from pipelines.beam import step_args
 from pipelines.console import QUIET_ENVIRONMENT, say
 from pipelines.local import output
 from pipelines.local.full_disk import DiskWatch, full_disk
-from pipelines.local.lock import locked
-from pipelines.local.logs import check_logs
 from pipelines.local.progress import TerminalProgress
-from pipelines.local.request import RunRequest, run_id
-from pipelines.local.result.outcome import RunEnd, summarize
-from pipelines.local.result.summary import Summary, exit_code, reserve, write_summary
+from pipelines.local.request import RunRequest, check_logs, run_id
+from pipelines.local.result.outcome import RunEnd, exit_code, summarize
 from pipelines.local.retention.after_run import clean_after_run
-from pipelines.local.step_log import StepLog
-from pipelines.local.steps import Observer, Step
-from pipelines.local.watched import RunJournal
 from pipelines.provenance import code_folder, git_commit
 from pipelines.times import utc_now
 from schemas.contracts import monitoring
@@ -49,41 +47,41 @@ class Outcome:
     """A finished run.
 
     Attributes:
-        summary: as it was written.
-        summary_path: file of the summary.
+        record: as it was written.
+        path: file of the record.
         exit_code: of the process.
         log: the log that says most about the error.
     """
 
-    summary: Summary
-    summary_path: Path
+    record: RunRecord
+    path: Path
     exit_code: int
     log: Path
 
 
 @dataclass
-class _StepRecord:
+class _Steps:
     """An observer that sends the output to each step's own log and keeps the finished steps."""
 
     logs: Path
     log: Path
-    steps: list[Step] = field(default_factory=list)
+    ended: dict[str, Step] = field(default_factory=dict)
 
-    def step_started(self, node: str) -> None:
-        self.log = self.logs / f"{node}.log"
+    def step_started(self, name: str) -> None:
+        self.log = self.logs / f"{name}.log"
         output.send_output_to(self.log)
 
     def step_ended(self, step: Step) -> None:
-        self.steps.append(step)
+        self.ended[step.name] = step
         if step.state in ("ran", "cached"):
             self.log = self.logs / RUN_LOG
         output.send_output_to(self.logs / RUN_LOG)
 
 
 def run_locally(
-    request: RunRequest, console: Console, build: BuildPipeline | None = None, journal: RunJournal | None = None
+    request: RunRequest, console: Console, build: BuildPipeline | None = None, journal: Journal | None = None
 ) -> Outcome:
-    """Runs a spec and writes its summary, however the run ends.
+    """Runs a spec and writes its record, however the run ends.
 
     From here on, standard output and error of this process go to the run's log files: a program calls this last.
 
@@ -91,7 +89,7 @@ def run_locally(
         request: what to run.
         console: shows the progress; its stream must be from `output.keep_stream`.
         build: makes the pipeline; default: the spec's.
-        journal: records what a supervisor needs to write the summary if this process cannot.
+        journal: notes what a supervisor needs to write the record if this process cannot.
 
     Raises:
         UserError: the root is in use.
@@ -99,16 +97,15 @@ def run_locally(
     with locked(request.root), StopSignals() as stop:
         started = time.monotonic()
         run_folder = _new_run_folder(request)
-        logs = RunFolder(run_folder).logs
-        journal = journal or RunJournal()
+        logs, date = RunFolder(run_folder).logs, str(request.date or "")
+        journal = journal or Journal()
         reserve(run_folder)
-        journal.opened(run_folder)
+        journal.opened(run_folder, date=date)
         write_spec(run_folder, request.spec)
         say(f"run {run_folder.name}, logs in {logs}", console)
-        commit, step_log = _open_run(request, run_folder), StepLog(run_folder)
-        step_log.began(str(request.date or ""))
-        journal.opened(run_folder, commit)
-        record, progress = _StepRecord(logs, logs / RUN_LOG), TerminalProgress(console, logs)
+        commit = _open_run(request, run_folder)
+        journal.opened(run_folder, commit, date)
+        steps, progress = _Steps(logs, logs / RUN_LOG), TerminalProgress(console, logs)
         disk = DiskWatch(request.root)
         make_pipeline = functools.partial(build or _build_from_spec, request, commit)
         failure: BaseException | None = None
@@ -116,28 +113,28 @@ def run_locally(
             if build is None:
                 with stop.raised(), progress.doing("resolving the days"):
                     check_logs(request, utc_now().date())
-            observers: list[Observer] = [journal, disk, record, step_log, progress]
-            _run(request, run_folder.name, make_pipeline, observers, step_log, stop, progress.doing)
-        except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its summary
+            observers: list[Observer] = [journal, disk, steps, progress]
+            _run(request, run_folder.name, make_pipeline, observers, journal, stop, progress.doing)
+        except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its record
             # After a stop, other errors are its consequence.
             failure = stop.request or error
             # The traceback belongs beside the step's own lines.
-            output.send_output_to(record.log)
+            output.send_output_to(steps.log)
             _LOG.exception("event=run_ended_early")
-        told = full_disk(failure, request, record.steps, disk) if failure and not stop.request else None
+        told = full_disk(failure, request, steps.ended, disk) if failure and not stop.request else None
         ending = _ending(failure, told, time.monotonic() - started)
-        summary = summarize(request, run_folder, record.steps, ending, commit)
+        record = summarize(request, run_folder, steps.ended, ending, commit)
         stop_code = stop.request.exit_code if stop.request else 0
-        code = exit_code(summary, stop_code, is_mistake=told is None and _is_mistake(failure))
-        summary = summary.model_copy(update={"exit_code": code})
-        path = write_summary(summary)
+        code = exit_code(record, stop_code, is_mistake=told is None and _is_mistake(failure))
+        record = record.model_copy(update={"exit_code": code})
+        path = write_record(record)
         if not stop.request:
             # Its charts and readers take a second to import, which nothing before needs.
             from pipelines.local.result.page import write_page
 
-            write_page(summary, record.steps, record.log)
+            write_page(record, steps.ended, steps.log)
             clean_after_run(request, console)
-        return Outcome(summary, path, code, record.log)
+        return Outcome(record, path, code, steps.log)
 
 
 def _open_run(request: RunRequest, run_folder: Path) -> str | None:
@@ -170,7 +167,7 @@ def _run(
     run: str,
     build: Callable[[], Any],
     observers: Sequence[Observer],
-    step_log: StepLog,
+    journal: Journal,
     stop: StopSignals,
     doing: Callable[[str], contextlib.AbstractContextManager[None]],
 ) -> None:
@@ -186,7 +183,7 @@ def _run(
             absl.logging.set_verbosity(absl.logging.INFO)
         with doing("building the pipeline"):
             pipeline = build()
-            step_log.planned(component.id for component in pipeline.components)
+            journal.planned(component.id for component in pipeline.components)
             recover(metadata_of(pipeline), request.layout.artifacts)
     try:
         with stop.raised():

@@ -21,8 +21,8 @@ from tfx.orchestration.portable.beam_executor_operator import BeamExecutorOperat
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration.executable_spec_pb2 import BeamExecutableSpec
 
+from components.record.run import Artifact, Observer, Step
 from pipelines.local.memory import PeakMemory
-from pipelines.local.steps import Artifact, Observer, Step, StepState
 
 _LOG = logging.getLogger(__name__)
 _Execution: Any = metadata_store_pb2.Execution
@@ -89,7 +89,7 @@ def _run_step(node_id: str, step_launcher: Any, store: Any, observers: Sequence[
     for observer in observers:
         observer.step_started(node_id)
     started, cpu_started = time.monotonic(), _cpu_seconds()
-    state: StepState = "failed"
+    state = "failed"
     outputs: dict[str, Artifact] = {}
     memory = PeakMemory(os.getpid())
     try:
@@ -113,7 +113,7 @@ def _cpu_seconds() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def _outcome(node_id: str, execution_info: Any, store: Any) -> tuple[StepState, dict[str, Artifact]]:
+def _outcome(node_id: str, execution_info: Any, store: Any) -> tuple[str, dict[str, Artifact]]:
     """Returns how the execution ended according to ML Metadata, and its outputs.
 
     The launcher's own record names new output folders even if cached ones are used.

@@ -4,15 +4,16 @@ import os
 from pathlib import Path
 from typing import TextIO
 
+from components.alerts import event_of, send
+from components.record.journal import Journal
+from components.record.run import RunRecord
 from pipelines.console import say, terminal
 from pipelines.local.full_disk import DiskWatch, full_disk
 from pipelines.local.output import keep_stream
 from pipelines.local.request import RunRequest
-from pipelines.local.result.alert import alert
 from pipelines.local.result.report import print_report
-from pipelines.local.result.summary import Summary
 from pipelines.local.run import BuildPipeline, run_locally
-from pipelines.local.watched import STOP_S, RunJournal, watched
+from pipelines.local.watched import STOP_S, watched
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import PAGE_FILE
 from schemas.errors import UserError
@@ -23,7 +24,7 @@ def run_and_report(
 ) -> int:
     """Runs, shows the progress and the result, and returns the exit code; does not return from a run that failed.
 
-    The run is a child process; this one handles signals, and writes the summary if the child cannot.
+    The run is a child process; this one handles signals, and writes the record if the child cannot.
 
     Args:
         request: what to run.
@@ -37,10 +38,10 @@ def run_and_report(
     if isinstance(ended, int):
         return ended
     console.show_cursor()
-    if ended.summary is None:
+    if ended.record is None:
         say("stopped before the run began", screen.errors)
     else:
-        _tell(request, ended.summary, ended.path, ended.log, screen)
+        _tell(request, ended.record, ended.path, ended.log, screen)
     return ended.exit_code
 
 
@@ -58,7 +59,7 @@ class _Screen:
             self._document.flush()
 
 
-def _run(request: RunRequest, build: BuildPipeline | None, journal: RunJournal, screen: _Screen) -> int:
+def _run(request: RunRequest, build: BuildPipeline | None, journal: Journal, screen: _Screen) -> int:
     """Runs in this process; returns only where there was no run, with the exit code."""
     try:
         outcome = run_locally(request, screen.console, build, journal)
@@ -67,23 +68,24 @@ def _run(request: RunRequest, build: BuildPipeline | None, journal: RunJournal, 
         return ExitCode.ROOT_IN_USE
     except OSError as error:
         # Not even the run's folder could be written.
-        told = full_disk(error, request, (), DiskWatch(request.root))
+        told = full_disk(error, request, {}, DiskWatch(request.root))
         say(told or f"--root: cannot be used (got {error})", screen.errors)
         os._exit(ExitCode.FAILED)
-    _tell(request, outcome.summary, outcome.summary_path, outcome.log, screen)
+    _tell(request, outcome.record, outcome.path, outcome.log, screen)
     # Beam's threads may still work on a step that failed, and Python would wait for them; and to take all of TFX,
     # Beam and TensorFlow apart it needs two seconds.
     os._exit(outcome.exit_code)
 
 
-def _tell(request: RunRequest, summary: Summary, path: Path, log: Path, screen: _Screen) -> None:
-    print_report(summary, screen.console)
-    if summary.error:
-        say(f"{summary.error}\nlog: {log}", screen.errors)
+def _tell(request: RunRequest, record: RunRecord, path: Path, log: Path, screen: _Screen) -> None:
+    print_report(record, screen.console)
+    if record.error:
+        say(f"{record.error}\nlog: {log}", screen.errors)
     say(f"summary: {path}", screen.console)
     if (page := path.with_name(PAGE_FILE)).exists():
         say(f"report: {page}", screen.console)
     screen.print_document(path)
     # Last: the receiver may be slow, and its answer changes nothing.
-    if problem := alert(request.spec, summary):
+    event, alerts = event_of(record), request.spec.alerts
+    if alerts and event and (problem := send(alerts, event, os.environ)):
         say(problem, screen.errors)

@@ -2,27 +2,25 @@
 
 Libraries may block a process for seconds (TensorFlow while it is imported, Beam while it works), and the kernel may
 kill it for its memory. The process that the user started does neither: it stops all others in time, and writes the
-summary if they could not.
+record if they could not.
 """
 
-import dataclasses
-import json
 import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from rich.console import Console
 
 from components.processes.stopping import Stopped, kill_descendants
+from components.record.journal import Journal, Noted
+from components.record.run import RunRecord
+from components.record.store import write_record
 from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import RunEnd, summarize
-from pipelines.local.result.summary import Summary, write_summary
-from pipelines.local.steps import Artifact, Step
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import RunFolder
 from schemas.host.cgroup import OomWatch, OutOfMemory
@@ -32,67 +30,6 @@ STOP_S = 1.0
 """Time from the first signal until whatever still runs is killed; the next run cleans up."""
 _POLL_S = 0.05
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-@dataclass
-class RunJournal:
-    """What the run's process reports to its supervisor, through a file that both have open.
-
-    Attributes:
-        run_folder: None until it exists.
-        commit: of the code.
-        steps: the finished ones.
-        current: name and start time of the step in progress.
-    """
-
-    run_folder: Path | None = None
-    commit: str | None = None
-    steps: list[Step] = field(default_factory=list)
-    current: tuple[str, float] | None = None
-
-    def __post_init__(self) -> None:
-        # In memory: it cannot hit a full disk, and vanishes with the last process that has it open.
-        self._file = open(os.memfd_create("journal"), "r+b")  # noqa: SIM115
-
-    def opened(self, run_folder: Path, commit: str | None = None) -> None:
-        """Records the run's folder and the code's commit."""
-        self._note("opened", [str(run_folder), commit])
-
-    def step_started(self, node: str) -> None:
-        """Records the start of a step."""
-        self._note("started", [node, time.time()])
-
-    def step_ended(self, step: Step) -> None:
-        """Records the result of a step."""
-        self._note("ended", dataclasses.asdict(step))
-
-    def _note(self, what: str, it: object) -> None:
-        os.write(self._file.fileno(), (json.dumps([what, it], default=str) + "\n").encode())
-
-    def read(self) -> "RunJournal":
-        """Reads what the other process has recorded."""
-        self._file.seek(0)
-        for line in self._file.read().split(b"\n")[:-1]:
-            self._take(*json.loads(line))
-        return self
-
-    def _take(self, what: str, it: Any) -> None:
-        match what:
-            case "opened":
-                self.run_folder, self.commit = Path(it[0]), it[1]
-            case "started":
-                self.current = it[0], it[1]
-            case "ended":
-                self.current = None
-                outputs = {key: Artifact(**artifact) for key, artifact in it.pop("outputs").items()}
-                self.steps.append(Step(**it, outputs=outputs))
-
-    def steps_until(self, now: float, ending: RunEnd) -> list[Step]:
-        """Returns the steps, including the interrupted one."""
-        if self.current is None:
-            return self.steps
-        node, started = self.current
-        return [*self.steps, Step(node, "stopped" if ending.status == "stopped" else "failed", now - started, 0)]
 
 
 class _Watch:
@@ -143,19 +80,19 @@ class InterruptedRun:
 
     Attributes:
         exit_code: of the command.
-        summary: what was written; None if the run had no folder yet.
+        record: what was written; None if the run had no folder yet.
         path: file of the summary.
         log: the log that says most about the end.
     """
 
     exit_code: int
-    summary: Summary | None
+    record: RunRecord | None
     path: Path
     log: Path
 
 
 def watched(
-    request: RunRequest, console: Console, work: Callable[[RunJournal], int], *, stop_s: float = STOP_S
+    request: RunRequest, console: Console, work: Callable[[Journal], int], *, stop_s: float = STOP_S
 ) -> int | InterruptedRun:
     """Does the work in a child process.
 
@@ -170,7 +107,7 @@ def watched(
     Returns:
         The work's exit code, or the interrupted run whose summary was written here.
     """
-    journal, started, front, oom_watch = RunJournal(), time.monotonic(), os.getpid(), OomWatch()
+    journal, started, front, oom_watch = Journal(), time.monotonic(), os.getpid(), OomWatch()
     watch = _Watch(stop_s)
     if not watch.is_front:
         end_with_parent(front)
@@ -179,9 +116,9 @@ def watched(
     code = watch.wait(console)
     # Nothing of it may survive: nobody would end it later.
     kill_descendants()
-    journal.read()
+    noted = journal.read()
     stopped = Stopped(watch.signum) if watch.signum is not None else None
-    folder = journal.run_folder
+    folder = noted.folder
     if folder is None:
         return InterruptedRun(stopped.exit_code, None, Path(), Path()) if stopped else code
     if RunFolder(folder).summary.exists():
@@ -190,20 +127,21 @@ def watched(
     if stopped:
         ending = RunEnd("stopped", str(stopped), seconds)
     else:
-        ending = RunEnd("failed", _how(code, journal, oom_watch.out_of_memory()), seconds)
-    summary = summarize(request, folder, journal.steps_until(time.time(), ending), ending, journal.commit)
-    summary = summary.model_copy(update={"exit_code": stopped.exit_code if stopped else ExitCode.FAILED})
-    log = RunFolder(folder).logs / f"{journal.current[0] if journal.current else 'run'}.log"
-    path = write_summary(summary)
+        ending = RunEnd("failed", _how(code, noted, oom_watch.out_of_memory()), seconds)
+    steps = noted.ended(ending.status, time.time())
+    exit_code = stopped.exit_code if stopped else ExitCode.FAILED
+    record = summarize(request, folder, steps, ending, noted.commit).model_copy(update={"exit_code": exit_code})
+    log = RunFolder(folder).logs / f"{noted.running.name if noted.running else 'run'}.log"
+    path = write_record(record)
     if not stopped:
         from pipelines.local.result.page import write_page
 
-        write_page(summary, journal.steps, log)
-    return InterruptedRun(summary.exit_code or ExitCode.FAILED, summary, path, log)
+        write_page(record, steps, log)
+    return InterruptedRun(exit_code, record, path, log)
 
 
-def _how(code: int, journal: RunJournal, out_of_memory: OutOfMemory | None) -> str:
-    where = journal.current[0] if journal.current else "run"
+def _how(code: int, noted: Noted, out_of_memory: OutOfMemory | None) -> str:
+    where = noted.running.name if noted.running else "run"
     if code >= 0:
         return f"{where}: the run's process ended without an error message (got exit code {code}); see its log"
     how = out_of_memory if code == -signal.SIGKILL else None

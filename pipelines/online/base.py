@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.registry.record import BlessedModel
-from schemas.contracts.root import Root, RunFolder
+from schemas.contracts.root import Root
 from schemas.errors import UserError
 
 LATEST = "latest"
@@ -78,16 +78,15 @@ def find(root: Root, name: str, base: str) -> OnlineBase:
 
 
 def _version_of_run(root: Root, run: str) -> str:
-    from pipelines.local.result.summary import Summary
+    from components.record.store import read_run
 
-    file = RunFolder(root.runs / run).summary
-    if not file.is_file():
+    if not root.run(run).summary.is_file():
         known = ", ".join(sorted(folder.path.name for folder in root.run_folders())[-5:]) or "none"
         raise UserError(f"--base: no such run in {root.runs} (got {run}); give latest, or one of: {known}")
-    pushed = Summary.model_validate_json(file.read_bytes()).pushed
-    if pushed is None:
+    record = read_run(root.run(run)).record
+    if record is None or record.pushed is None:
         raise UserError(f"--base: the run has pushed no model (got {run}); give a run that did, or latest")
-    return pushed.version
+    return record.pushed.version
 
 
 def _base(root: Root, model: BlessedModel) -> OnlineBase:

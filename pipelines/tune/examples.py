@@ -98,25 +98,25 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
     except UserError as error:
         say(str(error), console)
         return ExitCode.ROOT_IN_USE
-    if outcome.summary.status != "succeeded":
-        say(f"{outcome.summary.error}\nlog: {outcome.log}", console)
+    if outcome.record.status != "succeeded":
+        say(f"{outcome.record.error}\nlog: {outcome.log}", console)
         # Threads of Beam may still be busy with the step that did not end, and Python would wait for them.
         os._exit(outcome.exit_code)
-    write_whole(Path(output), _examples_of(pipelines[-1], outcome.summary.run).model_dump_json(indent=2))
+    write_whole(Path(output), _examples_of(pipelines[-1], outcome.record.run).model_dump_json(indent=2))
     return ExitCode.DONE
 
 
 def _examples_of(pipeline: Any, run: str) -> Examples:
     from components.examples.listing import read_listing
     from components.reports.artifact_files import read_ingestion
-    from pipelines.local.recorded_run import read_run
+    from pipelines.local.recorded_run import read_recorded
     from pipelines.local.runner import metadata_of
 
     with metadata_of(pipeline) as handle:
-        recorded = read_run(handle, run)
+        recorded = read_recorded(handle, run)
     assert recorded
-    transform = recorded.steps["transform"].outputs
-    report: IngestionReport = read_ingestion(recorded.steps["example_gen"].outputs["examples"].uri)
+    transform = recorded.outputs["transform"]
+    report: IngestionReport = read_ingestion(recorded.outputs["example_gen"]["examples"].uri)
 
     listing = read_listing(transform["transformed_examples"].uri)
     return Examples(

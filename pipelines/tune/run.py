@@ -13,9 +13,9 @@ from typing import Any
 from rich.console import Console
 
 from components.processes.stopping import Stopped, StopSignals
+from components.record.lock import locked
 from pipelines.console import say
 from pipelines.local.child_run import CHILD_GRACE_S
-from pipelines.local.lock import locked
 from pipelines.tune.examples import ExamplesFailed, make_examples, read_examples
 from pipelines.tune.plot import draw_trials
 from pipelines.tune.records import Objective, Trial, best_of, objective_of, trials_of

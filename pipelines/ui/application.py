@@ -100,7 +100,7 @@ async def _static(request: web.Request) -> web.StreamResponse:
 def _file(name: str) -> bytes:
     """Returns one of the files that pages load; those of the report are its own."""
     if name == "report.css":
-        return (resources.files("components.reports.page") / "templates" / name).read_bytes()
+        return (resources.files("components.page") / "templates" / name).read_bytes()
     return (resources.files("pipelines.ui") / "static" / name).read_bytes()
 
 

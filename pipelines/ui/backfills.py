@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from components.record.lock import is_locked
 from pipelines.backfill.record import RECORD_FILE, DateRecord, read_dates, read_record
-from pipelines.local.lock import is_locked
 from pipelines.ui import figures
 from schemas.contracts.root import Root
 

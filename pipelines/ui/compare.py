@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from components.reports.page.collect import collect
-from components.reports.page.facts import Facts
+from components.page.collect import collect
+from components.page.facts import Facts
+from components.record.store import StoredRun
 from pipelines.history.difference import Change, changes
-from pipelines.history.runs import LocalRun
 from pipelines.local.outputs import read_outputs
 from pipelines.ui import figures
 from schemas.spec.metrics import UNCALIBRATED_METRIC, Direction, direction
@@ -66,8 +66,8 @@ class Comparison:
         lacks: what could not be read for the curves, in a sentence; empty: nothing.
     """
 
-    old: LocalRun
-    new: LocalRun
+    old: StoredRun
+    new: StoredRun
     metrics: list[MetricRow]
     curves: list[Markup]
     spec: list[Change]
@@ -76,7 +76,7 @@ class Comparison:
     lacks: str = ""
 
 
-def compare(old: LocalRun, new: LocalRun, facts: tuple[Facts, Facts], lacks: str = "") -> Comparison:
+def compare(old: StoredRun, new: StoredRun, facts: tuple[Facts, Facts], lacks: str = "") -> Comparison:
     """Returns the comparison of two runs, with what their steps have left."""
     found = changes(old, new)
     return Comparison(
@@ -95,7 +95,7 @@ def compare(old: LocalRun, new: LocalRun, facts: tuple[Facts, Facts], lacks: str
     )
 
 
-def metric_rows(old: LocalRun, new: LocalRun) -> Iterator[MetricRow]:
+def metric_rows(old: StoredRun, new: StoredRun) -> Iterator[MetricRow]:
     """Yields every metric that either run has, by task, the one that models are known by first."""
     before, after = _metrics(old), _metrics(new)
     tasks = list(dict.fromkeys(task for task, _ in (*before, *after)))
@@ -106,8 +106,8 @@ def metric_rows(old: LocalRun, new: LocalRun) -> Iterator[MetricRow]:
         yield MetricRow(task, metric, *values, tone=_tone(better, *values), is_judged=better is not None)
 
 
-def _metrics(run: LocalRun) -> dict[tuple[str, str], float | None]:
-    tasks = run.summary.tasks if run.summary else {}
+def _metrics(run: StoredRun) -> dict[tuple[str, str], float | None]:
+    tasks = run.record.tasks if run.record else {}
     return {(name, metric): value for name, task in tasks.items() for metric, value in task.metrics.items()}
 
 
@@ -126,9 +126,9 @@ def _tone(better: Direction | None, old: float | None, new: float | None) -> Lit
     return "good" if (new > old) == (better == "higher") else "bad"
 
 
-def data_rows(old: LocalRun, new: LocalRun) -> Iterator[DataRow]:
+def data_rows(old: StoredRun, new: StoredRun) -> Iterator[DataRow]:
     """Yields the days, examples and losses of rows by split."""
-    first, second = old.summary, new.summary
+    first, second = old.record, new.record
     if first is None or second is None:
         return
     for split in dict.fromkeys((*first.days, *second.days)):
@@ -171,7 +171,7 @@ def _few(days: Sequence[str]) -> str:
     return ", ".join(days[:_SHOWN_DAYS]) + more
 
 
-def read_facts(old: LocalRun, new: LocalRun) -> tuple[Facts, Facts]:
+def read_facts(old: StoredRun, new: StoredRun) -> tuple[Facts, Facts]:
     """Reads what the trainings and evaluations of two runs of a root have left.
 
     Raises:

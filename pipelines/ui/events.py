@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from pipelines.history.runs import LocalRun
+from components.record.store import StoredRun
 from pipelines.ui.live import document, memory_of, point, read_live, read_points, seconds_before, thinned
 
 MAX_LISTENERS = 32
@@ -19,9 +19,9 @@ _MEMORY_EVERY_S = 5.0
 _PAST_RUNS = 5
 _RETRY_MS = 2000
 
-FindRun = Callable[[str], LocalRun]
+FindRun = Callable[[str], StoredRun]
 """Returns a run of the root by its id; raises `NotHere`."""
-PastRuns = Callable[[LocalRun, int], list[LocalRun]]
+PastRuns = Callable[[StoredRun, int], list[StoredRun]]
 """Returns the runs of the same ranker before one, newest first, at most so many."""
 
 
@@ -91,7 +91,7 @@ class Events:
             self._before = (name, seconds_before(self._past_runs(run, _PAST_RUNS)))
         return document(read_live(run, self._before[1], memory=self._memory_of))
 
-    def _memory_of(self, run: LocalRun) -> int | None:
+    def _memory_of(self, run: StoredRun) -> int | None:
         if time.monotonic() - self._memory[0] > _MEMORY_EVERY_S:
             self._memory = (time.monotonic(), memory_of(run))
         return self._memory[1]

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.history.runs import LocalRun
-from pipelines.local.lock import holder_here
+from components.record.journal import read_journal
+from components.record.lock import holder_here
+from components.record.run import Step
+from components.record.store import StoredRun
 from pipelines.local.memory import tree_memory_bytes
-from pipelines.local.step_log import StepSoFar, read_steps
 from pipelines.local.training_progress import Event, TrainingProgress, parsed, read_progress
 from pipelines.times import duration
 from schemas.contracts.training_job import PROGRESS_FILE
@@ -44,7 +45,7 @@ class Live:
     state: str
     elapsed_s: float | None
     now: float
-    steps: Sequence[StepSoFar] = ()
+    steps: Sequence[Step] = ()
     points: Sequence[TrainingProgress] = ()
     silent_s: float = 0.0
     says: str = ""
@@ -57,7 +58,7 @@ class Live:
         return self.points[-1] if self.points else None
 
     @property
-    def running(self) -> StepSoFar | None:
+    def running(self) -> Step | None:
         """The step under way."""
         return next((step for step in self.steps if step.state == "running"), None)
 
@@ -68,17 +69,17 @@ class Live:
         return self.training is not None and begun is not None and self.now - self.silent_s >= begun
 
 
-def memory_of(run: LocalRun) -> int | None:
+def memory_of(run: StoredRun) -> int | None:
     """Returns the bytes that all processes of a run use; None: it does not run, or not on this machine."""
     pid = holder_here(run.root.path) if run.state == "running" else None
     return tree_memory_bytes(pid) or None if pid is not None else None
 
 
 def read_live(
-    run: LocalRun,
+    run: StoredRun,
     before: Mapping[str, float],
     now: float | None = None,
-    memory: Callable[[LocalRun], int | None] = memory_of,
+    memory: Callable[[StoredRun], int | None] = memory_of,
 ) -> Live:
     """Reads what a run has left so far; `before` as in `Live`, `memory` says its memory."""
     now = time.time() if now is None else now
@@ -92,7 +93,7 @@ def read_live(
         state=run.state,
         elapsed_s=now - run.started.timestamp() if run.started else None,
         now=now,
-        steps=read_steps(run.folder) or _ended_steps(run),
+        steps=list((run.record.steps if run.record else read_journal(run.folder).steps).values()),
         points=read_points(run, newest_bytes=_NEWEST_BYTES),
         silent_s=silent_s,
         says=str(newest) if isinstance(newest, Event) else "",
@@ -101,19 +102,13 @@ def read_live(
     )
 
 
-def _ended_steps(run: LocalRun) -> list[StepSoFar]:
-    """Returns the steps of a run of an earlier version, from its summary."""
-    steps = run.summary.steps.items() if run.summary else ()
-    return [StepSoFar(name, step.state, None, step.seconds, step.peak_memory_bytes) for name, step in steps]
-
-
-def read_points(run: LocalRun, *, newest_bytes: int = sys.maxsize) -> list[TrainingProgress]:
+def read_points(run: StoredRun, *, newest_bytes: int = sys.maxsize) -> list[TrainingProgress]:
     """Returns the numbers of a training in their order: all, or those in the last bytes of the file."""
     lines = json_lines(run.folder.logs / PROGRESS_FILE, newest_bytes)
     return [found for fields in lines if isinstance(found := parsed(fields), TrainingProgress)]
 
 
-def left_s(steps: Sequence[StepSoFar], before: Mapping[str, float], now: float, training_s: float | None) -> float:
+def left_s(steps: Sequence[Step], before: Mapping[str, float], now: float, training_s: float | None) -> float:
     """Returns the seconds until a run ends; NaN: nothing says.
 
     Args:
@@ -184,7 +179,7 @@ def _percent(training: TrainingProgress | None, *, is_training: bool) -> str:
     return f"{math.floor(100 * training.share)} %" if training.share is not None else _UNKNOWN
 
 
-def _step(step: StepSoFar, live: Live) -> dict[str, Any]:
+def _step(step: Step, live: Live) -> dict[str, Any]:
     state = step.state
     if state == "running" and live.state != "running":
         state = "stopped"  # Nobody was left to write its end.
@@ -213,11 +208,11 @@ def thinned(points: Sequence[TrainingProgress], most: int = MAX_POINTS) -> list[
     return list(points[::-1][::step][::-1])
 
 
-def seconds_before(runs: Iterable[LocalRun]) -> dict[str, float]:
+def seconds_before(runs: Iterable[StoredRun]) -> dict[str, float]:
     """Returns the seconds of each step when it last ran in these runs, newest first; cached steps say nothing."""
     found: dict[str, float] = {}
     for run in runs:
-        for name, step in run.summary.steps.items() if run.summary else ():
-            if step.state == "ran":
+        for name, step in run.record.steps.items() if run.record else ():
+            if step.state == "ran" and step.seconds is not None:
                 found.setdefault(name, step.seconds)
     return found

@@ -6,25 +6,25 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from multidict import MultiMapping
 
-from components.reports.page.environment import environment
-from components.reports.page.facts import Facts
-from pipelines.history.runs import LocalRun, find_run, read_runs
-from pipelines.history.verdict import reason_of, verdict
-from pipelines.local.result.overview import newest_day, overview
+from components.page.environment import environment
+from components.page.facts import Facts
+from components.page.overview import newest_day, overview
+from components.record.outcome import outcome_of
+from components.record.store import StoredRun, find_run, read_runs
+from pipelines.history.show import reason_of
 from pipelines.times import duration, utc_now
 from pipelines.ui import figures
 from pipelines.ui.backfills import read_backfills
 from pipelines.ui.compare import compare, read_facts
 from pipelines.ui.live import document, read_live, seconds_before
-from pipelines.ui.runs import TONES, has_page, rows_of, run_before
+from pipelines.ui.runs import has_page, rows_of
 from pipelines.ui.searches import columns_of, read_searches
-from schemas.contracts.root import PAGE_FILE, Root, RunFolder
+from schemas.contracts.root import Root, RunFolder
 from schemas.errors import UserError
 
 LAST, MOST = 50, 1000
@@ -83,7 +83,7 @@ class Pages:
     @cached_property
     def _templates(self) -> Environment:
         made = environment()
-        made.loader = ChoiceLoader([PackageLoader("pipelines.ui"), PackageLoader("components.reports.page")])
+        made.loader = ChoiceLoader([PackageLoader("pipelines.ui"), PackageLoader("components.page")])
         made.filters.update(duration=duration, figure=figure)
         return made
 
@@ -94,7 +94,7 @@ class Pages:
         """Returns a page that says one thing."""
         return self._render("message.html", "", title=title, sentence=sentence, advice=advice, link=link)
 
-    def find(self, name: str) -> LocalRun:
+    def find(self, name: str) -> StoredRun:
         """Returns a run by its id.
 
         Raises:
@@ -106,11 +106,13 @@ class Pages:
                 return found
         raise NotHere(f"There is no run {name} in this root.")
 
-    def before(self, run: LocalRun, most: int = _PAST_RUNS) -> list[LocalRun]:
+    def before(self, run: StoredRun, most: int = _PAST_RUNS) -> list[StoredRun]:
         """Returns the runs of the same ranker before one, newest first."""
-        return [other for other in self._all(run.ranker) if other.id < run.id][:most]
+        newest_first = [other for other in self._all(run.ranker) if run.ranker]
+        own = next((place for place, other in enumerate(newest_first) if other.id == run.id), len(newest_first))
+        return newest_first[own + 1 :][:most]
 
-    def _all(self, ranker: str | None = None, limit: int | None = None) -> list[LocalRun]:
+    def _all(self, ranker: str | None = None, limit: int | None = None) -> list[StoredRun]:
         return read_runs(self._root.path, ranker, limit) if self._root.runs.is_dir() else []
 
     def runs(self, query: Mapping[str, str]) -> Shown:
@@ -145,9 +147,9 @@ class Pages:
         run = self.find(name)
         if not has_page(run):
             return self.live(name)
-        text = Path(run.folder.path, PAGE_FILE).read_text(encoding="utf-8")
-        before = run_before(run, self.before(run, 1))
-        return Shown(self._with_way_back(text, run, before), is_report=True)
+        text = run.folder.page.read_text(encoding="utf-8", errors="replace")
+        before = self.before(run, 1)
+        return Shown(self._with_way_back(text, run, before[0] if before else None), is_report=True)
 
     def live(self, name: str) -> Shown:
         """Returns the page of a run that goes on, or has left no report."""
@@ -159,11 +161,9 @@ class Pages:
                 "run.html",
                 "",
                 run=run,
-                tone=TONES[run.state],
-                tones=TONES,
+                outcome=outcome_of(run),
                 live=told,
                 reason=reason,
-                verdict=verdict(run),
                 has_page=has_page(run),
             )
         )
@@ -210,7 +210,7 @@ class Pages:
         _, text = overview(self._root, page_of, first=first, ranker=None)
         return Shown(self._with_way_back(text, None, None), is_report=True)
 
-    def _with_way_back(self, text: str, run: LocalRun | None, before: LocalRun | None) -> str:
+    def _with_way_back(self, text: str, run: StoredRun | None, before: StoredRun | None) -> str:
         """Returns a page that is a file too, with links to the others; without a script it stays."""
         head, found, rest = text.partition("<header>")
         links = self._render("way_back.html", "/overview" if run is None else "", run=run, before=before)

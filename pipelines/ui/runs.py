@@ -3,22 +3,10 @@
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from pipelines.history.runs import LocalRun, State
+from components.record.outcome import TONES, Tone
+from components.record.store import State, StoredRun
 from pipelines.times import duration, minute
-from schemas.contracts.root import PAGE_FILE
-
-TONES: dict[State, str] = {
-    "succeeded": "good",
-    "refused": "warn",
-    "failed": "bad",
-    "killed": "bad",
-    "stopped": "mute",
-    "unreadable": "mute",
-    "running": "live",
-}
-"""What a state's color means: good, warn, bad, mute for nothing to do, live for under way."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +21,7 @@ class RunRow:
         date: YYYY-MM-DD, or empty.
         started: UTC to the minute.
         took: or has taken so far.
-        result: the pushed version, or the step that failed.
+        result: the pushed version, the step that failed, or why it cannot be read.
         auc: mean over the tasks.
         change: of it, since the run of this ranker before.
         has_page: `report.html` is there.
@@ -42,7 +30,7 @@ class RunRow:
     id: str
     ranker: str
     state: State
-    tone: str
+    tone: Tone
     date: str
     started: str
     took: str
@@ -52,11 +40,11 @@ class RunRow:
     has_page: bool
 
 
-def rows_of(runs: Sequence[LocalRun], now: datetime.datetime) -> list[RunRow]:
+def rows_of(runs: Sequence[StoredRun], now: datetime.datetime) -> list[RunRow]:
     """Returns the rows of runs, newest first as they are."""
     rows, auc_before = [], dict[str | None, float]()
     for run in reversed(runs):
-        before, auc = auc_before.get(run.ranker), run.mean_auc
+        before, auc = auc_before.get(run.ranker), _auc(run)
         change = auc - before if auc is not None and before is not None else None
         if auc is not None:
             auc_before[run.ranker] = auc
@@ -64,13 +52,15 @@ def rows_of(runs: Sequence[LocalRun], now: datetime.datetime) -> list[RunRow]:
     return rows[::-1]
 
 
-def _row(run: LocalRun, now: datetime.datetime, change: float | None) -> RunRow:
-    took, summary = run.seconds(now), run.summary
+def _row(run: StoredRun, now: datetime.datetime, change: float | None) -> RunRow:
+    took, record = run.seconds(now), run.record
     result = ""
-    if summary and summary.pushed:
-        result = f"version {summary.pushed.version}"
-    elif summary and summary.failed_step:
-        result = f"in {summary.failed_step}"
+    if record and record.pushed:
+        result = f"version {record.pushed.version}"
+    elif record and record.failed_step:
+        result = f"in {record.failed_step}"
+    elif run.problem:
+        result = run.problem
     return RunRow(
         id=run.id,
         ranker=run.ranker or "",
@@ -80,17 +70,16 @@ def _row(run: LocalRun, now: datetime.datetime, change: float | None) -> RunRow:
         started=minute(run.started) if run.started else "",
         took=duration(took) if took is not None else "",
         result=result,
-        auc=run.mean_auc,
+        auc=_auc(run),
         change=change,
         has_page=has_page(run),
     )
 
 
-def has_page(run: LocalRun) -> bool:
+def has_page(run: StoredRun) -> bool:
     """Says whether the run has a page of its own."""
-    return Path(run.folder.path, PAGE_FILE).is_file()
+    return run.folder.page.is_file()
 
 
-def run_before(run: LocalRun, runs: Sequence[LocalRun]) -> LocalRun | None:
-    """Returns the run of the same ranker before one, among runs that are newest first."""
-    return next((other for other in runs if other.ranker == run.ranker and other.id < run.id), None)
+def _auc(run: StoredRun) -> float | None:
+    return run.record.mean_auc if run.record else None

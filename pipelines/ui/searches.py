@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipelines.local.lock import is_locked
+from components.record.lock import is_locked
 from pipelines.local.training_progress import read_progress
 from schemas.contracts.root import Root
 from schemas.contracts.training_job import PROGRESS_FILE

@@ -8,7 +8,7 @@ _CHECKPOINTS, _TRAINING, _INGESTION, _EXAMPLES = "checkpoints", "training", "ing
 _BACKFILL, _SCHEDULE, _TUNE, _ONLINE = "backfill", "schedule", "tune", "online"
 _METRICS = "metrics"
 LOCK_FILE, _REMOVED = ".lock", ".removed"
-SUMMARY_FILE, RESULT_FILE, SPEC_FILE, PAGE_FILE = "summary.json", "result.json", "spec.json", "report.html"
+SUMMARY_FILE, SPEC_FILE, PAGE_FILE = "summary.json", "spec.json", "report.html"
 NAMES = frozenset(
     {
         LOCK_FILE,
@@ -64,9 +64,9 @@ class RunFolder:
         return self.logs / "steps.jsonl"
 
     @property
-    def failures(self) -> Path:
-        """Folder of a run on Kubeflow: the reason of every failed step, in a file of the step's name."""
-        return self.path / "failures"
+    def ended_steps(self) -> Path:
+        """Folder of a run on Kubeflow: each step that has ended, and why it failed, in a file of the step's name."""
+        return self.path / "steps"
 
     @property
     def root(self) -> "Root | None":

@@ -91,7 +91,7 @@ def json_lines(file: Path, max_bytes: int = sys.maxsize) -> list[dict[str, Any]]
     except OSError:
         return []
     for line in lines:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             found.append(json.loads(line))
     return [fields for fields in found if isinstance(fields, dict)]
 

@@ -11,8 +11,8 @@ import pytest
 import typer
 from ruamel.yaml import YAML
 
+from components.record.store import State
 from pipelines.cli import app
-from pipelines.history.runs import State
 from schemas.spec.keep import Keep
 from tests.schemas.sample_specs import loaded
 

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from pipelines.local.step_log import read_date, read_steps
+from components.record.journal import read_journal
 from schemas.contracts.root import RunFolder
 from tests import outside
 from tests.browser.pages import look_at
@@ -107,8 +107,9 @@ def test_the_page_of_a_pushed_run_says_so_to_everybody(world: World, first_run: 
 
 def test_whoever_watches_is_told_each_step_and_the_examples_at_the_end(first_run: Any) -> None:
     run = RunFolder(Path(first_run[1]["path"]))
-    assert {step.name: step.state for step in read_steps(run)} == states(first_run[1])
-    assert read_date(run) == DATE
+    noted = read_journal(run)
+    assert {step.name: step.state for step in noted.steps.values()} == states(first_run[1])
+    assert noted.date == DATE
     lines = [json.loads(line) for line in (run.logs / "progress.jsonl").read_text().splitlines()]
     told = [line for line in lines if "step" in line]
     assert {line["expected"] for line in told} == {first_run[1]["training"]["examples"]}

@@ -75,8 +75,8 @@ def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequ
         times += _times_problems(files, split, of_split, logs, columns)
         splits[split] = SplitReport(
             num_files=len(of_split),
-            rows_read=sum(count.rows_read for count in of_split),
-            rows_written=sum(count.rows_written for count in of_split),
+            read=sum(count.rows_read for count in of_split),
+            written=sum(count.rows_written for count in of_split),
             dropped=_sum([count.dropped for count in of_split]),
             ignored=_sum([count.ignored for count in of_split]),
             negatives=sum(count.negatives for count in of_split),
@@ -143,19 +143,19 @@ def _times_problems(
 def _require_rows(splits: Mapping[str, SplitReport], max_dropped_fraction: float) -> None:
     problems = []
     for split, report in splits.items():
-        num_dropped = report.rows_read - report.rows_written - report.negatives_sampled_out
-        fraction = num_dropped / report.rows_read if report.rows_read else 1.0
+        num_dropped = report.read - report.written - report.negatives_sampled_out
+        fraction = num_dropped / report.read if report.read else 1.0
         if fraction > max_dropped_fraction:
             reasons = ", ".join(f"{reason} ({count})" for reason, count in sorted(report.dropped.items()))
             problems.append(
-                f"data.max_dropped_fraction: {num_dropped} of {report.rows_read} rows of split '{split}' cannot be "
+                f"data.max_dropped_fraction: {num_dropped} of {report.read} rows of split '{split}' cannot be "
                 f"used: {reasons or 'there are none'} (got {fraction:.4g}); at most {max_dropped_fraction:g}: "
                 "correct the logs, or raise the bound if so many rows may be lost"
             )
-        elif not report.rows_written:
+        elif not report.written:
             problems.append(
                 f"data: split '{split}' has no row left (got {report.negatives_sampled_out} negatives sampled out of "
-                f"{report.rows_read} rows); raise keep_negatives, or supply rows with other labels"
+                f"{report.read} rows); raise keep_negatives, or supply rows with other labels"
             )
     if problems:
         raise UserError("\n".join(problems))

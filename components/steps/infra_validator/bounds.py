@@ -1,13 +1,23 @@
 """The bounds of a spec's `serving` section: whether the model's size and latency hold them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from components.reports.serving import Check, Latency
+from components.reports.serving import Check
 from schemas.quantities import shown_bytes
 from schemas.spec.serving import Serving
 
 MEASUREMENTS = 3
 """Attempts to meet the latency bound: other work on the machine makes a model slower, never faster."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Latency under `serving.load`, measured at the client."""
+
+    p50_ms: float
+    p99_ms: float
+    requests: int
 
 
 def size_check(model_bytes: int, serving: Serving) -> Check | None:

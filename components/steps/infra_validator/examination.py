@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 
-from components.reports.serving import Check, Latency
-from components.steps.infra_validator.bounds import MEASUREMENTS, latency_check, least
+from components.reports.serving import Check
+from components.steps.infra_validator.bounds import MEASUREMENTS, Latency, latency_check, least
 from components.steps.infra_validator.hostile import CLEAN_CODES, HostileRequest, hostile_requests
 from components.steps.infra_validator.load import Connect, measure
 from components.steps.infra_validator.predict import Ask, RequestFailed

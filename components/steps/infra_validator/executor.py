@@ -1,5 +1,6 @@
 """Serves the exported model from a separate process, and decides whether it may be pushed."""
 
+import dataclasses
 import logging
 import os
 import tempfile
@@ -105,7 +106,8 @@ def judge_model(
                 notes=notes,
             )
             examination.run()
-            facts["latency"] = examination.latency
+            if examination.latency:
+                facts |= dataclasses.asdict(examination.latency)
     except Unfit as error:
         checks.append(Check(name="load", passed=False, reason=str(error)))
         notes.append("the model could not be served: only the checks above were made")

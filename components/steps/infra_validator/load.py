@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from components.reports.serving import Latency
+from components.steps.infra_validator.bounds import Latency
 from components.steps.infra_validator.predict import Ask
 from components.steps.infra_validator.rows import Tensors
 from schemas.contracts.export import RANK

@@ -121,7 +121,7 @@ def _push(
     model = path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict["model"]))
     facts = CardFacts(
         provenance=provenance,
-        rows={name: Rows(split.rows_written, split.left_out, split.joined) for name, split in ingestion.splits.items()},
+        rows={name: Rows(split.written, split.left_out, split.joined) for name, split in ingestion.splits.items()},
         verdict=verdict,
         serving=serving,
         evaluation=Evaluation.model_validate_json(exec_properties["evaluation_config"]),

@@ -181,9 +181,9 @@ def _serving(serving: ServingVerdict) -> Iterator[str]:
     sentences = [f"Size: {shown_bytes(serving.model_bytes)}."]
     if serving.load_s is not None:
         sentences.append(f"A server is ready after {serving.load_s:.1f} s.")
-    if serving.latency:
-        times = f"p50 {serving.latency.p50_ms:.4g} ms, p99 {serving.latency.p99_ms:.4g} ms"
-        sentences.append(f"Latency: {times} of {serving.latency.requests:,} requests ({load}).")
+    if serving.p50_ms is not None and serving.p99_ms is not None:
+        times = f"p50 {serving.p50_ms:.4g} ms, p99 {serving.p99_ms:.4g} ms"
+        sentences.append(f"Latency: {times} of {serving.requests:,} requests ({load}).")
     yield " ".join(sentences)
     rows = [(check.name, _passed(check.passed), check.reason) for check in serving.checks]
     yield _table(("check", "verdict", "reason"), rows)

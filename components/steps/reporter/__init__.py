@@ -1,1 +1,1 @@
-"""The page of a run on Kubeflow: everything that its steps have found, as one file."""
+"""The record of a run on Kubeflow, and its page: everything that its steps have found, as one file."""

@@ -1,4 +1,4 @@
-"""Declares the reporter: it draws the page of a run on Kubeflow. A local run draws its own at its end."""
+"""Declares the reporter: it writes the record of a run on Kubeflow and draws its page."""
 
 import json
 from typing import ClassVar
@@ -10,8 +10,8 @@ from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from components.caching.code_digest import code_digest
+from components.page.artifact import RunPage
 from components.registry.checkpoint import RankerCheckpoint
-from components.reports.page.artifact import RunPage
 from components.reports.spec_file import document_of
 from components.steps.reporter.executor import Executor
 from schemas.spec import Spec
@@ -43,7 +43,7 @@ class ReporterSpec(ComponentSpec):
 
 
 class Reporter(base_component.BaseComponent):
-    """Draws the page of a run, and leaves a copy and the spec in the run's folder.
+    """Draws the page of a run, and leaves it, the record and the spec in the run's folder.
 
     Output: `page`, with `report.html`. A page that cannot be drawn fails no run: the step's log says why.
     """

@@ -6,17 +6,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from components.reports.evaluation import GateVerdict, calibrated
+from components.record.outcome import ending_lines
+from components.record.run import CostReport, RunRecord
+from components.reports.evaluation import GateVerdict, TaskVerdict, calibrated
+from components.reports.ingestion import SplitReport
+from components.reports.serving import ServingVerdict
+from components.reports.training import TableReport, TrainingReport
 from pipelines.console import say, table
-from pipelines.local.result.summary import (
-    CostSummary,
-    RowsSummary,
-    ServingSummary,
-    Summary,
-    TableSummary,
-    TaskSummary,
-    TrainingSummary,
-)
 from schemas.quantities import listed_counts, shown_bytes
 from schemas.spec.data import VALIDATION
 
@@ -26,29 +22,23 @@ UNDECLARED = frozenset({"output", "finite"})
 """Kinds of gates that every model must pass; they are shown only if they fail."""
 
 
-def print_report(summary: Summary, console: Console) -> None:
+def print_report(record: RunRecord, console: Console) -> None:
     """Prints rows, results of training, every task's metric, each gate's verdict and reason, and where the model is.
 
     Of the serving check it prints the measurements, and the reason of each failed check.
     """
-    print_data(summary, console)
-    print_tasks(summary, console)
-    if summary.serving:
-        _print_serving(summary.serving, console)
-    print_notes(summary, console)
-    if summary.blessed is not None:
-        console.print("[green]blessed[/]" if summary.blessed else f"[yellow]not blessed[/]: {_refused_by(summary)}")
-    if summary.pushed or summary.status == "succeeded":
-        say(f"pushed: {_pushed(summary)}", console)
-    if summary.live:
-        what = f"version {summary.live.version}" if summary.live.version else "nothing"
-        say(f"live: {what} in {summary.live.folder}", console)
-    if summary.cost:
-        say(f"cost: {_cost(summary.cost)}", console)
-    say(f"{summary.status} after {summary.total_seconds:.0f} s, {_cached(summary)}", console)
+    print_data(record, console)
+    print_tasks(record, console)
+    if record.serving:
+        _print_serving(record.serving, console)
+    print_notes(record, console)
+    if record.cost:
+        say(f"cost: {_cost(record.cost)}", console)
+    for line in ending_lines(record):
+        say(line, console)
 
 
-def _cost(cost: CostSummary) -> str:
+def _cost(cost: CostReport) -> str:
     parts = [f"{cost.total:.4g} {cost.currency}"]
     if cost.per_million_examples is not None:
         parts.append(f"{cost.per_million_examples:.4g} for a million examples")
@@ -57,31 +47,31 @@ def _cost(cost: CostSummary) -> str:
     return ", ".join(parts)
 
 
-def print_data(summary: Summary, console: Console) -> None:
+def print_data(record: RunRecord, console: Console) -> None:
     """Prints the rows of each split, and the results of training."""
-    for split, rows in summary.rows.items():
+    for split, rows in record.rows.items():
         _print_rows(split, rows, console)
-    if summary.training:
-        _print_training(summary.training, summary.days.get(VALIDATION, []), console)
+    if record.training:
+        _print_training(record.training, record.days.get(VALIDATION, []), console)
 
 
-def print_tasks(summary: Summary, console: Console) -> None:
+def print_tasks(record: RunRecord, console: Console) -> None:
     """Prints every task's metric with each gate's bound, verdict and reason."""
-    if not summary.tasks:
+    if not record.tasks:
         return
-    console.print(_table(summary.tasks))
-    for name, task in summary.tasks.items():
+    console.print(_table(record.tasks))
+    for name, task in record.tasks.items():
         if told := calibrated(task.metrics):
             say(f"{name}: {told}", console)
 
 
-def print_notes(summary: Summary, console: Console) -> None:
+def print_notes(record: RunRecord, console: Console) -> None:
     """Prints the notes of all steps."""
-    for note in summary.notes:
+    for note in record.notes:
         say(f"note: {note}", console)
 
 
-def _print_rows(split: str, rows: RowsSummary, console: Console) -> None:
+def _print_rows(split: str, rows: SplitReport, console: Console) -> None:
     """Prints how many rows a split has, which were left out, and what each join of sources has found."""
     left_out = dict(rows.dropped)
     if rows.negatives_sampled_out:
@@ -92,27 +82,7 @@ def _print_rows(split: str, rows: RowsSummary, console: Console) -> None:
         say(f"  joined to {source}: {listed_counts(counts) or 'no rows'}", console)
 
 
-def _pushed(summary: Summary) -> str:
-    """Returns the version that the run's model was pushed as, and why it is not the live one if it is not."""
-    pushed, live = summary.pushed, summary.live
-    if pushed is None:
-        return "nothing"
-    said = f"version {pushed.version} in {pushed.path}"
-    if live is None or live.version == pushed.version:
-        return said
-    if live.withdrawn is not None:
-        return f"nothing: this model was version {pushed.version}, which was rolled back ({live.withdrawn})"
-    return f"{said}, which is not live"
-
-
-def _refused_by(summary: Summary) -> str:
-    gates = not all(gate.passed for task in summary.tasks.values() for gate in task.gates)
-    serving = summary.serving is not None and not summary.serving.blessed
-    refused = [name for name, does in (("quality gates", gates), ("serving check", serving)) if does]
-    return f"refused by the {' and the '.join(refused)}"
-
-
-def _print_training(training: TrainingSummary, validation_days: Sequence[str], console: Console) -> None:
+def _print_training(training: TrainingReport, validation_days: Sequence[str], console: Console) -> None:
     if training.tables:
         console.print(_embedding_tables(training.tables))
         more = len(training.tables) - MAX_TABLES
@@ -153,7 +123,7 @@ def _print_training(training: TrainingSummary, validation_days: Sequence[str], c
         say(f"skipped: {training.skipped_steps} steps whose loss or gradients were not finite", console)
 
 
-def _embedding_tables(tables: dict[str, TableSummary]) -> Table:
+def _embedding_tables(tables: dict[str, TableReport]) -> Table:
     shown = table("table")
     for column in ("rows", "size", "admitted", "rejected", "expired", "evicted", "load", "unique"):
         shown.add_column(column, justify="right")
@@ -166,7 +136,7 @@ def _embedding_tables(tables: dict[str, TableSummary]) -> Table:
     return shown
 
 
-def _table(tasks: dict[str, TaskSummary]) -> Table:
+def _table(tasks: dict[str, TaskVerdict]) -> Table:
     on = any(gate.slice for task in tasks.values() for gate in _shown(task))
     shown = table("task", "metric", *(["on"] if on else []), "gate", "verdict", "reason")
     for name, task in tasks.items():
@@ -180,11 +150,11 @@ def _table(tasks: dict[str, TaskSummary]) -> Table:
     return shown
 
 
-def _shown(task: TaskSummary) -> list[GateVerdict]:
+def _shown(task: TaskVerdict) -> list[GateVerdict]:
     return [gate for gate in task.gates if not (gate.passed and gate.kind in UNDECLARED)]
 
 
-def _metric(task: TaskSummary) -> str:
+def _metric(task: TaskVerdict) -> str:
     metric, value = ("rmse", task.rmse) if "rmse" in task.metrics else ("auc", task.auc)
     if value is None:
         return f"{metric} unknown"
@@ -203,7 +173,7 @@ def _verdict(*, passed: bool) -> str:
     return "[green]pass[/]" if passed else "[red]fail[/]"
 
 
-def _print_serving(serving: ServingSummary, console: Console) -> None:
+def _print_serving(serving: ServingVerdict, console: Console) -> None:
     failed = [check for check in serving.checks if not check.passed]
     numbers = [shown_bytes(serving.model_bytes)]
     if serving.load_s is not None:
@@ -215,9 +185,3 @@ def _print_serving(serving: ServingSummary, console: Console) -> None:
     say(f"serving: {', '.join(numbers)}; {held}", console)
     for check in failed:
         console.print(f"  [red]fail[/] {escape(f'{check.name}: {check.reason}')}", highlight=False, soft_wrap=True)
-
-
-def _cached(summary: Summary) -> str:
-    cached = sum(step.cached for step in summary.steps.values())
-    peak = max((step.peak_memory_bytes for step in summary.steps.values()), default=0)
-    return f"{cached} of {len(summary.steps)} steps cached, peak memory {peak / 2**20:,.0f} MiB"

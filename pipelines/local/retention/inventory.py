@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from components.record.lock import is_locked
+from components.record.store import read_run
 from components.registry import versions
 from components.registry.record import BlessedModel, read_records
 from components.steps.trainer.unfinished import longest_s, may_be_running, newest_first
-from pipelines.local.lock import is_locked
-from pipelines.local.noted import noted
 from pipelines.local.outputs import Output, Recorded, read_outputs
 from schemas.contracts import deltas
 from schemas.contracts.example_files import LISTING_FILE
@@ -84,7 +84,7 @@ class Inventory:
 
 def rankers_of(root: Root) -> list[str]:
     """Returns the names of the rankers that have runs in a root."""
-    return sorted({name for run in root.run_folders() if (name := noted(run).ranker)})
+    return sorted({name for run in root.run_folders() if (name := read_run(run).ranker)})
 
 
 def take_inventory(root: Root, ranker: str, spec: Spec | None) -> Inventory:
@@ -98,10 +98,10 @@ def take_inventory(root: Root, ranker: str, spec: Spec | None) -> Inventory:
     Raises:
         UserError: a record of a blessing cannot be read.
     """
-    runs = sorted(map(noted, root.run_folders()), key=lambda each: each.run.path.name, reverse=True)
-    own = [each for each in runs if each.ranker == ranker]
-    own_ids = {each.run.path.name for each in own}
-    foreign = frozenset(each.run.path.name for each in runs) - own_ids
+    runs = sorted(map(read_run, root.run_folders()), key=lambda run: run.id, reverse=True)
+    own = [run for run in runs if run.ranker == ranker]
+    own_ids = {run.id for run in own}
+    foreign = frozenset(run.id for run in runs) - own_ids
     recorded = read_outputs(root)
     known = _runs_of_pipelines(recorded, own_ids) - foreign
     there = tuple(output for output in recorded.outputs if output.is_live and output.path.is_dir())
@@ -112,8 +112,8 @@ def take_inventory(root: Root, ranker: str, spec: Spec | None) -> Inventory:
     searches = {folder: _last_change(folder.parent) for folder in _folders(root.tune(ranker), "*/trials")}
     return Inventory(
         ranker=ranker,
-        runs=tuple(each.run.path for each in own),
-        dates=tuple(each.date for each in own if each.date),
+        runs=tuple(run.folder.path for run in own),
+        dates=tuple(run.record.date for run in own if run.record and run.record.date),
         foreign_runs=foreign,
         own_runs=known,
         outputs=there,
@@ -127,8 +127,8 @@ def take_inventory(root: Root, ranker: str, spec: Spec | None) -> Inventory:
         trainings={path: may_be_running(path, longest_s=longest_s(spec)) for path in unfinished} if spec else {},
         searches=searches,
         logs={log: log.stat().st_mtime for log in sorted(root.backfill(ranker).glob("*.log"))},
-        last_base=own[0].base if own else "",
-        last_good=next((each.run.path.name for each in own if each.is_good), ""),
+        last_base=(own[0].record.base or "") if own and own[0].record else "",
+        last_good=next((run.id for run in own if run.state in ("succeeded", "refused")), ""),
     )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.record.lock import RootInUse, locked
 from components.registry import versions
-from pipelines.local.lock import RootInUse, locked
 from pipelines.local.outputs import Output, mark_deleted
 from pipelines.local.retention.rule import Decision
 from schemas.contracts.root import Root

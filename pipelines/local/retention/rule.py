@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from components.record.store import started_at
 from components.registry.record import BlessedModel
 from pipelines.local.outputs import Output
 from pipelines.local.retention.inventory import CHECKPOINT, MODEL, Inventory, Version
@@ -18,7 +19,6 @@ from schemas.spec.keep import Keep
 Kind = Literal["run", "output", "model", "checkpoint", "version", "examples", "training", "trials", "log"]
 TRANSFORM_GRAPH = "transform_graph"
 """Property of a checkpoint; `components.registry.checkpoint` loads TFX."""
-_RUN_TIME = "%Y%m%dT%H%M%S"
 
 
 @dataclass(frozen=True)
@@ -206,14 +206,6 @@ def _old(number: int, there: Inventory) -> Iterator[Decision]:
                 else f"{'newer' if stays else 'older'} than the oldest of the newest {number} runs"
             )
             yield Decision(kind, path, stays, why)
-
-
-def started_at(run: str) -> datetime.datetime | None:
-    """Returns when a run began, from its id; None for an id of another form."""
-    try:
-        return datetime.datetime.strptime(run[:15], _RUN_TIME).replace(tzinfo=datetime.timezone.utc)
-    except ValueError:
-        return None
 
 
 def _newest_first(blessed: Iterable[BlessedModel]) -> list[BlessedModel]:

@@ -215,7 +215,7 @@ def test_a_receiver_takes_only_fresh_bodies_signed_with_its_key() -> None:
 
 def test_alerts_load_without_tensorflow() -> None:
     program = (
-        "import sys, components.alerts, components.alerts.refusal, pipelines.local.result.alert\n"
+        "import sys, components.alerts, components.record.outcome, components.record.store\n"
         "print({'tensorflow', 'tfx', 'apache_beam', 'numpy'} & set(sys.modules))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60)

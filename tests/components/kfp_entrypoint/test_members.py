@@ -6,7 +6,7 @@ from typing import Any
 from components.kfp_entrypoint.__main__ import _inputs_of
 from components.kfp_entrypoint.invocation import Command
 from components.kfp_entrypoint.members import MEMBERS, Member
-from components.kfp_entrypoint.step import Step
+from components.kfp_entrypoint.task import Task
 from components.kfp_entrypoint.uris import UriMapping
 
 PUSHER = Member(
@@ -45,9 +45,9 @@ def test_a_step_is_given_its_own_part_and_what_earlier_ones_made() -> None:
     }
 
 
-def _step(arguments: tuple[str, ...], local: dict[str, Any], name: str = "pusher") -> Step:
+def _step(arguments: tuple[str, ...], local: dict[str, Any], name: str = "pusher") -> Task:
     command = Command("components.kfp_entrypoint.executors", arguments)
-    return Step(name, command, local, UriMapping("/root"), run="r", date="", tries=1, notes=None)
+    return Task(name, command, local, UriMapping("/root"), run="r", date="", tries=1, notes=None)
 
 
 def test_the_alert_of_a_shared_pusher_reads_the_verdicts_of_its_own_inputs() -> None:

@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
+from components.record.kubeflow import read_steps
+from components.record.outcome import outcome_of
+from components.record.store import read_runs
 from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
 from components.reports.serving import Check, ServingVerdict
+from schemas.contracts.root import Root
 from schemas.spec.serving import Load
 from tests.errors import tells
 from tests.fakes.webhook import Webhook, webhook
@@ -172,20 +176,24 @@ def test_another_failure_is_told_when_all_tries_have_failed(tmp_path: Path) -> N
 
 
 def test_a_failure_leaves_its_reason_in_the_folder_of_the_run_and_a_success_takes_it_back(tmp_path: Path) -> None:
-    for number, (ending, left) in enumerate([("error", ["transform"]), ("killed", ["transform"]), ("", [])]):
+    for number, (ending, state) in enumerate([("error", "failed"), ("killed", "failed"), ("", "ran")]):
         pod = Pod(tmp_path / str(number), step="transform", ending=ending)
         _, said = pod.run()
-        folder = pod.root / "runs" / "run-1" / "failures"
-        assert sorted(file.name for file in folder.iterdir()) == left
-        if left:
-            assert f"error: transform: {(folder / 'transform').read_text()}" in said
-            assert "no such thing" in folder.with_name("report.html").read_text() or ending == "killed"
+        run = Root(str(pod.root)).run("run-1")
+        [step] = read_steps(run).values()
+        assert (step.name, step.state) == ("transform", state)
+        if ending:
+            assert f"error: transform: {step.error}" in said
+            assert "no such thing" in run.page.read_text() or ending == "killed"
+            [found] = read_runs(pod.root)
+            assert (found.id, found.state, found.ranker) == ("run-1", "failed", "short_video")
+            assert outcome_of(found).sentence == f"failed in transform: {step.error.splitlines()[0]}"
 
 
 def test_a_mistake_before_the_step_begins_leaves_its_reason_too(tmp_path: Path) -> None:
     pod = Pod(tmp_path / "pod", date="7 March", sangam_created="")
     assert pod.run()[0] == 2
-    assert tells((pod.root / "runs/run-1/failures/example_gen").read_text(), "date", "(got '7 March')")
+    assert tells(read_steps(Root(str(pod.root)).run("run-1"))["example_gen"].error, "date", "(got '7 March')")
 
 
 def test_a_root_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from components.record.kubeflow import write_step
+from components.record.run import Step
 from pipelines.backfill import kubeflow
 from pipelines.backfill.kubeflow import PATIENCE, Choices
 from pipelines.deploy.errors import ApiError
@@ -80,9 +82,8 @@ def test_a_failed_date_says_why_where_the_pipeline_root_is_mounted(world: World,
 
     def leave_reason(request: str) -> None:
         for run in world.store.runs:
-            failures = Root(world.root).run(run).failures
-            failures.mkdir(parents=True, exist_ok=True)
-            (failures / "trainer").write_text("rank 1 was lost: exit 137\n")
+            failed = Step("trainer", "failed", error="rank 1 was lost: exit 137")
+            write_step(Root(world.root).run(run), failed)
 
     world.server.after = leave_reason
     world.backfill(DATES[0])

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from components.record.kubeflow import write_step
+from components.record.run import Step
 from pipelines.deploy.printing import duration, print_runs, print_state
 from pipelines.deploy.state import EXIT_CODES, State, recent_runs, run_document, state_of
+from schemas.contracts.root import Root
 from schemas.errors import UserError
 from tests.errors import mentions, place_and_value, tells
 from tests.fakes.kfp_tasks import Plot
@@ -89,10 +92,9 @@ def test_a_failed_run_says_why_where_the_pipeline_root_is_mounted(world: World, 
     world.root = "/no/such" if is_given else str(tmp_path)
     world.deploy()
     run = fire(world, "FAILED")
-    folder = tmp_path / "runs" / run / "failures"
-    folder.mkdir(parents=True)
-    (folder / "trainer").write_text("rank 1 was lost:\n exit 137\n")
-    (folder / "transform").write_text("of a try before")
+    folder = Root(str(tmp_path)).run(run)
+    write_step(folder, Step("trainer", "failed", error="rank 1 was lost:\n exit 137"))
+    write_step(folder, Step("transform", "failed", error="of a try before"))
     found = state(world, tmp_path if is_given else None)
     assert mentions(printed(found), "error ... rank 1 was lost: exit 137")
     assert "kubectl" not in printed(found)

@@ -6,39 +6,39 @@ from typing import Any
 
 import pytest
 
-from components.reports.evaluation import GateVerdict
+from components.record.lock import locked
+from components.record.run import Pushed, RunRecord
+from components.record.store import find_run, write_record
+from components.reports.evaluation import GateVerdict, TaskVerdict
 from components.reports.spec_file import write_spec
-from pipelines.history.runs import find_run
 from pipelines.history.show import read_shown
-from pipelines.local.lock import locked
-from pipelines.local.result.summary import PushedSummary, StepSummary, Summary, TaskSummary
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
+from tests.components.record.sample_records import gate, record, refused
 from tests.errors import mentions, place_and_value
 from tests.paths import SPECS
 from tests.pipelines.history.command import sangam
-from tests.pipelines.local.result.sample_summary import gate, refused, summary
 from tests.schemas.sample_specs import loaded
 
 FIRST, SECOND, THIRD = (f"2024030{day}T020000-1a2b3c4d" for day in (5, 6, 7))
 
 
-def task(auc: float, *gates: GateVerdict) -> TaskSummary:
-    return TaskSummary(auc=auc, rmse=None, metrics={"auc": auc}, gates=list(gates))
+def task(auc: float, *gates: GateVerdict) -> TaskVerdict:
+    return TaskVerdict(metrics={"auc": auc}, gates=list(gates))
 
 
-def step(state: Any = "ran", seconds: float = 2.0) -> StepSummary:
-    return StepSummary(state=state, cached=state == "cached", seconds=seconds, cpu_seconds=1.0, peak_memory_bytes=10**6)
+def step(state: str = "ran", seconds: float = 2.0) -> dict[str, Any]:
+    return {"state": state, "seconds": seconds, "cpu_seconds": 1.0, "peak_memory_bytes": 10**6}
 
 
-def leave(root: Path, run: str, told: Summary | None) -> Path:
+def leave(root: Path, run: str, told: RunRecord | None) -> Path:
     """Leaves a run's folder."""
     folder = root / "runs" / run
     (folder / "logs").mkdir(parents=True)
     if told is not None:
         changes = {"run": run, "path": str(folder), "data": "/logs"}
-        (folder / "summary.json").write_text(told.model_copy(update=changes).model_dump_json())
+        write_record(told.model_copy(update=changes))
     return folder
 
 
@@ -47,15 +47,15 @@ def root(tmp_path: Path) -> Path:
     """A root of three runs: pushed, failed, refused."""
     version = tmp_path / "serving" / "small" / "20240305001"
     version.mkdir(parents=True)
-    pushed = PushedSummary(version=version.name, path=str(version))
+    pushed = Pushed(version=version.name, path=str(version))
     tasks = {"like": task(0.7, gate(True, "auc 0.7000 is above the bound 0.6000")), "share": task(0.8)}
     whole = {"example_gen": step("cached"), "trainer": step(seconds=8.0)}
-    first = summary(name="small", date="2024-03-05", tasks=tasks, pushed=pushed, steps=whole, exit_code=0)
+    first = record(name="small", date="2024-03-05", tasks=tasks, pushed=pushed, steps=whole, exit_code=0)
     leave(tmp_path, FIRST, first)
     failed = leave(
         tmp_path,
         SECOND,
-        summary(
+        record(
             name="small",
             date="2024-03-06",
             status="failed",
@@ -140,7 +140,7 @@ def test_show_gives_the_verdict_first(root: Path) -> None:
     assert any(mentions(line, "like ... auc 0.7000 ... pass") for line in lines)
     assert any(line.split() == ["trainer", "ran", "8.0", "1.00", "MB"] for line in lines)
     assert sangam("show", str(root)).stdout.startswith(
-        "not pushed: the gates refused the model: like: auc 0.5000 is below the bound 0.6000"
+        "not pushed: a gate refused the model: like: auc 0.5000 is below the bound 0.6000"
     )
     document = json.loads(sangam("show", str(root), "--json").stdout)
     assert (document["state"], document["summary"]["run"]) == ("refused", THIRD)

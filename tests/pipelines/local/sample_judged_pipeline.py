@@ -30,7 +30,7 @@ INGESTION = {
     "date": "2024-03-07",
     "days": {"train": ["2024-03-06"], "eval": ["2024-03-07"]},
     "missing_days": [],
-    "splits": {name: {"num_files": 1, "rows_read": 2, "rows_written": 2, "dropped": {}} for name in ("train", "eval")},
+    "splits": {name: {"num_files": 1, "read": 2, "written": 2, "dropped": {}} for name in ("train", "eval")},
 }
 REASON = "auc 0.6500 is below the bound 0.7000"
 SLOW = "p99 90 ms of 30 requests is above serving.max_p99_ms 50"

@@ -224,7 +224,7 @@ def test_the_command_says_what_was_overridden_and_where_the_model_is(tmp_path: P
 
 
 def test_a_root_in_use_is_told_by_the_command(refused: Path) -> None:
-    from pipelines.local.lock import locked
+    from components.record.lock import locked
 
     with locked(refused.parent.parent):
         done = sangam_bless(refused)

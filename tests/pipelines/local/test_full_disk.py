@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from components.record.run import Artifact, Step
 from pipelines.local.full_disk import DiskWatch, full_disk
 from pipelines.local.request import RunRequest
-from pipelines.local.steps import Artifact, Step
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from tests.errors import mentions, tells
@@ -54,7 +54,7 @@ def _wrapped(error: Exception) -> Exception:
 )
 def test_the_path_is_found_in_the_words_of_libraries(request_: RunRequest, error: Exception) -> None:
     error.args = (str(error).replace("ROOT", str(request_.root)),)
-    told = full_disk(_wrapped(error), request_, (), _watch(request_, "transform", least_free=512))
+    told = full_disk(_wrapped(error), request_, {}, _watch(request_, "transform", least_free=512))
     path = request_.root / "artifacts" / "transform" / "x" / "1.gz"
     assert tells(told, "transform", f"(got 512 B free at {path}, 2.05 kB ...) ... 3.00 kB ... --root")
 
@@ -62,15 +62,15 @@ def test_the_path_is_found_in_the_words_of_libraries(request_: RunRequest, error
 def test_errors_of_the_system_and_of_sqlite_count_too(request_: RunRequest) -> None:
     watch = _watch(request_, "trainer")
     path = str(request_.root / "x.npy")
-    assert f"free at {path}, " in str(full_disk(_wrapped(OSError(errno.ENOSPC, "full", path)), request_, (), watch))
-    told = full_disk(sqlite3.OperationalError("database or disk is full"), request_, (), watch)
+    assert f"free at {path}, " in str(full_disk(_wrapped(OSError(errno.ENOSPC, "full", path)), request_, {}, watch))
+    told = full_disk(sqlite3.OperationalError("database or disk is full"), request_, {}, watch)
     assert f"free at {request_.root / 'artifacts' / 'trainer'}, 2.05 kB" in str(told)
 
 
 def test_other_failures_are_none_unless_the_disk_was_seen_full(request_: RunRequest) -> None:
     error = UserError("training: the launcher ended with code 1")
-    assert full_disk(error, request_, (), _watch(request_, "trainer")) is None
-    assert full_disk(error, request_, (), _watch(request_, "trainer", least_free=0)) is not None
+    assert full_disk(error, request_, {}, _watch(request_, "trainer")) is None
+    assert full_disk(error, request_, {}, _watch(request_, "trainer", least_free=0)) is not None
 
 
 def test_the_need_is_what_the_step_wrote_before_else_the_largest_that_was_made(request_: RunRequest) -> None:
@@ -78,7 +78,7 @@ def test_the_need_is_what_the_step_wrote_before_else_the_largest_that_was_made(r
     made = request_.root / "artifacts" / "example_gen" / "examples" / "1"
     made.mkdir(parents=True)
     (made / "data").write_bytes(bytes(5 * 1024))
-    steps = [Step("example_gen", "ran", 1.0, 0, {"examples": Artifact(str(made))})]
+    steps = {"example_gen": Step("example_gen", "ran", 1.0, 0, {"examples": Artifact(str(made))})}
     assert "5.12 kB" in str(full_disk(error, request_, steps, watch))
     for output, size in (("graph", 1024), ("examples", 8 * 1024)):
         before = request_.root / "artifacts" / "transform" / output / "2"
@@ -91,7 +91,7 @@ def test_another_disk_than_the_roots_is_told_by_itself(request_: RunRequest) -> 
     if not Path("/dev/shm").is_dir() or Path("/dev/shm").stat().st_dev == request_.root.stat().st_dev:
         pytest.skip("needs a second disk")
     error = OSError(errno.ENOSPC, "full", "/dev/shm/beam-1")
-    told = str(full_disk(error, request_, (), _watch(request_, "transform")))
+    told = str(full_disk(error, request_, {}, _watch(request_, "transform")))
     assert mentions(told, "free at /dev/shm/beam-1) ... 3.00 kB")
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from components.record.run import Step
 from pipelines.local import full_disk, progress
 from pipelines.local.progress import TerminalProgress
-from pipelines.local.steps import Step
 from pipelines.local.training_progress import TrainingProgress, read_progress
 from tests.errors import mentions
 from trainer_module.progress import say

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.local.logs import check_logs
-from pipelines.local.request import RunRequest, check_request, run_id
+from pipelines.local.request import RunRequest, check_logs, check_request, run_id
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec, digest

@@ -22,7 +22,7 @@ import ctypes, subprocess, sys
 from pathlib import Path
 from rich.console import Console
 from pipelines.local.request import check_request
-from pipelines.local.steps import Step
+from components.record.run import Step
 from components.processes.stopping import StopSignals
 from pipelines.local.watched import watched
 from schemas.loading import load_spec

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from components.record.lock import locked
 from pipelines.local.child_run import run_child
-from pipelines.local.lock import locked
 from pipelines.schedule.daily import due, run_daily
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError

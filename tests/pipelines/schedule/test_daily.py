@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.local.lock import locked
+from components.record.lock import locked
 from pipelines.schedule.daily import MAX_LOGS, outcome
 from tests.errors import tells
 from tests.fakes.webhook import Webhook, webhook

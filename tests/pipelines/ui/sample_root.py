@@ -10,14 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from components.page.facts import Facts
+from components.page.render import render
+from components.record import store
+from components.record.journal import Journal
+from components.record.run import Pushed, Step
 from components.reports.curves import CURVE_COLUMN
-from components.reports.page.facts import Facts, Run
-from components.reports.page.render import render
+from components.reports.evaluation import TaskVerdict
 from pipelines.backfill.record import DateRecord, MetricValue, Record, write_dates, write_record
-from pipelines.local.result.summary import PushedSummary, RowsSummary, StepSummary, TaskSummary
-from pipelines.local.step_log import StepLog
 from schemas.contracts.root import Root
-from tests.pipelines.local.result.sample_summary import gate, summary
+from tests.components.record.sample_records import gate, record
 
 RANKER = "small"
 FIRST = datetime.date(2024, 3, 4)
@@ -60,7 +62,12 @@ def _write_run(root: Root, number: int) -> None:
         "days": {"train": days, "eval": [day(number)]},
         "missing_days": ["2024-03-02"] if number == OLD else [],
         "rows": {
-            "train": RowsSummary(read=30_000 + 10 * number, written=29_800, dropped={"label missing: like": 3 * number})
+            "train": {
+                "num_files": 1,
+                "read": 30_000 + 10 * number,
+                "written": 29_800,
+                "dropped": {"label missing: like": 3 * number},
+            }
         },
         "steps": {step: _step(number, place) for place, step in enumerate(STEPS[: 4 if is_failed else 7])},
         "total_seconds": 412.0 + 10 * number,
@@ -76,33 +83,27 @@ def _write_run(root: Root, number: int) -> None:
         assert auc is not None
         verdict = gate(not is_refused, f"auc {auc:.4f} is {'below' if is_refused else 'above'} the bound")
         like = {"auc": auc, "log_loss": 1 - auc, "calibration": 1.04 - 0.01 * number, "num_examples": 9_800.0}
-        tasks = {"like": TaskSummary(auc=auc, rmse=None, metrics=like, gates=[verdict])}
-        tasks["share"] = TaskSummary(auc=auc - 0.05, rmse=None, metrics={"auc": auc - 0.05}, gates=[])
+        tasks = {"like": TaskVerdict(metrics=like, gates=[verdict])}
+        tasks["share"] = TaskVerdict(metrics={"auc": auc - 0.05}, gates=[])
         version = f"{day(number).replace('-', '')}001"
         place = root.path / "serving" / RANKER / version
         told |= {"tasks": tasks, "blessed": not is_refused}
         if not is_refused:
             place.mkdir(parents=True)
-            told["pushed"] = PushedSummary(version=version, path=str(place))
-    (folder / "summary.json").write_text(summary(**told).model_dump_json())
+            told["pushed"] = Pushed(version=version, path=str(place))
+    ended = record(**told)
+    store.write_record(ended)
     spec = {"name": RANKER, "training": {"epochs": 2 + number // 4, "dense_optimizer": {"learning_rate": 0.01}}}
     (folder / "spec.json").write_text(json.dumps(spec))
     if number != FAILED:
-        page = render(Run(RANKER, run_id(number), day(number), "succeeded", blessed=not is_refused), Facts())
-        (folder / "report.html").write_text(page)
+        (folder / "report.html").write_text(render(ended, Facts()))
 
 
-def _step(number: int, place: int) -> StepSummary:
+def _step(number: int, place: int) -> Step:
     is_failed, is_cached = (number, place) == (FAILED, 3), (number, place) == (NEW, 0)
     state = "failed" if is_failed else "cached" if is_cached else "ran"
     memory = (300 + 700 * (place == 3)) * 10**6
-    return StepSummary(
-        state=state,  # type: ignore[arg-type]
-        cached=is_cached,
-        seconds=20.0 + 200 * (place == 3) + number,
-        cpu_seconds=30.0,
-        peak_memory_bytes=memory,
-    )
+    return Step(STEPS[place], state, 20.0 + 200 * (place == 3) + number, memory, cpu_seconds=30.0)
 
 
 def _write_outputs(root: Root) -> None:
@@ -168,11 +169,9 @@ def write_running(root: Root, run: str, *, now: float, num_points: int = 60) -> 
     (folder / "logs").mkdir(parents=True)
     (folder / "spec.json").write_text(json.dumps({"name": RANKER}))
     clock = iter([now - 90, now - 60, now - 30, now - 20.0])
-    log = StepLog(folder, clock=lambda: next(clock))
-    log.began("2024-03-09")
+    log = Journal(clock=lambda: next(clock))
+    log.opened(folder, date="2024-03-09")
     log.planned(STEPS)
-    from pipelines.local.steps import Step
-
     for step in STEPS[:3]:
         log.step_started(step)
         log.step_ended(Step(step, "ran", 25.0, 300 * 10**6))

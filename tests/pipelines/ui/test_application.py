@@ -10,7 +10,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from multidict import CIMultiDict
 
-from pipelines.local.lock import locked
+from components.record.lock import locked
 from pipelines.ui import events
 from pipelines.ui.access import Access
 from pipelines.ui.application import application

@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.history.runs import find_run
-from pipelines.local.lock import locked
-from pipelines.local.step_log import StepLog, StepSoFar, read_date, read_steps
-from pipelines.local.steps import Step
+from components.record.lock import locked
+from components.record.run import Step
+from components.record.store import find_run
 from pipelines.local.training_progress import TrainingProgress
 from pipelines.ui.live import Live, document, left_s, point, read_live, read_points, seconds_before, thinned
-from schemas.contracts.root import RunFolder
 from tests.pipelines.ui.sample_root import NEW, progress_line, run_id, write_running, write_runs
 
 RUNNING = "20240310T020000-1a2b3c4d"
-STEPS = [StepSoFar("a", "ran", 0.0, 10.0), StepSoFar("b", "running", 100.0), StepSoFar("c"), StepSoFar("d")]
+STEPS = [Step("a", "ran", 10.0), Step("b", "running", started_at=100.0), Step("c", "waiting"), Step("d", "waiting")]
 BEFORE = {"b": 50.0, "c": 7.0, "d": 3.0}
 
 
@@ -114,29 +112,6 @@ def test_a_long_training_has_few_points_and_the_newest() -> None:
     steps = [each.step for each in thinned([numbers(step) for step in range(1000)], most=10)]
     assert len(steps) <= 10
     assert steps[-1] == 999
-
-
-def test_steps_are_read_as_far_as_they_are_written(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    assert (read_steps(run), read_date(run)) == ([], "")
-    run.logs.mkdir()
-    log = StepLog(tmp_path, clock=lambda: 5.0)
-    log.began("2024-03-05")
-    log.planned(["a", "b", "c"])
-    log.step_started("a")
-    log.step_ended(Step("a", "cached", 0.5, 10))
-    log.step_started("b")
-    with run.steps.open("a") as file:
-        file.write('no json\n{"ended": "b"}\n["a"]\n{"ended": "b", "state": "ra')
-    assert read_date(run) == "2024-03-05"
-    assert read_steps(run) == [StepSoFar("a", "cached", 5.0, 0.5, 10), StepSoFar("b", "running", 5.0), StepSoFar("c")]
-
-
-def test_a_full_disk_ends_no_run(tmp_path: Path) -> None:
-    folder = tmp_path / "no" / "folder"
-    StepLog(folder).step_started("a")
-    assert not folder.exists()
-    assert read_steps(RunFolder(folder)) == []
 
 
 def test_a_run_under_way_is_read_with_its_memory(tmp_path: Path) -> None:

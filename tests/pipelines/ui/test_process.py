@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.local.lock import locked
+from components.record.lock import locked
 from pipelines.ui.process import Options, serve
 from schemas.errors import UserError
 from tests.errors import place_and_value

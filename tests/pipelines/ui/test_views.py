@@ -3,8 +3,8 @@
 import datetime
 from pathlib import Path
 
-from pipelines.history.runs import find_run, read_runs
-from pipelines.local.lock import locked
+from components.record.lock import locked
+from components.record.store import find_run, read_runs
 from pipelines.ui.backfills import read_backfills
 from pipelines.ui.compare import compare, data_rows, metric_rows, read_facts
 from pipelines.ui.runs import rows_of

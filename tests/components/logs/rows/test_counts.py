@@ -35,7 +35,7 @@ def test_files_are_summed_by_split() -> None:
         FileCounts(split="eval", path="c", rows_read=5, rows_written=5, ignored={"not finite: x": 2}, columns=BOTH),
     )
     train = report.splits["train"]
-    assert (train.num_files, train.rows_read, train.rows_written) == (2, 30, 28)
+    assert (train.num_files, train.read, train.written) == (2, 30, 28)
     assert train.dropped == {"label missing: like": 2}
     assert report.splits["eval"].ignored == {"not finite: x": 2}
     assert report.days == {"train": ["2024-02-28", "2024-02-29"], "eval": ["2024-03-01"]}
@@ -85,7 +85,7 @@ def test_exactly_the_allowed_share_may_be_dropped() -> None:
         FileCounts(split="eval", path="c", rows_read=8, rows_written=6, dropped={"r": 2}, columns=BOTH),
         max_dropped_fraction=0.25,
     )
-    assert report.splits["eval"].rows_written == 6
+    assert report.splits["eval"].written == 6
 
 
 def test_a_column_that_no_record_of_a_split_has_is_an_error() -> None:

@@ -108,7 +108,7 @@ def test_rows_may_be_dropped_instead() -> None:
     assert found.batch.column(0).to_pylist() == [[NOON], None]
     assert found.rows.tolist() == [0, 2]
     assert found.dropped == {"time outside its range: at": 2}
-    assert judged(AT, many(-5), logs).splits["train"].rows_written == 999
+    assert judged(AT, many(-5), logs).splits["train"].written == 999
 
 
 def test_more_times_outside_than_declared_stop_the_run() -> None:

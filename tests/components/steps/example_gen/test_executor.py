@@ -105,15 +105,15 @@ def test_the_report_accounts_for_every_row_and_day(ingested: Any) -> None:
     assert report.missing_days == ["2024-02-29"]
     assert report.splits["train"].model_dump() == {
         "num_files": 1,
-        "rows_read": 3,
-        "rows_written": 3,
+        "read": 3,
+        "written": 3,
         "dropped": {},
         "ignored": {},
         "negatives": 0,
         "negatives_sampled_out": 0,
         "joined": {},
     }
-    assert report.splits["eval"].rows_read == 2
+    assert report.splits["eval"].read == 2
     assert report.splits["eval"].dropped == {"label missing: like": 1}
 
 
@@ -142,8 +142,8 @@ def test_negatives_are_sampled_in_the_train_split_alone_and_the_same_wherever_th
     report = read_ingestion(examples.uri)
     train = report.splits["train"]
     assert report.days == {"train": DAYS[:1], "validation": DAYS[1:2], "eval": [DATE]}
-    assert (train.rows_read, train.negatives, train.dropped) == (1_000, 800, {})
-    assert train.rows_written == 1_000 - train.negatives_sampled_out == kept[0]["train"].total()
+    assert (train.read, train.negatives, train.dropped) == (1_000, 800, {})
+    assert train.written == 1_000 - train.negatives_sampled_out == kept[0]["train"].total()
     # Within four standard deviations of 0.25.
     assert train.kept_negatives == pytest.approx(0.25, abs=0.062)
     assert report.splits["eval"].kept_negatives is None
@@ -345,4 +345,4 @@ def test_a_missing_real_day_is_counted(tmp_path: Path) -> None:
     report = read_ingestion(examples.uri)
     assert report.missing_days == ["2011-11-26"]
     assert len(report.days["train"]) == 5
-    assert report.splits["eval"].rows_written == 2120
+    assert report.splits["eval"].written == 2120

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.reports.serving import Latency
-from components.steps.infra_validator.bounds import latency_check, notes_on_bounds, size_check
+from components.steps.infra_validator.bounds import Latency, latency_check, notes_on_bounds, size_check
 from schemas.spec.release import Evaluation
 from schemas.spec.serving import Load, Serving
 from tests.errors import mentions

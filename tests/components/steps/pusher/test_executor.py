@@ -22,8 +22,8 @@ INGESTION = {
     "days": {"train": ["2011-11-28", "2011-11-29"], "eval": ["2011-11-30"]},
     "missing_days": [],
     "splits": {
-        "train": {"num_files": 2, "rows_read": 2, "rows_written": 2, "dropped": {}},
-        "eval": {"num_files": 1, "rows_read": 1, "rows_written": 1, "dropped": {}},
+        "train": {"num_files": 2, "read": 2, "written": 2, "dropped": {}},
+        "eval": {"num_files": 1, "read": 1, "written": 1, "dropped": {}},
     },
 }
 

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
-from components.reports.serving import Check, Latency, ServingVerdict
+from components.reports.serving import Check, ServingVerdict
 from components.steps.pusher.manifest import Provenance
 from components.steps.pusher.model_card import CardFacts, Rows, model_card
 from schemas.contracts.calibration import Calibration
@@ -82,7 +82,9 @@ FACTS = CardFacts(
         load_s=3.21,
         load=Load(candidates=200, clients=2),
         once=["user_id"],
-        latency=Latency(p50_ms=4.123, p99_ms=6.5, requests=1_234),
+        p50_ms=4.123,
+        p99_ms=6.5,
+        requests=1_234,
         checks=[Check(name="scores", passed=True, reason="as the trainer's")],
         notes=["serving.max_p99_ms is not declared"],
     ),
@@ -190,7 +192,7 @@ def test_what_is_not_known_is_said() -> None:
         provenance=provenance,
         rows={"train": Rows(12_000, {}, {})},
         verdict=Verdict(blessed=True, baseline=None, notes=[], tasks={"like": bare}),
-        serving=FACTS.serving.model_copy(update={"load_s": None, "latency": None, "notes": []}),
+        serving=FACTS.serving.model_copy(update={"load_s": None, "p50_ms": None, "notes": []}),
         intended_use="",
         model=None,
     )

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from components.record.run import Artifact, RunRecord, Step
+from components.record.store import write_record
 from components.registry.versions import withdraw
 from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
-from components.reports.serving import Check, Latency, ServingVerdict
+from components.reports.serving import Check, ServingVerdict
 from pipelines.local.request import RunRequest
-from pipelines.local.result.outcome import RunEnd, summarize
+from pipelines.local.result.outcome import RunEnd, exit_code, summarize
 from pipelines.local.result.report import print_report
-from pipelines.local.result.summary import Summary, exit_code, write_summary
 from pipelines.local.run import error_text
-from pipelines.local.steps import Artifact, Step
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
@@ -48,7 +48,9 @@ SERVED = ServingVerdict(
     model_bytes=12_345_678,
     load_s=3.21,
     load=Load(candidates=200, clients=2),
-    latency=Latency(p50_ms=4.123, p99_ms=6.5, requests=1_000),
+    p50_ms=4.123,
+    p99_ms=6.5,
+    requests=1_000,
     checks=CHECKS,
     notes=["serving.max_p99_ms is not declared"],
 )
@@ -56,15 +58,21 @@ SLOW = Check(name="latency", passed=False, reason="p99 61 ms [of 90 requests] is
 REFUSED = SERVED.model_copy(update={"blessed": False, "checks": [CHECKS[0], SLOW]})
 
 
-def _judged_run(folder: Path, *, pushed: bool, verdict: Verdict = VERDICT, served: ServingVerdict = SERVED) -> Summary:
+def named(*steps: Step) -> dict[str, Step]:
+    return {step.name: step for step in steps}
+
+
+def _judged_run(
+    folder: Path, *, pushed: bool, verdict: Verdict = VERDICT, served: ServingVerdict = SERVED
+) -> RunRecord:
     (folder / "verdict.json").write_text(verdict.model_dump_json())
     (folder / "infra_verdict.json").write_text(served.model_dump_json())
     model = Artifact("unused", {"pushed": int(pushed), "version": "20240307", "path": "/serving/20240307"})
-    steps = [
+    steps = named(
         Step("evaluator", "cached", 1.5, 2 * 2**20, {"evaluation": Artifact(str(folder))}),
         Step("infra_validator", "ran", 1.5, 2**20, {"blessing": Artifact(str(folder))}),
         Step("pusher", "ran", 0.5, 3 * 2**20, {"pushed_model": model}),
-    ]
+    )
     request = RunRequest(SPEC, None, folder / "data", folder)
     return summarize(request, folder, steps, RunEnd("succeeded", None, 2.0), "c0ffee")
 
@@ -82,20 +90,6 @@ def test_a_summary_holds_the_verdict_and_the_pushed_version(tmp_path: Path) -> N
     assert (summary.spec_digest, summary.git_commit, summary.date) == (digest(SPEC), "c0ffee", None)
 
 
-def test_a_summary_holds_the_serving_check(tmp_path: Path) -> None:
-    serving = _judged_run(tmp_path, pushed=False, served=REFUSED).serving
-    assert serving
-    assert serving.model_dump() == {
-        "blessed": False,
-        "model_bytes": 12_345_678,
-        "load_s": 3.21,
-        "p50_ms": 4.123,
-        "p99_ms": 6.5,
-        "load": {"candidates": 200, "clients": 2, "seconds": 3.0},
-        "checks": [CHECKS[0].model_dump(), SLOW.model_dump()],
-    }
-
-
 @pytest.mark.parametrize("quality", [True, False])
 @pytest.mark.parametrize("served", [True, False])
 def test_a_model_is_blessed_when_the_quality_gates_and_the_serving_check_say_so(
@@ -109,15 +103,9 @@ def test_a_model_is_blessed_when_the_quality_gates_and_the_serving_check_say_so(
 
 def test_what_only_one_gate_has_judged_is_not_blessed_yet(tmp_path: Path) -> None:
     (tmp_path / "verdict.json").write_text(VERDICT.model_copy(update={"blessed": True}).model_dump_json())
-    steps = [Step("evaluator", "ran", 1.0, 0, {"evaluation": Artifact(str(tmp_path))})]
+    steps = named(Step("evaluator", "ran", 1.0, 0, {"evaluation": Artifact(str(tmp_path))}))
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
     assert summarize(request, tmp_path, steps, RunEnd("failed", "no", 2.0), None).blessed is None
-
-
-def test_a_summary_from_before_there_was_a_serving_check_is_still_read(tmp_path: Path) -> None:
-    document = json.loads(_judged_run(tmp_path, pushed=True).model_dump_json())
-    del document["serving"], document["tasks"]["income"]["intervals"]
-    assert Summary.model_validate_json(json.dumps(document)).serving is None
 
 
 def test_a_model_that_is_not_pushed_has_no_version(tmp_path: Path) -> None:
@@ -157,28 +145,28 @@ def test_the_end_of_a_run_says_what_is_live(
     push = DirectoryPush(kind="directory", path="serving/census_income")
     request = RunRequest(SPEC.model_copy(update={"push": push}), None, tmp_path, tmp_path)
     model = {"pushed": 1, "version": "20240307001", "path": str(folder / "20240307001")}
-    steps = [Step("pusher", "cached", 0.5, 0, {"pushed_model": Artifact("unused", model)})]
+    steps = named(Step("pusher", "cached", 0.5, 0, {"pushed_model": Artifact("unused", model)}))
     summary = summarize(request, tmp_path, steps, RunEnd("succeeded", None, 2.0), None)
     assert _says(_report(summary)[:2], [lines[0].format(folder=folder), f"{lines[1]} ... {folder}"])
 
 
 def test_a_run_that_failed_before_its_first_step_has_a_summary(tmp_path: Path) -> None:
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
-    summary = summarize(request, tmp_path, [], RunEnd("failed", "ImportError: nothing works", 0.1), None)
+    summary = summarize(request, tmp_path, {}, RunEnd("failed", "ImportError: nothing works", 0.1), None)
     assert (summary.status, summary.error, summary.failed_step) == ("failed", "ImportError: nothing works", None)
     assert (summary.rows, summary.tasks, summary.blessed) == ({}, {}, None)
 
 
 def test_the_step_that_did_not_end_is_named(tmp_path: Path) -> None:
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
-    steps = [Step("example_gen", "ran", 1.0, 0), Step("statistics_gen", "stopped", 1.0, 0)]
+    steps = named(Step("example_gen", "ran", 1.0, 0), Step("statistics_gen", "stopped", 1.0, 0))
     assert summarize(request, tmp_path, steps, RunEnd("stopped", "", 2.0), None).failed_step == "statistics_gen"
 
 
 def test_a_summary_is_written_whole(tmp_path: Path) -> None:
     summary = _judged_run(tmp_path, pushed=True)
-    path = write_summary(summary)
-    assert Summary.model_validate_json(path.read_text()) == summary
+    path = write_record(summary)
+    assert RunRecord.model_validate_json(path.read_text()).text() == path.read_text()
     assert json.loads(path.read_text())["tasks"]["income"]["gates"][1]["passed"] is False
     assert sorted(found.name for found in tmp_path.iterdir()) == ["infra_verdict.json", "summary.json", "verdict.json"]
 
@@ -193,7 +181,7 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path, status: str, blessed: b
     assert exit_code(summary, 143, is_mistake=True) == (2 if code == 1 else code)
 
 
-def _report(summary: Summary) -> list[str]:
+def _report(summary: RunRecord) -> list[str]:
     shown = io.StringIO()
     print_report(summary, Console(file=shown, width=160))
     return [" ".join(line.split()) for line in shown.getvalue().splitlines()]
@@ -269,7 +257,7 @@ def test_a_users_mistake_is_found_behind_other_errors() -> None:
 
 def test_drift_that_warns_is_a_note_for_each_feature(tmp_path: Path) -> None:
     noted = Artifact("unused", {"note": "drift: user: l_infinity 0.3\ndrift: age: missing_share 0.5"})
-    steps = [Step("example_validator", "ran", 1.0, 2**20, {"anomalies": noted})]
+    steps = named(Step("example_validator", "ran", 1.0, 2**20, {"anomalies": noted}))
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
     summary = summarize(request, tmp_path, steps, RunEnd("succeeded", None, 1.0), None)
     assert summary.notes == ["drift: user: l_infinity 0.3", "drift: age: missing_share 0.5"]
@@ -277,15 +265,15 @@ def test_drift_that_warns_is_a_note_for_each_feature(tmp_path: Path) -> None:
 
 def test_rows_that_were_left_out_and_what_joins_have_found_are_kept_and_printed(tmp_path: Path) -> None:
     joined = {"items": {"rows with a version": 1_180, "rows without a version": 20}, "likes": {}}
-    train = {"num_files": 1, "rows_read": 1_200, "rows_written": 1_000, "dropped": {"no version in items": 20}}
+    train = {"num_files": 1, "read": 1_200, "written": 1_000, "dropped": {"no version in items": 20}}
     sampled = {"negatives": 400, "negatives_sampled_out": 180, "joined": joined}
     splits = {
         "train": train | sampled,
-        "eval": {"num_files": 1, "rows_read": 90, "rows_written": 90, "dropped": {}},
+        "eval": {"num_files": 1, "read": 90, "written": 90, "dropped": {}},
     }
     report = {"date": None, "days": {}, "missing_days": [], "splits": splits}
     (tmp_path / "ingestion.json").write_text(json.dumps(report))
-    steps = [Step("example_gen", "ran", 1.0, 0, {"examples": Artifact(str(tmp_path))})]
+    steps = named(Step("example_gen", "ran", 1.0, 0, {"examples": Artifact(str(tmp_path))}))
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
     summary = summarize(request, tmp_path, steps, RunEnd("failed", "no", 2.0), None)
     assert summary.rows["train"].joined == joined

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from components.record.run import Artifact, RunRecord, Step
 from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.report import print_report
-from pipelines.local.result.summary import Summary
-from pipelines.local.steps import Artifact, Step
 from schemas.loading import load_spec
 from tests.errors import mentions, tells
 from tests.paths import SPECS
@@ -37,14 +36,14 @@ TRAINING: dict[str, Any] = {
 }
 
 
-def _summary(folder: Path, **changes: Any) -> Summary:
+def _summary(folder: Path, **changes: Any) -> RunRecord:
     folder.mkdir(exist_ok=True)
     (folder / "training.json").write_text(json.dumps(TRAINING | changes))
-    steps = [Step("trainer", "ran", 1.0, 0, {"training": Artifact(str(folder))})]
+    steps = {"trainer": Step("trainer", "ran", 1.0, 0, {"training": Artifact(str(folder))})}
     return summarize(RunRequest(SPEC, None, folder, folder), folder, steps, RunEnd("succeeded", None, 2.0), None)
 
 
-def _report(summary: Summary) -> list[str]:
+def _report(summary: RunRecord) -> list[str]:
     shown = io.StringIO()
     print_report(summary, Console(file=shown, width=160))
     return [" ".join(line.split()) for line in shown.getvalue().splitlines()]
@@ -58,7 +57,7 @@ def test_the_summary_holds_every_table_and_survives_its_own_json(tmp_path: Path)
     assert summary.training.resumed_from_step == [40]
     assert summary.training.input_wait == 0.0312
     assert "trained: 1,000 examples, 250 a second; 3.1% of the time was waiting for input" in _report(summary)
-    assert Summary.model_validate_json(summary.model_dump_json()) == summary
+    assert RunRecord.model_validate_json(summary.text()).training == summary.training
 
 
 def test_the_report_says_which_epoch_the_model_is_from(tmp_path: Path) -> None:
@@ -84,15 +83,9 @@ def test_the_report_says_whether_the_validation_days_were_learned_from(tmp_path:
 
 
 def test_a_run_that_did_not_come_to_train_has_none(tmp_path: Path) -> None:
-    steps = [Step("trainer", "failed", 1.0, 0)]
+    steps = {"trainer": Step("trainer", "failed", 1.0, 0)}
     ending = RunEnd("failed", "no", 2.0)
     assert summarize(RunRequest(SPEC, None, tmp_path, tmp_path), tmp_path, steps, ending, None).training is None
-
-
-def test_a_summary_from_before_there_was_one_is_still_read(tmp_path: Path) -> None:
-    document = json.loads(_summary(tmp_path).model_dump_json())
-    del document["training"]
-    assert Summary.model_validate_json(json.dumps(document)).training is None
 
 
 def test_the_report_has_a_line_for_each_table_the_largest_first(tmp_path: Path) -> None:

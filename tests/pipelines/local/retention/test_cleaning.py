@@ -16,7 +16,7 @@ from pipelines.local.retention import removal
 from pipelines.local.retention.cleaning import Cleaning, clean
 from schemas.contracts.root import Root
 from schemas.spec.keep import Keep
-from tests.pipelines.local.result.sample_summary import summary
+from tests.components.record.sample_records import record
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ class CleanedRoot:
         self._num_runs += 1
         run = f"20240307T0000{self._num_runs:02d}-aaaaaaaa"
         folder = judged_run(self.root.path, run, failed=failed, content=content)
-        (folder / "summary.json").write_text(summary(run=run, path=str(folder)).model_dump_json())
+        (folder / "summary.json").write_text(record(run=run, path=str(folder)).text())
         return self._states(run)
 
     def clean(self) -> Cleaning:

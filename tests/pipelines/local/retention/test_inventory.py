@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from components.record.lock import locked
 from components.registry.seal import list_files
 from components.registry.versions import withdraw
 from components.reports.spec_file import write_spec
-from pipelines.local.lock import locked
 from pipelines.local.retention.inventory import Inventory, rankers_of, take_inventory
 from pipelines.times import utc_now
 from schemas.contracts.root import Root
-from tests.pipelines.local.result.sample_summary import summary
+from tests.components.record.sample_records import record
 from tests.schemas.sample_specs import loaded
 
 OLD, NEW = "20240305T020000-1a2b3c4d", "20240306T020000-1a2b3c4d"
@@ -41,8 +41,8 @@ def version(root: Root, name: str, ranker: str = "small") -> Path:
 
 def leave(root: Root, run: str, name: str) -> None:
     (root.runs / run).mkdir(parents=True)
-    told = summary(run=run, name=name, date="2024-03-05", base="/base")
-    (root.runs / run / "summary.json").write_text(told.model_dump_json())
+    told = record(run=run, name=name, date="2024-03-05", base="/base")
+    (root.runs / run / "summary.json").write_text(told.text())
 
 
 def test_runs_are_told_apart_by_their_ranker_also_before_they_have_ended(root: Root, tmp_path: Path) -> None:

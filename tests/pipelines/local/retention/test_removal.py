@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.local.lock import locked
+from components.record.lock import locked
 from pipelines.local.outputs import Output
 from pipelines.local.retention.removal import remove, size_of
 from pipelines.local.retention.rule import Decision, Kind

@@ -33,7 +33,7 @@ def refuse(world: Any, folder: Path, examples: Path, *, gates: Any = None, **tol
 
 
 def reasons(verdict: Any) -> list[tuple[str, str, str]]:
-    return [(task, gate.kind, gate.reason) for task, gate in verdict.failures()]
+    return [(task, gate.kind, gate.reason) for task, judged in verdict.tasks.items() for gate in judged.failures]
 
 
 def tells_of(verdict: Any, *expected: tuple[str, str, str]) -> bool:

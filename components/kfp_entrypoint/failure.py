@@ -1,0 +1,36 @@
+"""Leaves the record and the page of a run that a step's failure ends: the reporter, its last step, will not run."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from components.kfp_entrypoint.ending import Ending
+from components.record.run import RunRecord, read_reports
+from components.record.store import write_record
+
+_LOG = logging.getLogger(__name__)
+
+
+def is_final(ending: Ending, *, tries: int, retries: int) -> bool:
+    """Says whether a failure is final: all tries are used up, or trying again changes nothing."""
+    return ending.is_mistake or tries > retries
+
+
+def leave_failure(record: RunRecord, inputs: Mapping[str, Path]) -> None:
+    """Writes record and page into the run's folder; what cannot be written is only logged.
+
+    Args:
+        record: of the run, without the reports of its steps.
+        inputs: folders of the failed step's input artifacts, by name.
+    """
+    try:
+        # Charts take a second to import, which no step that succeeds needs.
+        from components.page.collect import collect
+        from components.page.render import draw
+
+        Path(record.path).mkdir(parents=True, exist_ok=True)
+        record = record.model_copy(update=read_reports(inputs).fields())
+        write_record(record)
+        draw(record, collect(inputs))
+    except Exception:  # noqa: BLE001 - the step's own failure is what counts
+        _LOG.exception("event=page_failed")

@@ -1,0 +1,149 @@
+"""Prepares and runs one step: translates URIs to folders and back, and fills in the date of the run."""
+
+import datetime
+import json
+import logging
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.kfp_entrypoint import date as dates
+from components.kfp_entrypoint.ending import Ending
+from components.kfp_entrypoint.invocation import (
+    CREATED,
+    INPUTS_SPEC,
+    ROOT,
+    RUN,
+    Command,
+    artifact_paths,
+    globalized,
+    localized,
+    parameters,
+)
+from components.kfp_entrypoint.notes import Notes
+from components.kfp_entrypoint.process import run
+from components.kfp_entrypoint.uris import UriMapping, artifact_base, run_folder
+from components.processes.stopping import StopSignals
+from schemas.contracts.root import Root, RunFolder
+from schemas.errors import UserError
+
+_LOG = logging.getLogger(__name__)
+_NOTES = ".sangam"
+"""Folder of the notes, beside the folders of a run's tasks."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One try of a step, or of several that share a process, ready to be run.
+
+    Attributes:
+        name: of the step, for example example_gen.
+        command: TFX's, with paths and the date filled in.
+        local: the ExecutorInput in it.
+        uri_mapping: from URIs to paths.
+        run: id; empty if the URIs do not contain it.
+        date: of the run; empty for logs without days.
+        tries: of this step, including this one.
+        notes: of the run; None if its folder is not known.
+    """
+
+    name: str
+    command: Command
+    local: dict[str, Any]
+    uri_mapping: UriMapping
+    run: str
+    date: str
+    tries: int
+    notes: Notes | None
+
+
+def prepare(name: str, command: Command, now: datetime.datetime) -> Task:
+    """Returns the step, ready to run.
+
+    Raises:
+        UserError: for an invalid pipeline root, date or artifact URI.
+    """
+    executor_input = command.executor_input()
+    values = parameters(executor_input)
+    uri_mapping = UriMapping(artifact_base(str(values.get(ROOT, ""))))
+    run_folder_and_id = _run_folder(executor_input, name, uri_mapping)
+    notes = Notes(Path(run_folder_and_id[0]) / _NOTES) if run_folder_and_id else None
+    try:
+        date = _date(values, notes, now)
+        tries = notes.count_try(name) if notes else 1
+    except OSError as error:
+        raise UserError(
+            f"pipeline_root: is not writable (got {values[ROOT]}: {error.strerror}); it must be on a volume of "
+            "cluster.volumes to which user 10001 may write"
+        ) from None
+    inputs_spec = json.loads(command.argument(INPUTS_SPEC) or "{}")
+    run = run_folder_and_id[1] if run_folder_and_id else ""
+    overrides = {"date": date} if CREATED in values else {}
+    # In a task of several steps, a parameter's name begins with its step's.
+    overrides |= {key: run for key in values if key.rpartition("__")[2] == RUN}
+    local = localized(executor_input, inputs_spec, uri_mapping, overrides)
+    return Task(
+        name=name,
+        command=command.with_executor_input(local),
+        local=local,
+        uri_mapping=uri_mapping,
+        run=run,
+        date=date,
+        tries=tries,
+        notes=notes,
+    )
+
+
+def execute(step: Task, stop: StopSignals) -> Ending:
+    """Runs the step in a separate process and puts the backend's URIs into its ExecutorOutput."""
+    _fresh_outputs(step)
+    ending = run(step.command, step.name, stop)
+    if not ending.reason:
+        output_file = Path(step.local["outputs"]["outputFile"])
+        executor_output = json.loads(output_file.read_text(encoding="utf-8"))
+        output_file.write_text(json.dumps(globalized(executor_output, step.uri_mapping)), encoding="utf-8")
+    return ending
+
+
+def folder_of_run(name: str, command: Command) -> RunFolder | None:
+    """Returns the run's folder in the pipeline root; None if the run or its root is not known."""
+    try:
+        executor_input = command.executor_input()
+        root = str(parameters(executor_input).get(ROOT, ""))
+        found = _run_folder(executor_input, name, UriMapping(artifact_base(root)))
+    except UserError:
+        return None
+    return Root(root).run(found[1]) if found else None
+
+
+def _run_folder(executor_input: dict[str, Any], name: str, uri_mapping: UriMapping) -> tuple[str, str] | None:
+    """Returns the folder of the run and its id, derived from an output's URI; None if it contains neither."""
+    uris = artifact_paths(executor_input, "outputs").values()
+    return next((run_folder(uri_mapping.path(uri), name.replace("_", "-")) for uri in uris), None)
+
+
+def _date(values: dict[str, Any], notes: Notes | None, now: datetime.datetime) -> str:
+    """Returns the run's date; the first step that resolves it fixes it for all others."""
+    noted = notes.date() if notes else ""
+    if CREATED not in values:
+        return noted
+    given = str(values.get("date", ""))
+    date = dates.resolve(given=given, noted=noted, created=str(values[CREATED]), now=now)
+    _LOG.info("date=%s given=%r noted=%r created=%r", date, given, noted, values[CREATED])
+    fixed = notes.fix_date(date) if notes else date
+    return date if given else fixed
+
+
+def _fresh_outputs(step: Task) -> None:
+    """Makes empty folders for the outputs, as a local run does.
+
+    Existing files are from an earlier try, as the backend gives every try the same URIs. They are kept for a training
+    job in pods of its own, which continues without the step that started it.
+    """
+    is_adopted = bool(parameters(step.local).get("launch"))
+    for path in artifact_paths(step.local, "outputs").values():
+        if not is_adopted:
+            shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path, exist_ok=True)

@@ -1,0 +1,61 @@
+"""Reads what the charts of a run are made of, as far as it is there."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from components.page.facts import DayFacts, Facts
+from components.page.features import features
+from components.reports.curves import CURVE_COLUMN, Curve
+from schemas.contracts.example_files import LISTING_FILE, digest_of
+from schemas.contracts.training_job import REPORT_FILE
+
+Outputs = Mapping[str, Path]
+"""Folder of each output by its name: examples, statistics, anomalies, training, evaluation."""
+_Read = TypeVar("_Read")
+
+
+def collect(outputs: Outputs) -> Facts:
+    """Returns the facts of a run; what its steps did not write is left out."""
+    at = outputs.get
+    training = at("training")
+    return Facts(
+        days=_read(at("examples"), LISTING_FILE, _days) or [],
+        features=features(at("statistics")),
+        drift=_read(at("anomalies"), "drift.json", json.loads) or [],
+        training=_read(training, REPORT_FILE, json.loads),
+        losses=np.load(training / "losses.npy") if training and (training / "losses.npy").exists() else None,
+        curves=_curves(at("evaluation")),
+    )
+
+
+def _read(folder: Path | None, name: str, parse: Callable[[str], _Read]) -> _Read | None:
+    if folder is None or not (folder / name).is_file():
+        return None
+    return parse((folder / name).read_text(encoding="utf-8"))
+
+
+def _days(text: str) -> list[DayFacts]:
+    splits: Mapping[str, list[dict[str, Any]]] = json.loads(text)["splits"]
+    return sorted(
+        DayFacts(part["day"] or "", split, part["rows"], digest_of(part["folder"]))
+        for split, parts in splits.items()
+        for part in parts
+    )
+
+
+def _curves(folder: Path | None) -> dict[str, Curve]:
+    path = None if folder is None else folder / "metrics.parquet"
+    if path is None or not path.is_file():
+        return {}
+    columns = ["model", "task", "metric", CURVE_COLUMN]
+    rows = pq.read_table(path, columns=columns).to_pylist()
+    return {
+        row["task"]: Curve.model_validate_json(row[CURVE_COLUMN])
+        for row in rows
+        if row["model"] == "candidate" and row[CURVE_COLUMN]
+    }

@@ -1,0 +1,38 @@
+"""Where the templates are, and how they write numbers."""
+
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from schemas.quantities import shown_bytes
+
+
+def environment() -> Environment:
+    """Returns the environment of the templates; what comes from logs is escaped."""
+    made = Environment(
+        loader=PackageLoader("components.page"),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(number=_number, count=_count, size=shown_bytes, percent=_percent, seconds=_seconds)
+    return made
+
+
+def _number(value: Any, digits: int = 4) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.1f} s" if value < 100 else f"{value / 60:.1f} min" if value < 6000 else f"{value / 3600:.1f} h"

@@ -1,0 +1,98 @@
+"""What the page of a run shows, as plain data."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.reports.curves import Curve
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Shares of a feature's values in both splits.
+
+    Attributes:
+        labels: of the bins or values: the lower edges of numbers, the most frequent values of the rest.
+        train: share of the train split's values: [labels].
+        evaluated: of the evaluation split's: [labels].
+        is_number: bins of numbers have an order.
+    """
+
+    labels: list[str]
+    train: list[float]
+    evaluated: list[float]
+    is_number: bool
+
+
+@dataclass(frozen=True)
+class FeatureFacts:
+    """One column of the examples.
+
+    Attributes:
+        name: of the column.
+        missing_train: share of the train examples without a value; None without statistics.
+        missing_evaluated: of the evaluation examples.
+        distribution: None where a split has no values.
+    """
+
+    name: str
+    missing_train: float | None = None
+    missing_evaluated: float | None = None
+    distribution: Distribution | None = None
+
+    @property
+    def distance(self) -> float:
+        """Half the sum of the shares' differences, or the change of the missing share if that is larger."""
+        missing = abs((self.missing_evaluated or 0.0) - (self.missing_train or 0.0))
+        if self.distribution is None:
+            return missing
+        pairs = zip(self.distribution.train, self.distribution.evaluated, strict=True)
+        return max(missing, sum(abs(before - now) for before, now in pairs) / 2)
+
+
+@dataclass(frozen=True, order=True)
+class DayFacts:
+    """The examples of a day (YYYY-MM-DD, empty for logs without days) in a split, and the digest of what made them."""
+
+    day: str
+    split: str
+    rows: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The outputs of a run's steps that charts are made of. What a run did not reach is None or empty.
+
+    Attributes:
+        days: examples of each day, the oldest first.
+        features: by column, those that differ most between the splits first.
+        drift: every distance that the spec bounds: feature, measure, value, bound, is_within, reason.
+        training: `training.json`.
+        losses: every step's mean loss by task: [steps, tasks]; None without a training.
+        curves: by binary task.
+    """
+
+    days: list[DayFacts] = field(default_factory=list)
+    features: list[FeatureFacts] = field(default_factory=list)
+    drift: list[dict[str, Any]] = field(default_factory=list)
+    training: dict[str, Any] | None = None
+    losses: NDArray[np.float32] | None = None
+    curves: dict[str, Curve] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PageContext:
+    """What the page of a run shows beside its record and the outputs of its steps.
+
+    Attributes:
+        checkpoint: that training left.
+        model_sha256: of the exported model's manifest.
+        log_tail: last lines of the failed step's log.
+    """
+
+    checkpoint: str | None = None
+    model_sha256: str | None = None
+    log_tail: list[str] = field(default_factory=list)

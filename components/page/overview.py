@@ -1,0 +1,151 @@
+"""The page of many runs: AUC by day with the gates, what was pushed, refused and rolled back, and the seconds."""
+
+import datetime
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from components.page import figures
+from components.page.environment import environment
+from components.record.outcome import Outcome, outcome_of
+from components.record.run import RunRecord
+from components.record.store import StoredRun, all_runs
+from schemas.contracts.root import Root, RunFolder
+from schemas.errors import UserError
+
+PageOf = Callable[[RunFolder], str | None]
+"""Returns the address of a run's page for a link; None: it has none."""
+
+
+@dataclass(frozen=True)
+class OverviewRun:
+    """One run of a ranker, what became of it, and the address of its page, relative to this one; None: it has none."""
+
+    run: StoredRun
+    outcome: Outcome
+    page: str | None = None
+
+    @property
+    def date(self) -> str:
+        """The last day of its evaluation; of the run where that is not known; empty: nothing is."""
+        return self.run.date or (f"{self.run.started:%Y-%m-%d}" if self.run.started else "")
+
+    @property
+    def record(self) -> RunRecord | None:
+        """The record, if it can be read."""
+        return self.run.record
+
+    def auc(self, task: str) -> float | None:
+        """The AUC of a task."""
+        found = self.record.tasks.get(task) if self.record else None
+        return found.auc if found else None
+
+    def bound(self, task: str) -> float | None:
+        """The tightest bound on AUC over all examples."""
+        found = self.record.tasks.get(task) if self.record else None
+        gates = found.gates if found else ()
+        bounds = [gate.bound for gate in gates if (gate.kind, gate.metric, gate.slice) == ("value", "auc", "")]
+        return max(bounds, default=None)
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A step over all runs that came to it: the mean and sum of its seconds, and of its cost in the newest currency."""
+
+    name: str
+    runs: int
+    mean_seconds: float
+    seconds: float
+    mean_cost: float | None
+    cost: float | None
+
+
+@dataclass(frozen=True)
+class _Ranker:
+    name: str
+    runs: Sequence[OverviewRun]
+    outcomes: Counter[str]
+    tasks: list[str]
+    charts: list[Markup]
+    steps: list[StepRow]
+    currency: str
+
+
+def overview(root: Root, page_of: PageOf, *, first: datetime.date, ranker: str | None = None) -> tuple[int, str]:
+    """Returns the number of the runs since a day, and their page; a run that cannot be read says so on it.
+
+    Args:
+        root: with runs.
+        page_of: where each row leads.
+        first: day, of the evaluation; of the run where that is not known.
+        ranker: name; None: all.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    shown = [OverviewRun(run, outcome_of(run), page_of(run.folder)) for run in all_runs(root) if _has_ended(run)]
+    shown = [each for each in shown if each.date >= str(first) and ranker in (None, each.run.ranker)]
+    if not shown:
+        which = f" of {ranker}" if ranker else ""
+        raise UserError(
+            f"{root.runs}: has no finished run{which} since {first}; give another --last, or run a spec first"
+        )
+    by_ranker: dict[str, list[OverviewRun]] = {}
+    for each in sorted(shown, key=lambda each: (each.run.ranker or "", each.date, each.run.id)):
+        by_ranker.setdefault(each.run.ranker or "unknown ranker", []).append(each)
+    rankers = [_ranker(name, runs) for name, runs in by_ranker.items()]
+    return len(shown), environment().get_template("overview.html").render(rankers=rankers, since=str(first))
+
+
+def newest_day(root: Root) -> datetime.date | None:
+    """Returns the last day that a run was for."""
+    shown = (OverviewRun(run, outcome_of(run)).date for run in all_runs(root) if _has_ended(run))
+    return max((datetime.date.fromisoformat(date) for date in shown if date), default=None)
+
+
+def _has_ended(run: StoredRun) -> bool:
+    return run.record is not None or run.state == "unreadable"
+
+
+def _ranker(name: str, runs: Sequence[OverviewRun]) -> _Ranker:
+    costs = [run.record.cost for run in runs if run.record and run.record.cost]
+    currency = costs[-1].currency if costs else ""
+    tasks = list(dict.fromkeys(task for run in runs if run.record for task in run.record.tasks))
+    counts = Counter(run.outcome.word for run in runs)
+    return _Ranker(name, runs, counts, tasks, _charts(runs, tasks), list(steps_of(runs, currency)), currency)
+
+
+def steps_of(runs: Sequence[OverviewRun], currency: str) -> Iterator[StepRow]:
+    """Yields the steps in their order; costs in another currency than the newest are left out."""
+    records = [run.record for run in runs if run.record]
+    for name in dict.fromkeys(step for record in records for step in record.steps):
+        seconds = [record.steps[name].seconds or 0.0 for record in records if name in record.steps]
+        costs = [
+            record.cost.by_step[name]
+            for record in records
+            if record.cost and record.cost.currency == currency and name in record.cost.by_step
+        ]
+        yield StepRow(
+            name=name,
+            runs=len(seconds),
+            mean_seconds=sum(seconds) / len(seconds),
+            seconds=sum(seconds),
+            mean_cost=sum(costs) / len(costs) if costs else None,
+            cost=sum(costs) if costs else None,
+        )
+
+
+def _charts(runs: Sequence[OverviewRun], tasks: Sequence[str]) -> list[Markup]:
+    points = {
+        task: [
+            (run.date, value, run.bound(task), run.outcome.word) for run in runs if (value := run.auc(task)) is not None
+        ]
+        for task in tasks
+    }
+    charts = [figures.auc_by_day(task, of_task) for task, of_task in points.items() if of_task]
+    seconds = [
+        (run.date, {name: step.seconds or 0.0 for name, step in run.record.steps.items()}) for run in runs if run.record
+    ]
+    return [*charts, figures.seconds_by_day(seconds)] if seconds else charts

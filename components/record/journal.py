@@ -1,0 +1,114 @@
+"""The steps of a run as they go: in memory for its supervisor, and in `<root>/runs/<run>/logs/steps.jsonl` for others.
+
+Both hold the same lines. A full disk ends no run, and the supervisor hears of it all the same.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from components.record.run import Step
+from schemas.contracts.root import RunFolder
+from schemas.host.files import json_lines
+
+_STEP = TypeAdapter(Step)
+_MAX_BYTES = 2**24
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A run so far.
+
+    Attributes:
+        folder: None until it exists.
+        commit: of the code.
+        date: YYYY-MM-DD, or empty.
+        steps: in their order.
+    """
+
+    folder: Path | None = None
+    commit: str | None = None
+    date: str = ""
+    steps: dict[str, Step] = field(default_factory=dict)
+
+    @property
+    def running(self) -> Step | None:
+        """The step under way."""
+        return next((step for step in self.steps.values() if step.state == "running"), None)
+
+    def ended(self, state: str, now: float) -> dict[str, Step]:
+        """Returns the steps that have begun, the one under way with a state, as of a run that is over."""
+        begun = {name: step for name, step in self.steps.items() if step.state != "waiting"}
+        if step := self.running:
+            begun[step.name] = replace(step, state=state, seconds=max(0.0, now - (step.started_at or now)))
+        return begun
+
+
+class Journal:
+    """An observer that writes each start and end down."""
+
+    def __init__(self, clock: Callable[[], float] = time.time):
+        self._clock = clock
+        self._file: Path | None = None
+        # It cannot hit a full disk, and vanishes with the last process that has it open.
+        self._memory = open(os.memfd_create("journal"), "r+b")  # noqa: SIM115
+
+    def opened(self, folder: Path, commit: str | None = None, date: str = "") -> None:
+        """Notes the run's folder, the code's commit, and what the run is for: YYYY-MM-DD, or empty."""
+        self._file = RunFolder(folder).steps
+        self._note({"folder": str(folder), "commit": commit, "date": date})
+
+    def planned(self, names: Iterable[str]) -> None:
+        """Notes the steps that are to come, in their order."""
+        for name in names:
+            self._note({"step": {"name": name, "state": "waiting"}})
+
+    def step_started(self, name: str) -> None:
+        """Notes the start."""
+        self._note({"step": {"name": name, "state": "running", "started_at": round(self._clock(), 3)}})
+
+    def step_ended(self, step: Step) -> None:
+        """Notes the end."""
+        self._note({"step": dataclasses.asdict(step)})
+
+    def read(self) -> Noted:
+        """Returns what this process and its children have noted."""
+        self._memory.seek(0)
+        return _read(json.loads(line) for line in self._memory.read().split(b"\n")[:-1])
+
+    def _note(self, fields: Mapping[str, Any]) -> None:
+        line = (json.dumps(fields, default=str) + "\n").encode()
+        os.write(self._memory.fileno(), line)
+        if self._file:
+            with contextlib.suppress(OSError), self._file.open("ab") as lines:
+                lines.write(line)
+
+
+def read_journal(run: RunFolder) -> Noted:
+    """Returns what is noted in a run's folder; nothing where no file is."""
+    return _read(json_lines(run.steps, _MAX_BYTES))
+
+
+def _read(lines: Iterable[Mapping[str, Any]]) -> Noted:
+    """Returns what lines tell; a line of another kind tells nothing."""
+    noted, steps = Noted(), dict[str, Step]()
+    for line in lines:
+        match line:
+            case {"folder": str(found), "commit": commit, "date": str(day)}:
+                noted = Noted(Path(found), commit if isinstance(commit, str) else None, day)
+            case {"step": fields}:
+                with contextlib.suppress(ValueError):
+                    step = _STEP.validate_python(fields)
+                    known = steps.get(step.name)
+                    if step.started_at is None and known:
+                        step = replace(step, started_at=known.started_at)
+                    steps[step.name] = step
+    return replace(noted, steps=steps)

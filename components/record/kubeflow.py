@@ -1,0 +1,59 @@
+"""A run on Kubeflow: each step leaves a file when it has ended, and the last one leaves the record of the run."""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from components.record.run import RunRecord, Step, read_reports
+from schemas.contracts.root import RunFolder
+from schemas.host.files import write_whole
+
+_STEP = TypeAdapter(Step)
+
+
+def write_step(run: RunFolder, step: Step) -> None:
+    """Leaves a step that has ended; a later try replaces it."""
+    run.ended_steps.mkdir(parents=True, exist_ok=True)
+    write_whole(run.ended_steps / step.name, json.dumps(dataclasses.asdict(step)) + "\n")
+
+
+def read_steps(run: RunFolder) -> dict[str, Step]:
+    """Returns the steps that have ended, in the order in which they began; those that cannot be read are left out."""
+    found = []
+    for file in run.ended_steps.glob("[!.]*"):
+        with contextlib.suppress(OSError, ValueError):
+            found.append(_STEP.validate_json(file.read_bytes()))
+    return {step.name: step for step in sorted(found, key=lambda step: step.started_at or 0.0)}
+
+
+def record_of(
+    run: RunFolder, ranker: str, date: str | None, inputs: Mapping[str, Path], *, now: float, **more: Any
+) -> RunRecord:
+    """Returns the record of a run that ends now.
+
+    Args:
+        run: its folder.
+        ranker: name.
+        date: YYYY-MM-DD; None: logs without days.
+        inputs: folders of the outputs of steps, by the names that the reporter has for them.
+        now: seconds since 1970.
+        more: of the record.
+    """
+    steps = read_steps(run)
+    started = min((step.started_at for step in steps.values() if step.started_at is not None), default=now)
+    return RunRecord(
+        run=run.path.name,
+        path=str(run.path),
+        name=ranker,
+        date=date,
+        steps=steps,
+        started_at=started,
+        total_seconds=round(max(0.0, now - started), 3),
+        runner="kubeflow",
+        **{**read_reports(inputs).fields(), **more},
+    )

@@ -1,0 +1,177 @@
+"""The end of a run in words, for the terminal, pages, alerts and commands; and what to do about it."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from components.record.run import RunRecord
+from components.record.store import State, StoredRun
+from components.registry import versions
+from components.registry.record import BlessedModel
+from components.reports import evaluation
+from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.root import SUMMARY_FILE
+
+Tone = Literal["good", "warn", "bad", "mute", "live"]
+"""Of a color: good, warn, bad, mute for nothing to do, live for under way."""
+TONES: dict[State, Tone] = {
+    "succeeded": "good",
+    "refused": "warn",
+    "failed": "bad",
+    "killed": "bad",
+    "stopped": "mute",
+    "unreadable": "bad",
+    "running": "live",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run.
+
+    Attributes:
+        word: the state; of a run that succeeded `pushed`, `rolled back` or `blessed`.
+        sentence: with the cause.
+        causes: the first one first; empty after a success.
+        advice: what to try, and the commands.
+    """
+
+    word: str
+    tone: Tone
+    sentence: str
+    causes: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """The first cause; empty after a success."""
+        return self.causes[0] if self.causes else ""
+
+
+def outcome_of(run: StoredRun, by_hand: BlessedModel | None = None) -> Outcome:
+    """Returns what became of a run.
+
+    Args:
+        run: the run.
+        by_hand: the blessing that a person has given its model after it was refused.
+    """
+    record, tone = run.record, TONES[run.state]
+    if record is None:
+        sentence = {
+            "running": "running: it has not ended yet",
+            "killed": f"killed: it left no {SUMMARY_FILE}",
+        }.get(run.state, f"unreadable: its {SUMMARY_FILE} is damaged (got: {run.problem})")
+        problem = (run.problem,) if run.problem else ()
+        return Outcome(run.state, tone, sentence, problem, () if run.state == "running" else _again(run))
+    if run.state in ("failed", "stopped"):
+        where = f" in {record.failed_step}" if record.failed_step else ""
+        causes = tuple(line for line in (record.error or "no error was told").splitlines() if line.strip())
+        return Outcome(run.state, tone, f"{run.state}{where}: {causes[0]}", causes, _again(run))
+    if run.state == "refused":
+        causes = tuple(refusals(record))
+        sentence = f"not pushed: a gate refused the model: {'; '.join(causes)}"
+        if by_hand is None:
+            return Outcome(run.state, tone, sentence, causes, _on_refusal(run, record))
+        version = by_hand.pushed.rpartition("/")[2]
+        how = f"by hand by {by_hand.by}, because {by_hand.because}"
+        pushed = f", and pushed as version {version}" if version else ""
+        return Outcome(run.state, tone, f"blessed {how}{pushed} ({sentence})", causes, _on_refusal(run, record))
+    if record.blessed is None:
+        return Outcome("succeeded", tone, "succeeded without a verdict: it made examples for a search")
+    if record.pushed is None:
+        return Outcome("blessed", tone, "blessed and not pushed: push.kind of the spec is none")
+    return _pushed(record.pushed.version, Path(record.pushed.path))
+
+
+def _pushed(version: str, place: Path) -> Outcome:
+    sentence = f"pushed as version {version}: every gate passed"
+    if place.is_dir():
+        return Outcome("pushed", "good", sentence)
+    withdrawal = versions.withdrawn(place.parent).get(place.name) if place.parent.is_dir() else None
+    if withdrawal is None:
+        return Outcome("pushed", "good", f"{sentence}; the version was removed since")
+    because = withdrawal.because or "no reason is recorded"
+    return Outcome("rolled back", "bad", f"{sentence}; rolled back since, because {because}", (because,))
+
+
+def refusals(record: RunRecord) -> list[str]:
+    """Returns a sentence for every gate and every serving check that has failed."""
+    checks = record.serving.checks if record.serving else []
+    refused = evaluation.refusals(record.tasks)
+    return refused + [f"serving check {check.name}: {check.reason}" for check in checks if not check.passed]
+
+
+def refusing_steps(record: RunRecord) -> list[str]:
+    """Returns the steps that have refused the model."""
+    by_step = {
+        "evaluator": any(judged.failures for judged in record.tasks.values()),
+        "infra_validator": record.serving is not None and not record.serving.blessed,
+    }
+    return [step for step, has_refused in by_step.items() if has_refused]
+
+
+def ending_lines(record: RunRecord) -> list[str]:
+    """Returns the end of a run as the terminal has it: blessed or not, pushed, live, how long it took."""
+    lines = []
+    if record.blessed is not None:
+        names = {"evaluator": "quality gates", "infra_validator": "serving check"}
+        refusing = " and the ".join(names[step] for step in refusing_steps(record))
+        lines.append("blessed" if record.blessed else f"not blessed: refused by the {refusing}")
+    if record.pushed or record.status == "succeeded":
+        lines.append(f"pushed: {_version(record)}")
+    if record.live:
+        what = f"version {record.live.version}" if record.live.version else "nothing"
+        lines.append(f"live: {what} in {record.live.folder}")
+    cached = sum(step.cached for step in record.steps.values())
+    peak = max((step.peak_memory_bytes for step in record.steps.values()), default=0)
+    steps = f"{cached} of {len(record.steps)} steps cached, peak memory {peak / 2**20:,.0f} MiB"
+    return [*lines, f"{record.status} after {record.total_seconds:.0f} s, {steps}"]
+
+
+def _version(record: RunRecord) -> str:
+    """Returns the version that the run's model was pushed as, and why it is not the live one if it is not."""
+    pushed, live = record.pushed, record.live
+    if pushed is None:
+        return "nothing"
+    said = f"version {pushed.version} in {pushed.path}"
+    if live is None or live.version == pushed.version:
+        return said
+    if live.withdrawn is not None:
+        return f"nothing: this model was version {pushed.version}, which was rolled back ({live.withdrawn})"
+    return f"{said}, which is not live"
+
+
+def _on_refusal(run: StoredRun, record: RunRecord) -> tuple[str, ...]:
+    folder = shlex.quote(str(run.folder.path))
+    compare = f"compare with the run before: sangam diff RUN {folder}"
+    never = evaluation.refusals(record.tasks, evaluation.NEVER_BY_HAND)
+    if never or "infra_validator" in refusing_steps(record):
+        return (compare, "this cannot be overridden by hand: change the spec, and run again")
+    if record.runner == "kubeflow":
+        return (compare, "run the same date again once the cause is mended")
+    return (compare, f"bless the model on your responsibility: sangam bless {folder} --because REASON")
+
+
+def _again(run: StoredRun) -> tuple[str, ...]:
+    record = run.record
+    if record and record.runner == "kubeflow":
+        return (
+            "run the same date again once the cause is mended: steps that succeeded come from the cache",
+            f"`sangam status {record.name} --host URL` says which steps ran; the whole log is that of the step's pod",
+        )
+    again = resume_command(run)
+    if record and record.exit_code == ExitCode.MISTAKE:
+        return (f"the spec, an option or the logs are wrong: fix that first, then run again: {again}",)
+    return (f"the same command resumes after the last finished step: {again}",)
+
+
+def resume_command(run: StoredRun) -> str:
+    """Returns the command that runs the same again; what is not known stands in capitals."""
+    record = run.record
+    spec = str(run.folder.spec) if run.folder.spec.is_file() else "SPEC"
+    date = record.date if record else run.date or "YYYY-MM-DD"
+    data = (record.data if record else None) or "DATA"
+    return shlex.join(
+        ["sangam", "run", spec, *(["--date", date] if date else []), "--data", data, "--root", run.root.uri]
+    )

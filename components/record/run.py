@@ -1,0 +1,248 @@
+"""The record of a run, for people and programs: `<root>/runs/<run>/summary.json`."""
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol, TypeVar
+
+import pydantic.dataclasses
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field, field_validator
+
+from components.reports import evaluation, ingestion, serving
+from components.reports.evaluation import TaskVerdict, Verdict
+from components.reports.ingestion import IngestionReport, SplitReport
+from components.reports.serving import ServingVerdict
+from components.reports.training import TrainingReport
+from schemas.contracts.training_job import REPORT_FILE
+
+Status = Literal["succeeded", "failed", "stopped"]
+_Report = TypeVar("_Report", bound=BaseModel)
+
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Time = Annotated[float, Field(ge=0, le=32_503_680_000)]
+"""Seconds since 1970, up to the year 3000: a later one is damage."""
+
+
+def _day(text: str) -> str:
+    datetime.date.fromisoformat(text)
+    return text
+
+
+Day = Annotated[str, AfterValidator(_day)]
+"""YYYY-MM-DD."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True)
+class Artifact:
+    """One output of a step: its URI, and the custom properties that its component set."""
+
+    uri: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+
+@pydantic.dataclasses.dataclass(frozen=True)
+class Step:
+    """A step of a run, at any moment.
+
+    Attributes:
+        state: `waiting` and `running`; then `ran`: it completed; `cached`: an earlier run's outputs are used; `failed`;
+            `stopped`: by a signal. Of a run that Kubeflow reports, in Kubeflow's words.
+        seconds: wall time; None until it has ended.
+        peak_memory_bytes: of all processes of the run while the step ran; 0: not known.
+        outputs: by the output's key; empty unless the step succeeded.
+        cpu_seconds: processor time of these processes.
+        started_at: seconds since 1970; None: it has not started, or it is not known when.
+        error: why it failed.
+        waits_since: since when its pod waits to start, seconds since 1970; None: it does not.
+    """
+
+    name: str
+    state: str
+    seconds: Seconds | None = None
+    peak_memory_bytes: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    outputs: Mapping[str, Artifact] = field(default_factory=dict)
+    cpu_seconds: Seconds = 0.0
+    started_at: Time | None = None
+    error: str = ""
+    waits_since: Time | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def cached(self) -> bool:
+        """Whether an earlier run's outputs are used."""
+        return self.state == "cached"
+
+
+class Observer(Protocol):
+    """Is called at the start and the end of every step."""
+
+    def step_started(self, name: str) -> None:
+        """Called before the step does anything."""
+
+    def step_ended(self, step: Step) -> None:
+        """Called after the step, however it ended."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Pushed(_Part):
+    """The version that this run's model was pushed as, by this run or by an earlier one."""
+
+    version: str
+    path: str
+
+
+class Live(_Part):
+    """The version that servers take at the end of a run.
+
+    Attributes:
+        version: the newest in the folder; null if there is none.
+        folder: the folder of versions.
+        withdrawn: why the version of this run's model was withdrawn; null if it was not.
+    """
+
+    version: str | None
+    folder: str
+    withdrawn: str | None = None
+
+
+class CostReport(_Part):
+    """The cost of a run by the prices of its spec; see `schemas.derived.cost.RunCost`."""
+
+    currency: str
+    by_step: dict[str, float]
+    total: float
+    per_million_examples: float | None
+    training_per_billion_samples: float | None
+
+
+class RunRecord(_Part):
+    """A run, however it ended. What a failed run did not reach is null or empty.
+
+    Attributes:
+        base: the checkpoint that training started from, if any; `days` then has the days of this run alone.
+        base_last_day: the last day that the base was trained on.
+        rows: by split, as ingestion reports them.
+        tasks: as the evaluation reports them; slices and calibration buckets are not in the file.
+        blessed: by the quality gates and the serving check; null if one of them is missing and none refused the model.
+        live: null if the spec pushes nothing.
+        data: folder of the logs; null on Kubeflow.
+        exit_code: of the process; null on Kubeflow.
+        runner: of the steps.
+        started_at: seconds since 1970; null on this machine, where the id says it.
+    """
+
+    run: str
+    path: str
+    name: str
+    status: Status
+    error: str | None = None
+    failed_step: str | None = None
+    date: Day | None = None
+    mode: Literal["full", "incremental"] = "full"
+    base: str | None = None
+    base_last_day: str | None = None
+    days: dict[str, list[str]] = {}
+    missing_days: list[str] = []
+    rows: dict[str, SplitReport] = {}
+    training: TrainingReport | None = None
+    tasks: dict[str, TaskVerdict] = {}
+    serving: ServingVerdict | None = None
+    notes: list[str] = []
+    blessed: bool | None = None
+    baseline: str | None = None
+    pushed: Pushed | None = None
+    live: Live | None = None
+    steps: dict[str, Step] = {}
+    total_seconds: Seconds
+    cost: CostReport | None = None
+    spec_digest: str = ""
+    git_commit: str | None = None
+    data: str | None = None
+    exit_code: int | None = None
+    runner: Literal["local", "kubeflow"] = "local"
+    started_at: Time | None = None
+
+    @field_validator("steps", mode="before")
+    @classmethod
+    def _named(cls, steps: Any) -> Any:
+        """Gives each step the name that it has in the file."""
+        if not isinstance(steps, dict):
+            return steps
+        return {name: {**step, "name": name} if isinstance(step, dict) else step for name, step in steps.items()}
+
+    @property
+    def mean_auc(self) -> float | None:
+        """The mean AUC of its tasks; None without any."""
+        aucs = [task.auc for task in self.tasks.values() if task.auc is not None]
+        return sum(aucs) / len(aucs) if aucs else None
+
+    def text(self) -> str:
+        """Returns the content of the file."""
+        parts = {"slices": True, "slice_intervals": True, "calibration_buckets": True}
+        left_out: Any = {
+            "tasks": {"__all__": parts},
+            "steps": {"__all__": {"name", "outputs", "started_at", "error", "waits_since"}},
+        }
+        return self.model_dump_json(indent=2, exclude=left_out) + "\n"
+
+
+@dataclass(frozen=True)
+class Reports:
+    """The reports of a run's steps as they are; None: the run did not come to that step."""
+
+    ingestion: IngestionReport | None = None
+    training: TrainingReport | None = None
+    evaluation: Verdict | None = None
+    serving: ServingVerdict | None = None
+
+    def fields(self, other_notes: list[str] | None = None) -> dict[str, Any]:
+        """Returns what a record has of the reports.
+
+        Args:
+            other_notes: of the steps between ingestion and training.
+        """
+        given, judged = self.ingestion, self.evaluation
+        own, others = [each.notes for each in (self.training, judged, self.serving) if each], other_notes or []
+        fields: dict[str, Any] = {
+            "training": self.training,
+            "serving": self.serving,
+            "notes": [*(given.notes if given else ()), *others, *(note for notes in own for note in notes)],
+            "blessed": _both([each.blessed if each else None for each in (judged, self.serving)]),
+        }
+        if given:
+            fields |= {"days": given.days, "missing_days": given.missing_days, "rows": given.splits}
+            if given.base:
+                fields |= {"base": given.base.checkpoint_uri, "base_last_day": given.base.last_day}
+        if judged:
+            fields |= {"tasks": judged.tasks, "baseline": judged.baseline}
+        return fields
+
+
+def read_reports(folders: Mapping[str, Path]) -> Reports:
+    """Reads the reports of a run.
+
+    Args:
+        folders: of the outputs `examples`, `training`, `evaluation` and `infra_blessing`, as far as they are there.
+    """
+
+    def read(name: str, file: str, kind: type[_Report]) -> _Report | None:
+        path = folders[name] / file if name in folders else None
+        return kind.model_validate_json(path.read_bytes()) if path and path.is_file() else None
+
+    return Reports(
+        read("examples", ingestion.FILE_NAME, IngestionReport),
+        read("training", REPORT_FILE, TrainingReport),
+        read("evaluation", evaluation.FILE_NAME, Verdict),
+        read("infra_blessing", serving.FILE_NAME, ServingVerdict),
+    )
+
+
+def _both(blessings: list[bool | None]) -> bool | None:
+    """Returns False if any verdict is a rejection, None if one is missing, else True."""
+    if False in blessings:
+        return False
+    return None if None in blessings else True

@@ -1,0 +1,78 @@
+"""The result of a training, of what the trainer writes into training.json.
+
+Loads without TensorFlow and TFX: the record of a run contains it.
+"""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Report(BaseModel):
+    # The file has more, for the charts of the page.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class TableReport(_Report):
+    """A table after training, over all ranks; the counts are of this training.
+
+    `load_max_over_mean` is the fullest rank's rows over the mean, `unique_share` unique ids over all ids of a batch.
+    """
+
+    rows: int
+    bytes: int
+    admitted: int
+    rejected: int
+    evicted: int
+    expired: int
+    load_max_over_mean: float | None
+    unique_share: float | None
+
+
+class WarmStart(_Report):
+    """What training loaded from the base: tables and weights by name; parts of weights if only parts fit."""
+
+    base_days: list[str]
+    loaded: list[str]
+    new: list[str]
+    dropped: list[str]
+
+
+class EarlyStop(_Report):
+    """The epoch that the model is of, and the metric by which it was the best."""
+
+    metric: str
+    best_epoch: int
+    best: float
+    reason: str | None
+
+
+class Checkpoints(_Report):
+    """Checkpoints that were given up because the disk was full, and damaged ones that were skipped."""
+
+    given_up: int = 0
+    passed_over: list[str] = []
+
+
+class Refit(_Report):
+    """The validation days that the model was trained on after its epoch was chosen, and the number of passes."""
+
+    days: list[str]
+    passes: int
+
+
+class TrainingReport(_Report):
+    """The whole training, however often it was resumed.
+
+    `input_wait` is the share of its time that the ranks waited for batches.
+    """
+
+    examples: int
+    examples_per_s: float
+    input_wait: float = 0.0
+    skipped_steps: int
+    resumed_from_step: list[int]
+    checkpoint: Checkpoints = Checkpoints()
+    warm_start: WarmStart | None
+    early_stopping: EarlyStop | None = None
+    notes: list[str] = []
+    refit: Refit | None = None
+    tables: dict[str, TableReport]

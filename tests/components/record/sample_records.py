@@ -1,0 +1,51 @@
+"""Records of made-up runs."""
+
+from typing import Any
+
+from components.record.run import RunRecord
+from components.reports.evaluation import GateVerdict, TaskVerdict
+from components.reports.serving import Check, ServingVerdict
+from schemas.spec.serving import Load
+
+
+def gate(passed: bool, reason: str) -> GateVerdict:
+    return GateVerdict(kind="value", metric="auc", bound=0.6, value=0.5, passed=passed, reason=reason)
+
+
+def record(**changes: Any) -> RunRecord:
+    fields: dict[str, Any] = {
+        "run": "20240308T020000-1a2b3c4d",
+        "path": "p",
+        "name": "short_video",
+        "status": "succeeded",
+        "error": None,
+        "failed_step": None,
+        "date": "2024-03-07",
+        "days": {},
+        "missing_days": [],
+        "rows": {},
+        "tasks": {},
+        "notes": [],
+        "blessed": True,
+        "baseline": None,
+        "pushed": None,
+        "steps": {},
+        "total_seconds": 1.0,
+        "spec_digest": "d",
+        "git_commit": None,
+    }
+    return RunRecord.model_validate(fields | changes)
+
+
+def refused(checks: list[Check], *gates: GateVerdict) -> RunRecord:
+    serving = ServingVerdict(
+        blessed=all(check.passed for check in checks),
+        model_bytes=1,
+        load_s=1.0,
+        p50_ms=1.0,
+        p99_ms=1.0,
+        load=Load(),
+        checks=checks,
+    )
+    task = TaskVerdict(metrics={}, gates=list(gates))
+    return record(blessed=False, tasks={"like": task}, serving=serving)
