@@ -107,6 +107,9 @@ def read_document(file: Path) -> dict[str, Any]:
     document = json.loads(content, parse_float=_finite, parse_int=_whole, parse_constant=_refuse)
     if not isinstance(document, dict):
         raise ValueError("it is no JSON object")
+    if b"\\ud" in content:
+        # Half a character can neither be printed nor sent.
+        json.dumps(document, ensure_ascii=False).encode()
     return document
 
 

@@ -34,7 +34,7 @@ def read_spec(run: RunFolder) -> Spec | None:
     """Returns the spec of a run; None where an earlier version left none, or this version refuses it."""
     try:
         read = check_document(json.loads(run.spec.read_bytes()))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return read if isinstance(read, Spec) else None
 
@@ -46,7 +46,7 @@ def read_settings(run: RunFolder) -> dict[str, object] | None:
     try:
         document: dict[str, object] = json.loads(run.spec.read_bytes())
         return document
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

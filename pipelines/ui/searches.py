@@ -12,8 +12,7 @@ from schemas.contracts.root import Root
 from schemas.contracts.training_job import PROGRESS_FILE
 
 _TABLE_FILE, _TRIALS, _BEST_FILE = "trials.csv", "trials", "best.yaml"
-_BEFORE = ("trial", "state")
-_AFTER = ("epoch", "seconds", "starts")
+_WORDS = ("trial", "state", "epoch", "seconds", "starts", "reason")
 _METRICS = (".auc", ".rmse")
 _TONES = {"done": "good", "pruned": "mute", "failed": "bad", "running": "live", "unfinished": "mute"}
 
@@ -144,20 +143,19 @@ def _read(folder: Path) -> SearchSoFar:
 def _table(path: Path) -> tuple[str, list[TrialRow]]:
     """Returns the objective and the trials of the table; nothing while it is not there."""
     try:
-        rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-    except OSError:
+        table = csv.DictReader(path.read_text(encoding="utf-8").splitlines(), strict=True)
+        # It alone has two words: the others are words, metrics of tasks, and paths in the spec.
+        objective = next((name for name in table.fieldnames or () if " " in name), "")
+        return objective, [_trial(row, objective) for row in table if None not in (*row, *row.values())]
+    except (OSError, ValueError, KeyError, csv.Error):
         return "", []
-    head = rows[0] if rows else []
-    if tuple(head[:2]) != _BEFORE or tuple(head[3:6]) != _AFTER:
-        return "", []
-    return head[2], [_trial(head, row) for row in rows[1:] if len(row) == len(head)]
 
 
-def _trial(head: Sequence[str], row: Sequence[str]) -> TrialRow:
-    more = zip(head[6:-1], row[6:-1], strict=True)
-    values = {name: value for name, value in more if value and not name.endswith(_METRICS)}
-    seconds = _number(row[4])
-    return TrialRow(int(row[0]), row[1], _number(row[2]), row[3], seconds, values, row[-1])
+def _trial(row: Mapping[str, str], objective: str) -> TrialRow:
+    paths = (name for name in row if name not in (*_WORDS, objective) and not name.endswith(_METRICS))
+    values = {name: row[name] for name in paths if row[name]}
+    seconds, value = _number(row["seconds"]), _number(row[objective])
+    return TrialRow(int(row["trial"]), row["state"], value, row["epoch"], seconds, values, row["reason"])
 
 
 def _number(text: str) -> float | None:

@@ -14,6 +14,7 @@ from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts as kinds
 
+from components.record.store import write_record
 from components.registry import seal
 from components.registry.checkpoint import RankerCheckpoint
 from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
@@ -23,6 +24,7 @@ from schemas.contracts.root import Root
 from schemas.loading import load_spec
 from schemas.spec.release import DirectoryPush
 from schemas.spec.serving import Load
+from tests.components.record.sample_records import record
 from tests.paths import SPECS
 
 SPEC = SPECS / "short_video.yaml"
@@ -124,7 +126,7 @@ def judged_run(
         metadata_connection_config=config,
     )
     run_pipeline(pipeline, run, [])
-    (folder / "summary.json").write_text(json.dumps({"status": "succeeded", "failed_step": None, "error": None}))
+    write_record(record(run=folder.name, path=str(folder), blessed=False))
     return folder
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from components.record.store import write_record
 from schemas.contracts.root import Root
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
+from tests.components.record.sample_records import record
 from tests.errors import mentions, place_and_value, tells
 from tests.paths import SPECS
 
@@ -115,7 +117,7 @@ def test_the_model_is_the_next_baseline_and_base_and_says_by_whom(blessed: tuple
 def test_a_second_time_it_is_blessed_already_and_nothing_changes(blessed: tuple[Path, Any]) -> None:
     run, first = blessed
     root = run.parent.parent
-    for given in (run, run / "summary.json"):
+    for given in (run, run / "summary.json", root, root / "runs" / "latest", root / "runs" / run.name[:10]):
         again = bless(given, because="something else", by="noor")
         assert again.was_there
         assert (again.by, again.because, again.version) == ("mira", BECAUSE, first.version)
@@ -189,18 +191,22 @@ def test_a_reason_is_needed(because: str, tmp_path: Path) -> None:
 
 
 def test_wrong_runs_are_told(refused: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=place_and_value("RUN", "summary.json")):
+    with pytest.raises(UserError, match=place_and_value("RUN", f"(got {tmp_path / 'runs' / 'none'}")):
         bless(tmp_path / "runs" / "none")
     with pytest.raises(UserError, match=place_and_value("RUN", f"(got {tmp_path}")):
         bless(tmp_path)
     unknown = refused.parent / "20240101T000000-bbbbbbbb"
     unknown.mkdir()
-    with pytest.raises(UserError, match=place_and_value("...", "summary.json")):
+    with pytest.raises(UserError, match=place_and_value(unknown.name, "summary.json")):
         bless(unknown)
-    (unknown / "summary.json").write_text('{"status": "failed", "failed_step": "trainer", "error": "no rows"}')
+    known = {"run": unknown.name, "path": str(unknown)}
+    write_record(record(**known, status="failed", failed_step="trainer", error="no rows", blessed=None))
     with pytest.raises(UserError, match=r"step trainer: no rows"):
         bless(unknown)
-    (unknown / "summary.json").write_text('{"status": "succeeded", "failed_step": null, "error": null}')
+    write_record(record(**known, runner="kubeflow", blessed=False))
+    with pytest.raises(UserError, match=place_and_value(unknown.name, "Kubeflow")):
+        bless(unknown)
+    write_record(record(**known, blessed=False))
     with pytest.raises(UserError, match=place_and_value("...", "metadata.sqlite")):
         bless(unknown)
 

@@ -1,5 +1,6 @@
 """What the pages of searches, backfills and comparisons are made of."""
 
+import csv
 import datetime
 from pathlib import Path
 
@@ -93,6 +94,19 @@ def test_a_search_has_its_trials_so_far_and_the_one_under_way(tmp_path: Path) ->
     ]
     [ended] = read_searches(root)
     assert ended.trials[5].state == "unfinished"
+
+
+def test_the_columns_of_a_search_are_known_by_their_names(tmp_path: Path) -> None:
+    root = Root(str(tmp_path))
+    table = write_search(root) / "trials.csv"
+    before = read_searches(root)
+    with table.open() as file:
+        rows = [row[::-1] for row in csv.reader(file)]
+    with table.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    assert read_searches(root)[0].trials == before[0].trials
+    table.write_bytes(b"trial,state\n1,\xff")
+    assert [trial.number for trial in read_searches(root)[0].trials] == [5]
 
 
 def test_a_search_that_makes_its_examples_has_no_trial_yet(tmp_path: Path) -> None:
