@@ -67,6 +67,12 @@ class Step:
     error: str = ""
     waits_since: Time | None = None
 
+    def took(self, now: float) -> float | None:
+        """Returns the seconds that it took, or has taken so far; None: it has not started."""
+        if self.seconds is not None or self.started_at is None:
+            return self.seconds
+        return max(0.0, now - self.started_at)
+
     @computed_field  # type: ignore[prop-decorator]
     @property
     def cached(self) -> bool:

@@ -1,12 +1,14 @@
 """What `sangam status` and `sangam runs` print."""
 
+import datetime
+
 from rich.console import Console
 
+from components.record.run import Step
 from pipelines.console import say, table
 from pipelines.deploy.errors import short
 from pipelines.deploy.records import Run
 from pipelines.deploy.state import State, date_text, kind_of
-from pipelines.deploy.steps import StepState
 from pipelines.times import Moment, date_of, duration, minute, time_of
 
 _STYLES = {"succeeded": "green", "skipped": "green", "failed": "red", "canceled": "red", "running": "yellow"}
@@ -71,11 +73,11 @@ def _print_run(run: Run, state: State, console: Console) -> None:
         _line(console, "error", f"not known here: {state.look}")
 
 
-def _so_far(step: StepState, now: Moment) -> str:
+def _so_far(step: Step, now: Moment) -> str:
     if step.waits_since:
-        wait = duration((now - step.waits_since).total_seconds())
-        return f"waits for its pod since {minute(step.waits_since)} UTC, {wait}"
-    seconds = step.seconds(now)
+        since = datetime.datetime.fromtimestamp(step.waits_since, datetime.timezone.utc)
+        return f"waits for its pod since {minute(since)} UTC, {duration((now - since).total_seconds())}"
+    seconds = step.took(now.timestamp())
     return duration(seconds) if seconds is not None else ""
 
 

@@ -4,7 +4,8 @@ import datetime
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipelines.deploy.steps import StepState, moment_of, state_of_text, steps_of, waits_since
+from components.record.run import Step
+from pipelines.deploy.steps import moment_of, state_of_text, steps_of, waits_since
 
 FINISHED = ("succeeded", "skipped", "failed", "canceled")
 DATE_PARAMETER, ROOT_PARAMETER = "date", "pipeline_root"
@@ -77,7 +78,7 @@ class Run:
     finished_at: datetime.datetime | None
     error: str
     waits_since: datetime.datetime | None = None
-    steps: tuple[StepState, ...] = ()
+    steps: tuple[Step, ...] = ()
 
     @property
     def is_unfinished(self) -> bool:
@@ -85,7 +86,7 @@ class Run:
         return self.state not in FINISHED
 
     @property
-    def failed_step(self) -> StepState | None:
+    def failed_step(self) -> Step | None:
         """The first failed step, in the pipeline's order."""
         return next((step for step in self.steps if step.state == "failed"), None)
 

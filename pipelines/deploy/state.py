@@ -212,12 +212,16 @@ def run_document(run: Run, ranker: str, now: Moment, reason: str) -> dict[str, A
             {
                 "name": step.name,
                 "state": step.state,
-                "seconds": step.seconds(now),
-                "waits_since": _iso(step.waits_since),
+                "seconds": step.took(now.timestamp()),
+                "waits_since": _iso(_moment(step.waits_since)),
             }
             for step in run.steps
         ],
     }
+
+
+def _moment(time: float | None) -> Moment | None:
+    return None if time is None else datetime.datetime.fromtimestamp(time, datetime.timezone.utc)
 
 
 def _iso(moment: Moment | None) -> str | None:

@@ -9,9 +9,10 @@ its step by their times.
 import datetime
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 
+from components.record.run import Step
 from schemas.spec.cluster import StepName
 
 STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
@@ -36,38 +37,14 @@ def state_of_text(text: str | None) -> str:
     return "pending" if not text or text.endswith("UNSPECIFIED") else text.lower()
 
 
-@dataclass(frozen=True)
-class StepState:
-    """A step of a run.
-
-    Attributes:
-        state: the server's in lower case; `pending` while its pod has not started, `not run` if it never came to it.
-        started_at: None: it has not.
-        finished_at: None: it has not.
-        error: the server's; empty in releases that send none, such as 2.16.
-        waits_since: since when its pod waits to start; None if it does not.
-    """
-
-    name: str
-    state: str
-    started_at: datetime.datetime | None
-    finished_at: datetime.datetime | None
-    error: str
-    waits_since: datetime.datetime | None = None
-
-    def seconds(self, now: datetime.datetime) -> float | None:
-        """Returns how long the step took, or has taken so far."""
-        return ((self.finished_at or now) - self.started_at).total_seconds() if self.started_at else None
-
-
-def steps_of(tasks: Sequence[Any], is_finished: bool) -> tuple[StepState, ...]:
+def steps_of(tasks: Sequence[Any], is_finished: bool) -> tuple[Step, ...]:
     """Returns the steps among the tasks of a run, in the pipeline's order."""
     by_name = {task.display_name: task for task in tasks}
     steps = [_step(name, by_name[name], is_finished) for name in STEPS if name in by_name]
     if is_finished:
         return tuple(steps)
     drivers = [
-        StepState(name, "pending", None, None, "", waits_since=moment_of(by_name[f"{name}{_DRIVER}"].start_time))
+        Step(name, "pending", waits_since=_time(by_name[f"{name}{_DRIVER}"].start_time))
         for name in STEPS
         if name not in by_name and _is_waiting(by_name.get(f"{name}{_DRIVER}"))
     ]
@@ -80,23 +57,30 @@ def waits_since(tasks: Sequence[Any]) -> datetime.datetime | None:
     return min((time for time in times if time), default=None)
 
 
-def _step(name: str, task: Any, is_finished: bool) -> StepState:
+def _step(name: str, task: Any, is_finished: bool) -> Step:
     state = state_of_text(task.state)
     error = (task.error.message or "") if task.error else ""
     if is_finished and state == "pending":
         # Argo omits the steps after one that has failed, and the server has no state for that.
-        return StepState(name, NOT_RUN, None, None, error)
-    return StepState(name, state, moment_of(task.start_time), moment_of(task.end_time), error)
+        return Step(name, NOT_RUN, error=error)
+    started, ended = _time(task.start_time), _time(task.end_time)
+    seconds = max(0.0, ended - started) if started is not None and ended is not None else None
+    return Step(name, state, seconds, started_at=started, error=error)
 
 
-def _waiting(steps: list[StepState], tasks: Sequence[Any]) -> list[StepState]:
+def _time(given: Any) -> float | None:
+    moment = moment_of(given)
+    return moment.timestamp() if moment else None
+
+
+def _waiting(steps: list[Step], tasks: Sequence[Any]) -> list[Step]:
     """Returns the steps, those whose pod has not started with the time since when it waits.
 
     The first pod of a step starts with it, a later one after it: each pod goes to the step that began last before it
     and has no other.
     """
     found = {step.name: step for step in steps}
-    free = [(step.started_at, step) for step in steps if step.state == "running" and step.started_at]
+    free = [(step.started_at, step) for step in steps if step.state == "running" and step.started_at is not None]
     for start, is_waiting in sorted(_pods(tasks)):
         began = max((pair for pair in free if pair[0] <= start), key=lambda pair: pair[0], default=None)
         if began is None:
@@ -107,11 +91,11 @@ def _waiting(steps: list[StepState], tasks: Sequence[Any]) -> list[StepState]:
     return list(found.values())
 
 
-def _pods(tasks: Sequence[Any]) -> Iterator[tuple[datetime.datetime, bool]]:
+def _pods(tasks: Sequence[Any]) -> Iterator[tuple[float, bool]]:
     """Yields of every unfinished pod of a step when it was asked for, and whether it has not started."""
     for task in tasks:
-        start = moment_of(task.start_time)
-        if _is_pod(task) and start and state_of_text(task.state) in ("pending", "running"):
+        start = _time(task.start_time)
+        if _is_pod(task) and start is not None and state_of_text(task.state) in ("pending", "running"):
             yield start, _is_waiting(task)
 
 

@@ -183,9 +183,7 @@ def _step(step: Step, live: Live) -> dict[str, Any]:
     state = step.state
     if state == "running" and live.state != "running":
         state = "stopped"  # Nobody was left to write its end.
-    seconds = step.seconds
-    if seconds is None and state == "running":
-        seconds = max(0.0, live.now - (step.started_at or live.now))
+    seconds = step.took(live.now) if state == "running" else step.seconds
     usual = live.before.get(step.name)
     return {
         "name": step.name,

@@ -19,6 +19,8 @@ INGESTION: dict[str, Any] = {
         "days": ["2024-03-02", "2024-03-03"],
         "transform_graph_uri": "/base/graph",
         "inputs_digest": "i",
+        "checkpoint_sha256": "",
+        "transform_graph_sha256": "",
     },
     "notes": ["a note of ingestion"],
 }

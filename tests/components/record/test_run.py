@@ -107,8 +107,8 @@ def test_a_version_is_looked_for_where_the_root_lies_now(tmp_path: Path) -> None
     folder.path.mkdir(parents=True)
     version = tmp_path / "serving" / "20240307001"
     version.mkdir(parents=True)
-    pushed = {"version": version.name, "path": f"/mnt/root/serving/{version.name}"}
-    made = record(run=KUBEFLOW, path=f"/mnt/root/runs/{KUBEFLOW}", pushed=pushed)
+    pushed = {"version": version.name, "path": f"/mnt/sangam/serving/{version.name}"}
+    made = record(run=KUBEFLOW, path=f"/mnt/sangam/runs/{KUBEFLOW}", pushed=pushed)
     folder.summary.write_text(made.text())
     assert outcome_of(read_run(folder)).sentence == "pushed as version 20240307001: every gate passed"
     assert outcome_of(stored(made)).sentence.endswith("; the version was removed since")

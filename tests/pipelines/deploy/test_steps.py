@@ -37,15 +37,15 @@ def test_a_second_try_that_waits_is_not_taken_for_that_of_a_step_that_began_late
     ]
     validator, transform = steps_of(tasks, is_finished=False)
     assert (validator.name, validator.state, validator.waits_since) == ("example-validator", "running", None)
-    assert (transform.name, transform.state, transform.waits_since) == ("transform", "pending", at(40))
-    assert transform.seconds(at(50)) == 40 * 60
+    assert (transform.name, transform.state, transform.waits_since) == ("transform", "pending", at(40).timestamp())
+    assert transform.took(at(50).timestamp()) == 40 * 60
     assert waits_since(tasks) == at(40)
 
 
 def test_a_step_without_retries_has_one_pod() -> None:
     tasks = [task("trainer", "RUNNING", 5, children=1), task("executor", "PENDING", 5)]
     (trainer,) = steps_of(tasks, is_finished=False)
-    assert (trainer.state, trainer.waits_since) == ("pending", at(5))
+    assert (trainer.state, trainer.waits_since) == ("pending", at(5).timestamp())
 
 
 @pytest.mark.parametrize("state", [None, "RUNTIME_STATE_UNSPECIFIED"])
@@ -59,5 +59,5 @@ def test_nothing_waits_once_the_run_has_finished() -> None:
     """Argo leaves the pod of a run that was terminated as it was."""
     tasks = [task("trainer", "FAILED", 5, 9, children=1), task("executor", "PENDING", 5), task("pusher", None, 9, 9)]
     trainer, pusher = steps_of(tasks, is_finished=True)
-    assert (trainer.state, trainer.waits_since, trainer.seconds(at(99))) == ("failed", None, 240)
-    assert (pusher.state, pusher.seconds(at(99))) == ("not run", None)
+    assert (trainer.state, trainer.waits_since, trainer.took(at(99).timestamp())) == ("failed", None, 240)
+    assert (pusher.state, pusher.took(at(99).timestamp())) == ("not run", None)
