@@ -8,7 +8,7 @@ from pipelines.deploy import names
 from pipelines.deploy.api import Api, Launch
 from pipelines.deploy.errors import Transient, short
 from pipelines.deploy.reasons import log_command, pods_command, reason_of
-from pipelines.deploy.records import DATE_PARAMETER, Run
+from pipelines.deploy.records import DATE_PARAMETER, KubeflowRun
 from pipelines.deploy.release import Release, Say, publish
 from pipelines.deploy.steps import LONG_WAIT
 from pipelines.times import Clock, Moment, duration, minute
@@ -47,7 +47,7 @@ class Backfill:
         """Takes the release to run, the settings of its runs (`launch`), and the server (`api`)."""
         self._api, self._release, self._launch = api, release, launch
         self._clock, self._say, self._choices = clock, say, choices
-        self._current: Run | None = None
+        self._current: KubeflowRun | None = None
 
     def run(self, dates: tuple[Day, ...]) -> int:
         """Runs every date that has not succeeded, says a line for each, and returns the exit code."""
@@ -122,11 +122,11 @@ class Backfill:
                 raise UserError(_never_ends(date, others[0], self._api.namespace))
             self._clock.sleep(POLL_S)
 
-    def _others(self) -> list[Run]:
+    def _others(self) -> list[KubeflowRun]:
         unfinished = self._api.unfinished_runs(self._launch.pipeline_id)
         return [run for run in unfinished if run.id not in self._choices.ignored_runs]
 
-    def _wait(self, run: Run, ended: frozenset[str]) -> Run:
+    def _wait(self, run: KubeflowRun, ended: frozenset[str]) -> KubeflowRun:
         """Returns the run once it has finished, or the run of the same name that the server kept instead."""
         unreachable_since: Moment | None = None
         is_told = False
@@ -153,7 +153,7 @@ class Backfill:
                     ) from None
             self._clock.sleep(POLL_S)
 
-    def _failure(self, date: Day, run: Run, when: str) -> str:
+    def _failure(self, date: Day, run: KubeflowRun, when: str) -> str:
         step, reason = run.failed_step, short(reason_of(run))
         why = reason or f"`{log_command(run.id, self._api.namespace)}` prints why"
         return (
@@ -162,7 +162,7 @@ class Backfill:
         )
 
 
-def _never_ends(date: Day, other: Run, namespace: str) -> str:
+def _never_ends(date: Day, other: KubeflowRun, namespace: str) -> str:
     return (
         f"--on kfp: {date} waits for a run that does not end (got {other.id}, {other.name}, {other.state}, for "
         f"{OTHERS_LIMIT.total_seconds() / 3600:.0f} h); if `{pods_command(other.id, namespace)}` shows no pod, its "

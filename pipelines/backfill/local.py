@@ -1,6 +1,5 @@
 """A backfill on this machine: one `sangam run` per date, in order; later dates train on it once it is evaluated."""
 
-import json
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from rich.table import Table
 from components.logs.files.local_files import LocalStorage
 from components.logs.files.resolve import has_files
 from components.processes.stopping import Stopped, StopSignals
+from components.record.outcome import outcome_of
+from components.record.store import read_run
 from pipelines.backfill.dates import check_dates
 from pipelines.backfill.record import (
     RECORD_FILE,
@@ -27,11 +28,12 @@ from pipelines.console import say, table
 from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.request import RunRequest, check_request
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.root import RunFolder
 from schemas.derived.days import Day
 from schemas.errors import UserError
 from schemas.host.files import tail
 from schemas.loading import load_spec
-from schemas.spec.data import DayLogs
+from schemas.spec.data import TRAIN, DayLogs
 
 _TAIL_LINES = 15
 
@@ -146,22 +148,24 @@ def _stands(known: DateRecord, request: RunRequest, date: Day) -> bool:
 
 
 def _record_of(date: str, identity: str, is_blessed: bool, summary: Path) -> DateRecord:
-    document: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))
-    tasks = {}
-    for name, task in document["tasks"].items():
-        metric = "auc" if task["auc"] is not None or task["rmse"] is None else "rmse"
-        tasks[name] = MetricValue(metric=metric, value=task[metric])
+    run = read_run(RunFolder(summary.parent))
+    if run.record is None:
+        raise DateFailed(f"{date}: {outcome_of(run).sentence}; give the same command again")
+    record, tasks = run.record, {}
+    for name, task in record.tasks.items():
+        metric, value = ("auc", task.auc) if task.auc is not None or task.rmse is None else ("rmse", task.rmse)
+        tasks[name] = MetricValue(metric=metric, value=value)
     return DateRecord(
         date=date,
         state="blessed" if is_blessed else "rejected",
         identity=identity,
-        mode=document["mode"],
-        base_last_day=document["base_last_day"],
-        num_train_days=len(document["days"].get("train", [])),
+        mode=record.mode,
+        base_last_day=record.base_last_day,
+        num_train_days=len(record.days.get(TRAIN, [])),
         tasks=tasks,
-        seconds=document["total_seconds"],
-        trainer_seconds=document["steps"]["trainer"]["seconds"],
-        notes=document["notes"],
+        seconds=record.total_seconds,
+        trainer_seconds=record.steps["trainer"].seconds or 0.0,
+        notes=record.notes,
         summary=str(summary),
     )
 

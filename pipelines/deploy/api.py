@@ -14,8 +14,8 @@ from pipelines.deploy.columns import check_room
 from pipelines.deploy.errors import ApiError, Conflict, NotFound, Transient
 from pipelines.deploy.records import (
     FINISHED,
+    KubeflowRun,
     Pipeline,
-    Run,
     Schedule,
     Version,
     pipeline_of,
@@ -241,30 +241,30 @@ class Api:
         except NotFound:
             return
 
-    def runs(self, pipeline_id: str, experiment_id: str | None = None) -> Iterator[Run]:
+    def runs(self, pipeline_id: str, experiment_id: str | None = None) -> Iterator[KubeflowRun]:
         """Yields the runs of a pipeline, newest first, without their steps."""
         scope = {"experiment_id": experiment_id} if experiment_id else self._in_namespace()
         listed = self._pages(self._runs.list_runs, "runs", sort_by=_NEWEST_FIRST, **scope)
         return (run for run in map(run_of, listed) if run.pipeline_id == pipeline_id)
 
-    def unfinished_runs(self, pipeline_id: str) -> list[Run]:
+    def unfinished_runs(self, pipeline_id: str) -> list[KubeflowRun]:
         """Returns the runs of a pipeline that have not finished."""
         # Filtered by "not in a finished state": a new run may have no state yet.
         unfinished = _filter(*(("NOT_EQUALS", "state", state.upper()) for state in FINISHED))
         listed = self._pages(self._runs.list_runs, "runs", filter=unfinished, **self._in_namespace())
         return [run for run in map(run_of, listed) if run.pipeline_id == pipeline_id and run.is_unfinished]
 
-    def runs_named(self, name: str, experiment_id: str) -> list[Run]:
+    def runs_named(self, name: str, experiment_id: str) -> list[KubeflowRun]:
         """Returns the runs of a name, oldest first."""
         listed = self._pages(self._runs.list_runs, "runs", experiment_id=experiment_id, filter=_is(name))
         runs = [run_of(got) for got in listed if got.display_name == name]
         return sorted(runs, key=lambda run: (run.created_at is None, run.created_at, run.id))
 
-    def get_run(self, run_id: str) -> Run:
+    def get_run(self, run_id: str) -> KubeflowRun:
         """Returns a run with its steps."""
         return run_of(self._runs.get_run(run_id))
 
-    def make_run(self, name: str, launch: Launch, known: frozenset[str]) -> Run:
+    def make_run(self, name: str, launch: Launch, known: frozenset[str]) -> KubeflowRun:
         """Returns the run of a name that is not among `known`, started if there is none."""
         check_room("run", name=name, service_account=launch.service_account)
         body = generated.V2beta1Run(display_name=name, **launch.fields())
@@ -273,7 +273,7 @@ class Api:
         )
         return self.settle(name, launch.experiment_id, known) or made
 
-    def settle(self, name: str, experiment_id: str, known: frozenset[str]) -> Run | None:
+    def settle(self, name: str, experiment_id: str, known: frozenset[str]) -> KubeflowRun | None:
         """Keeps one of the runs of a name, apart from those `known` to have finished before, and ends all others.
 
         There are several if two clients started the run at once, or if the server started it long after the request

@@ -7,7 +7,7 @@ from rich.console import Console
 from components.record.run import Step
 from pipelines.console import say, table
 from pipelines.deploy.errors import short
-from pipelines.deploy.records import Run
+from pipelines.deploy.records import KubeflowRun
 from pipelines.deploy.state import State, date_text, kind_of
 from pipelines.times import Moment, date_of, duration, minute, time_of
 
@@ -54,7 +54,7 @@ def _print_since(state: State, console: Console) -> None:
         )
 
 
-def _print_run(run: Run, state: State, console: Console) -> None:
+def _print_run(run: KubeflowRun, state: State, console: Console) -> None:
     date = f" for {date_text(run)}" if date_text(run) else ""
     took = run.seconds(state.now)
     how_long = f", {'for' if run.is_unfinished else 'took'} {duration(took)}" if took is not None else ""
@@ -81,7 +81,7 @@ def _so_far(step: Step, now: Moment) -> str:
     return duration(seconds) if seconds is not None else ""
 
 
-def print_runs(runs: list[Run], ranker: str, now: Moment, console: Console) -> None:
+def print_runs(runs: list[KubeflowRun], ranker: str, now: Moment, console: Console) -> None:
     """Prints a table of runs, newest first."""
     if not runs:
         console.print(f"{ranker} has no runs yet")

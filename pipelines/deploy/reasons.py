@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from components.record.kubeflow import read_steps
-from pipelines.deploy.records import Run
+from pipelines.deploy.records import KubeflowRun
 from schemas.contracts.root import Root
 
 _DEFAULT_NAMESPACE = "kubeflow"
 _UNSUCCESSFUL = ("failed", "canceled")
 
 
-def reason_of(run: Run, root: Path | None = None) -> str:
+def reason_of(run: KubeflowRun, root: Path | None = None) -> str:
     """Returns why a run did not succeed; empty if it did, or where that cannot be known.
 
     Args:

@@ -52,8 +52,8 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run.
+class KubeflowRun:
+    """A run as the server knows it.
 
     Attributes:
         state: the server's state in lower case, such as `succeeded`; `pending` while the server gives none.
@@ -124,14 +124,14 @@ def schedule_of(got: Any) -> Schedule:
     )
 
 
-def run_of(got: Any) -> Run:
+def run_of(got: Any) -> KubeflowRun:
     """Returns the record of a generated model."""
     reference, runtime = got.pipeline_version_reference, got.runtime_config
     parameters = (runtime.parameters or {}) if runtime else {}
     details = (got.run_details.task_details or []) if got.run_details else []
     created, state = moment_of(got.created_at), state_of_text(got.state)
     is_finished = state in FINISHED
-    return Run(
+    return KubeflowRun(
         id=got.run_id,
         name=got.display_name,
         state=state,

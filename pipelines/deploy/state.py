@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pipelines.deploy import names
 from pipelines.deploy.api import Api
 from pipelines.deploy.reasons import log_command, pods_command, reason_of
-from pipelines.deploy.records import Kind, Pipeline, Run, Schedule, Version
+from pipelines.deploy.records import Kind, KubeflowRun, Pipeline, Schedule, Version
 from pipelines.deploy.steps import LONG_WAIT
 from pipelines.times import Moment, date_of, last_due, next_due, time_of
 from schemas.contracts.exit_codes import ExitCode
@@ -48,13 +48,13 @@ class State:
     now: Moment
     schedules: tuple[Schedule, ...]
     version: Version | None
-    last: Run | None
-    since: tuple[Run, ...] = ()
+    last: KubeflowRun | None
+    since: tuple[KubeflowRun, ...] = ()
     reason: str = ""
     namespace: str = ""
 
     @property
-    def recovered_by(self) -> Run | None:
+    def recovered_by(self) -> KubeflowRun | None:
         """The run for the same date that succeeded after the last one had failed."""
         if self.last is None or self.last.state not in _BAD:
             return None
@@ -172,28 +172,28 @@ def deployed(api: Api, ranker: str) -> Pipeline:
     return pipeline
 
 
-def recent_runs(api: Api, ranker: str, limit: int) -> list[Run]:
+def recent_runs(api: Api, ranker: str, limit: int) -> list[KubeflowRun]:
     """Returns the newest runs of a ranker, the failed ones with their steps."""
     pipeline = deployed(api, ranker)
     runs = itertools.islice(api.runs(pipeline.id), limit)
     return [api.get_run(run.id) if run.state == "failed" else run for run in runs]
 
 
-def kind_of(run: Run, ranker: str) -> Kind:
+def kind_of(run: KubeflowRun, ranker: str) -> Kind:
     """Returns what started a run."""
     if run.schedule_id:
         return "scheduled"
     return "backfill" if run.name.startswith(names.backfill_prefix(ranker)) else "other"
 
 
-def date_text(run: Run) -> str:
+def date_text(run: KubeflowRun) -> str:
     """Returns the date that a run is for: the one it was given, or else the day before it was created."""
     if run.date is None:
         return date_of(run.created_at).isoformat() if run.created_at else ""
     return run.date
 
 
-def run_document(run: Run, ranker: str, now: Moment, reason: str) -> dict[str, Any]:
+def run_document(run: KubeflowRun, ranker: str, now: Moment, reason: str) -> dict[str, Any]:
     """Returns a run as JSON, for programs; `reason`: why it failed, if that is known."""
     failed = run.failed_step
     return {

@@ -54,8 +54,8 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Facts on the logs that a guess depends on.
+class ColumnFacts:
+    """ColumnFacts on the logs that a guess depends on.
 
     Attributes:
         is_csv: whether types come only from the cells that were read.
@@ -66,7 +66,7 @@ class Facts:
     is_complete: bool
 
 
-def guess_single(column: str, values: Values, facts: Facts) -> Guess:
+def guess_single(column: str, values: Values, facts: ColumnFacts) -> Guess:
     """Returns the role of a column of single values; an id has no table yet."""
     if values.num_different == 1 and not values.num_missing:
         return Guess(column, "left out", f"one value in all rows read ({_shown(values)}): it has no information")
@@ -90,7 +90,7 @@ def guess_single(column: str, values: Values, facts: Facts) -> Guess:
     return Guess(column, "numeric", why, "", settings)
 
 
-def _text(column: str, values: Values, facts: Facts) -> Guess:
+def _text(column: str, values: Values, facts: ColumnFacts) -> Guess:
     texts = list(values.counts)
     share = values.num_different / max(1, int(values.is_present.sum()))
     numbers = [text for text in texts if _NUMBER.fullmatch(text)]
@@ -124,7 +124,7 @@ def _why_id(column: str, values: Values) -> str:
     return f"{values.num_different:,} {what}{named}{_missing(values)}"
 
 
-def _id(column: str, values: Values, facts: Facts, why: str) -> Guess:
+def _id(column: str, values: Values, facts: ColumnFacts, why: str) -> Guess:
     words = set(words_of(column))
     share = values.num_different / max(1, int(values.is_present.sum()))
     if share > _ONE_PER_ROW and values.is_present.sum() >= _MIN_ROWS and not (USERS | ITEMS) & words:
@@ -136,7 +136,7 @@ def _id(column: str, values: Values, facts: Facts, why: str) -> Guess:
     return Guess(column, "id", why, entity_of(column), settings)
 
 
-def _number(values: Values, facts: Facts) -> Settings:
+def _number(values: Values, facts: ColumnFacts) -> Settings:
     settings: Settings = {"kind": "numeric"}
     if values.kind == "int" and not facts.is_csv:
         settings["type"] = "int"

@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.drafting.features import finished, named
-from pipelines.drafting.guesses import Facts, Guess, Settings, guess_single
+from pipelines.drafting.guesses import ColumnFacts, Guess, Settings, guess_single
 from pipelines.drafting.labels import find_labels
 from pipelines.drafting.leaks import leak_of
 from pipelines.drafting.lists import guess_list, split_lists
@@ -57,7 +57,7 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
     times = find_times(columns, sample.day_starts)
     refused = {**sample.refused, **times.left_out, **labels.left_out}
     inputs = {name: values for name, values in columns.items() if name not in labels.tasks and name != times.event}
-    facts = {name: Facts(is_csv, name in sample.complete) for name in inputs}
+    facts = {name: ColumnFacts(is_csv, name in sample.complete) for name in inputs}
     for name in inputs:
         if why := _leak(columns[name], columns, labels.tasks):
             refused[name] = why
@@ -90,7 +90,7 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
 
 def _guesses(
     inputs: Mapping[str, Values],
-    facts: Mapping[str, Facts],
+    facts: Mapping[str, ColumnFacts],
     columns: Mapping[str, Values],
     times: Times,
     taken: set[str],
@@ -118,7 +118,7 @@ def _left_out(made: Guess, why: str | None, taken: set[str]) -> Guess:
     return replace(could_be, kind=kind, why=why or made.why)
 
 
-def _single(name: str, values: Values, facts: Facts, columns: Mapping[str, Values], times: Times) -> Guess:
+def _single(name: str, values: Values, facts: ColumnFacts, columns: Mapping[str, Values], times: Times) -> Guess:
     if name not in times.others:
         return guess_single(name, values, facts)
     if not times.event:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.drafting.guesses import Facts, Guess, Settings
+from pipelines.drafting.guesses import ColumnFacts, Guess, Settings
 from pipelines.drafting.names import HISTORIES, entity_of, plural_of, words_of
 from pipelines.drafting.values import Values
 
@@ -44,7 +44,9 @@ def split_lists(columns: Mapping[str, Values]) -> tuple[str | None, dict[str, Va
     }
 
 
-def guess_list(column: str, values: Values, facts: Facts, others: Mapping[str, Values], ids: Sequence[Guess]) -> Guess:
+def guess_list(
+    column: str, values: Values, facts: ColumnFacts, others: Mapping[str, Values], ids: Sequence[Guess]
+) -> Guess:
     """Returns the role of a column of lists.
 
     Args:

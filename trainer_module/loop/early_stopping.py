@@ -14,7 +14,7 @@ Validation = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StopDecision:
     """The decision after the epochs so far.
 
     Attributes:
@@ -45,7 +45,7 @@ class Verdict:
         }
 
 
-def judge(spec: RankerSpec, validations: Sequence[Validation]) -> Verdict | None:
+def judge(spec: RankerSpec, validations: Sequence[Validation]) -> StopDecision | None:
     """Returns the verdict after the epochs so far; None without early stopping.
 
     Raises:
@@ -81,7 +81,7 @@ def judge(spec: RankerSpec, validations: Sequence[Validation]) -> Verdict | None
         reason = f"not better for {waited} epochs"
     elif len(values) == epochs:
         reason = f"all {epochs} epochs were trained"
-    return Verdict(name, tuple(values), best, reason)
+    return StopDecision(name, tuple(values), best, reason)
 
 
 def _metric(spec: RankerSpec) -> tuple[str, int, list[str]]:

@@ -17,7 +17,7 @@ from trainer_module.embedding.statistics import TableCounts, statistics
 from trainer_module.input.batch import Batch, ids_of, then_empty
 from trainer_module.loop.step import StepResult, StepState, event_minutes, local_step, of_all, update_dense
 from trainer_module.loop.trainer import Trainer
-from trainer_module.monitoring.training import Facts
+from trainer_module.monitoring.training import TrainingFacts
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
 from trainer_module.snapshot import RowsSnapshot, Snapshot, StoredSnapshot
@@ -140,11 +140,11 @@ class InStepTrainer(Trainer):
         """See `Trainer`."""
         return statistics(self.tables.stores, rank=self.rank, ranks=self.ranks)
 
-    def facts(self) -> Facts:
+    def facts(self) -> TrainingFacts:
         """See `Trainer`."""
         if self._counts is None:
             self._counts = TableCounts(self.tables.stores)
-        return Facts(self.learning_rates(), self._counts.read())
+        return TrainingFacts(self.learning_rates(), self._counts.read())
 
     def logits(self, batch: Batch) -> tf.Tensor:
         """See `Trainer`."""

@@ -20,7 +20,7 @@ from trainer_module.input.batch import Batch, ids_of
 from trainer_module.loop.served_step import ServedStep
 from trainer_module.loop.step import StepResult
 from trainer_module.loop.trainer import Trainer
-from trainer_module.monitoring.training import Facts
+from trainer_module.monitoring.training import TrainingFacts
 from trainer_module.parameter_server.ahead import Ahead, Pushed
 from trainer_module.parameter_server.client import Answer, Servers
 from trainer_module.parameter_server.routing import Request
@@ -215,9 +215,9 @@ class ServedTrainer(Trainer):
         """See `Trainer`."""
         return self._tables.statistics()
 
-    def facts(self) -> Facts:
+    def facts(self) -> TrainingFacts:
         """See `Trainer`."""
-        return Facts(self.learning_rates(), staleness=dict(self._staleness), refused=self._refused)
+        return TrainingFacts(self.learning_rates(), staleness=dict(self._staleness), refused=self._refused)
 
     def take_refused(self) -> int:
         """See `Trainer`."""

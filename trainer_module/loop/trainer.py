@@ -17,7 +17,7 @@ from trainer_module.loop.history import EpochReport
 from trainer_module.loop.learning_rate import StepsOfSchedule
 from trainer_module.loop.step import StepResult, StepState, factor_at
 from trainer_module.losses import Balance
-from trainer_module.monitoring.training import Facts
+from trainer_module.monitoring.training import TrainingFacts
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
 from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays, RowsSnapshot, Snapshot, StoredSnapshot
@@ -102,7 +102,7 @@ class Trainer(ABC):
         return {"dense": by * spec.training.dense_optimizer.learning_rate, **of_tables}
 
     @abstractmethod
-    def facts(self) -> Facts:
+    def facts(self) -> TrainingFacts:
         """Returns what is known between two steps of this rank."""
 
     def begin_epoch(self, epoch: int) -> None:

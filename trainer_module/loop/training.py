@@ -10,7 +10,7 @@ from trainer_module import collectives
 from trainer_module.check_scores import write_check
 from trainer_module.checkpoint.writer import Writer
 from trainer_module.loop.checkpointing import Checkpointer
-from trainer_module.loop.early_stopping import Verdict, judge
+from trainer_module.loop.early_stopping import StopDecision, judge
 from trainer_module.loop.events import Events
 from trainer_module.loop.report import by_rank, write_report
 from trainer_module.loop.run import Run
@@ -98,13 +98,13 @@ def _train_epoch(run: Run, checkpointer: Checkpointer, epoch: int) -> None:
         checkpointer.after_step()  # Save, every so many steps.
 
 
-def _log_stop(epoch: int, verdict: Verdict) -> None:
+def _log_stop(epoch: int, verdict: StopDecision) -> None:
     best = verdict.values[verdict.best_epoch]
     values = (epoch, verdict.reason, verdict.best_epoch, verdict.metric, best)
     _LOG.info("early stopping epoch=%d reason='%s' best_epoch=%d %s=%.5f", *values)
 
 
-def _refit(run: Run, checkpointer: Checkpointer, verdict: Verdict) -> None:
+def _refit(run: Run, checkpointer: Checkpointer, verdict: StopDecision) -> None:
     """Trains the best epoch's model on the validation split: as often, and at the same rates, as on the train split."""
     job, history, passes = run.job, run.history, verdict.best_epoch + 1
     first = run.first_epoch

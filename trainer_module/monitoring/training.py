@@ -27,7 +27,7 @@ _EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
-class Facts:
+class TrainingFacts:
     """What a trainer knows between two steps, at next to no cost.
 
     Attributes:
@@ -50,7 +50,13 @@ class Metrics:
         """Counts a batch that this rank was given: tensors by name, of equally many examples."""
 
     def stepped(
-        self, *, examples: float, losses: Sequence[float], seconds: float, is_finite: bool, facts: Callable[[], Facts]
+        self,
+        *,
+        examples: float,
+        losses: Sequence[float],
+        seconds: float,
+        is_finite: bool,
+        facts: Callable[[], TrainingFacts],
     ) -> None:
         """Counts a step.
 
@@ -172,7 +178,13 @@ class TrainingMetrics(Metrics):
         self._bytes.inc(sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in batch.values()))
 
     def stepped(
-        self, *, examples: float, losses: Sequence[float], seconds: float, is_finite: bool, facts: Callable[[], Facts]
+        self,
+        *,
+        examples: float,
+        losses: Sequence[float],
+        seconds: float,
+        is_finite: bool,
+        facts: Callable[[], TrainingFacts],
     ) -> None:
         """See `Metrics`."""
         self._steps.inc()
@@ -188,7 +200,7 @@ class TrainingMetrics(Metrics):
             self._due = now + _EVERY_S
             self._look(facts())
 
-    def _look(self, facts: Facts) -> None:
+    def _look(self, facts: TrainingFacts) -> None:
         if self._num_summed:
             for task, total in zip(self._tasks, self._sums, strict=True):
                 self._loss.labels(task).set(total / self._num_summed)
@@ -244,7 +256,7 @@ class ServerMetrics:
         self._counted: dict[int, int] = {}
         self._num_refused = 0
 
-    def set(self, facts: Facts) -> None:
+    def set(self, facts: TrainingFacts) -> None:
         """Takes what was counted so far; a trainer that replaces another counts from 0."""
         for staleness, times in facts.staleness.items():
             before = self._counted.get(staleness, 0)

@@ -21,19 +21,25 @@ def main(arguments: list[str]) -> int:
     if code in (0, 3):
         run = root / "runs" / str(time.time_ns())
         run.mkdir(parents=True)
-        (run / "summary.json").write_text(json.dumps(summary(date, told.get("auc", 0.7))))
+        (run / "summary.json").write_text(json.dumps(record(run, date, told.get("auc", 0.7))))
     return code
 
 
-def summary(date: str, auc: float) -> dict[str, object]:
-    """Returns what a backfill reads of a summary."""
+def record(run: Path, date: str, auc: float) -> dict[str, object]:
+    """Returns the record of a run, with what a backfill reads of it."""
+    task = {"metrics": {"auc": auc}, "gates": []}
     return {
+        "run": run.name,
+        "path": str(run),
+        "name": "short_video",
+        "status": "succeeded",
+        "blessed": True,
         "mode": "incremental",
         "base_last_day": "2024-03-01",
         "days": {"train": ["2024-03-02"], "eval": [date]},
-        "tasks": {task: {"auc": auc, "rmse": None} for task in ("like", "share", "download", "long_watch")},
+        "tasks": {name: task for name in ("like", "share", "download", "long_watch")},
         "total_seconds": 10.0,
-        "steps": {"trainer": {"seconds": 4.0}},
+        "steps": {"trainer": {"state": "ran", "seconds": 4.0}},
         "notes": [f"note of {date}"],
     }
 

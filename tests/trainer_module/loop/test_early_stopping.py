@@ -7,10 +7,10 @@ import pytest
 from schemas.errors import UserError
 from schemas.spec import RankerSpec
 from tests.errors import place_and_value
-from trainer_module.loop.early_stopping import Verdict, judge
+from trainer_module.loop.early_stopping import StopDecision, judge
 
 
-def _judged(aucs: list[float], rmses: list[float] | None = None, *, epochs: int = 9, **stopping: Any) -> Verdict:
+def _judged(aucs: list[float], rmses: list[float] | None = None, *, epochs: int = 9, **stopping: Any) -> StopDecision:
     ranker = RankerSpec.model_validate(
         {
             "name": "small",

@@ -3,27 +3,27 @@
 from collections.abc import Callable
 from typing import Any
 
-from trainer_module.monitoring.training import Facts, TrainingMetrics
+from trainer_module.monitoring.training import TrainingFacts, TrainingMetrics
 
 
-def _stepped(metrics: TrainingMetrics, facts: Callable[[], Facts], **changes: Any) -> None:
+def _stepped(metrics: TrainingMetrics, facts: Callable[[], TrainingFacts], **changes: Any) -> None:
     step: dict[str, Any] = {"examples": 32.0, "losses": [0.5, 2.0], "seconds": 0.1, "is_finite": True}
     metrics.stepped(**{**step, **changes}, facts=facts)
 
 
-def _tables(rows: int, admitted: int) -> Facts:
+def _tables(rows: int, admitted: int) -> TrainingFacts:
     counts = {"rows": rows, "admitted": admitted, "rejected": 0, "evicted": 0, "expired": 0}
-    return Facts({"dense": 0.1}, {"users": counts})
+    return TrainingFacts({"dense": 0.1}, {"users": counts})
 
 
 def test_a_step_that_was_left_out_is_counted_and_spoils_no_mean() -> None:
     now = [0.0]
     metrics = TrainingMetrics(["like", "watch"], clock=lambda: now[0])
-    _stepped(metrics, lambda: Facts({}))
-    _stepped(metrics, lambda: Facts({}), losses=[1.0, 3.0])
-    _stepped(metrics, lambda: Facts({}), losses=[float("nan"), 3.0], is_finite=False)
+    _stepped(metrics, lambda: TrainingFacts({}))
+    _stepped(metrics, lambda: TrainingFacts({}), losses=[1.0, 3.0])
+    _stepped(metrics, lambda: TrainingFacts({}), losses=[float("nan"), 3.0], is_finite=False)
     now[0] = 2.0
-    _stepped(metrics, lambda: Facts({}), losses=[2.0, 4.0])
+    _stepped(metrics, lambda: TrainingFacts({}), losses=[2.0, 4.0])
     value = metrics.registry.get_sample_value
     assert value("sangam_trainer_steps_total") == 4
     assert value("sangam_trainer_skipped_steps_total") == 1
@@ -37,9 +37,9 @@ def test_facts_are_asked_for_once_a_second() -> None:
     now, asked = [0.0], []
     metrics = TrainingMetrics(["like", "watch"], clock=lambda: now[0])
 
-    def facts() -> Facts:
+    def facts() -> TrainingFacts:
         asked.append(now[0])
-        return Facts({})
+        return TrainingFacts({})
 
     for tenth in range(25):
         now[0] = tenth / 10
@@ -61,14 +61,14 @@ def test_tables_that_are_loaded_again_count_on() -> None:
 def test_what_only_some_trainings_have_is_told_by_these_alone() -> None:
     now = [0.0]
     metrics = TrainingMetrics(["like", "watch"], clock=lambda: now[0])
-    _stepped(metrics, lambda: Facts({}))
+    _stepped(metrics, lambda: TrainingFacts({}))
     value = metrics.registry.get_sample_value
     assert value("sangam_trainer_staleness_count") is None
     assert value("sangam_online_delta") is None
     now[0] = 1.0
-    _stepped(metrics, lambda: Facts({}, staleness={0: 2, 3: 1}))
+    _stepped(metrics, lambda: TrainingFacts({}, staleness={0: 2, 3: 1}))
     now[0] = 2.0
-    _stepped(metrics, lambda: Facts({}, staleness={0: 2, 3: 4}, refused=1))
+    _stepped(metrics, lambda: TrainingFacts({}, staleness={0: 2, 3: 4}, refused=1))
     assert value("sangam_trainer_staleness_count") == 6
     assert value("sangam_trainer_staleness_sum") == 12
     assert value("sangam_trainer_refused_pushes_total") == 1
