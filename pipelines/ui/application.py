@@ -18,7 +18,7 @@ from schemas.errors import UserError
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-RUN = r"{run:[0-9]{8}T[0-9]{6}-[0-9A-Za-z]+}"
+RUN = r"{run:[0-9A-Za-z][0-9A-Za-z_-]*}"
 """The form of a run's id: no path, so that none leads out of the root."""
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _COOKIE_S = 30 * 86400

@@ -1,6 +1,7 @@
 """The pages: each reads the root and fills a template."""
 
 import asyncio
+import contextlib
 import datetime
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -100,7 +101,7 @@ class Pages:
         Raises:
             NotHere: there is none.
         """
-        if self._root.run(name).path.is_dir():
+        with contextlib.suppress(UserError):
             found = find_run(self._root.run(name).path)
             if found.id == name:
                 return found

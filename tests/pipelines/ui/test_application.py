@@ -11,10 +11,12 @@ from aiohttp.test_utils import TestClient, TestServer
 from multidict import CIMultiDict
 
 from components.record.lock import locked
+from components.record.store import write_record
 from pipelines.ui import events
 from pipelines.ui.access import Access
 from pipelines.ui.application import application
 from schemas.contracts.root import Root
+from tests.components.record.sample_records import record
 from tests.pipelines.ui.sample_root import (
     FAILED,
     NEW,
@@ -103,6 +105,21 @@ def test_a_run_without_a_report_says_why_and_what_to_try(root: Root) -> None:
     assert "failed in trainer: training: rank 1 was killed" in text
     assert "rank 1 says: no memory" in text
     assert "sangam run " in text
+
+
+def test_a_run_on_kubeflow_is_one_of_them(tmp_path: Path) -> None:
+    root = write_runs(tmp_path)
+    run = root.run("3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+    run.path.mkdir()
+    made = record(
+        run=run.path.name, path=str(run.path), name="small", runner="kubeflow", started_at=1.7e9, blessed=False
+    )
+    write_record(made)
+    paths = ("/", f"/runs/{run.path.name}", f"/compare?a={run.path.name}&b={run_id(NEW)}", "/overview")
+    for status, text, _ in answers(root, *paths):
+        assert (status, run.path.name in text) == (200, True)
+    run.summary.unlink()  # Still under way.
+    assert [status for status, *_ in answers(root, f"/runs/{run.path.name}")] == [404]
 
 
 def test_two_runs_are_beside_each_other(root: Root) -> None:
