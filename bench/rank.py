@@ -27,6 +27,8 @@ def main(name: str, num_batches: str, output: str) -> None:
         rank, ranks = collectives.start()
         if contestant.shares_memory:
             collectives.share_memory()
+        if contestant.kind != "sangam":
+            rivals.join()
     else:
         rank, ranks = collectives.place() if "HOROVOD_RANK" in os.environ else (0, 1)
     # A core each: otherwise the threads that only wait would run on the core of the other rank.

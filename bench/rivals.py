@@ -26,6 +26,11 @@ _SIGNATURE = (
 # Shape suffixes: B batch, F id features, D dimension, E experts, H width of an expert's output, T tasks.
 
 
+def join() -> None:
+    """Joins the other ranks, if there are any."""
+    hvd.init()
+
+
 def tfra_one_table(pool: Pool, batch_size: int, *, rows: int, bfloat16: bool) -> Step:
     """TFRA with all features in one of its tables: its fastest form."""
     layer = _tfra_layer("ids", rows)

@@ -40,13 +40,12 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Collectives block a thread each while they wait for the other ranks.
     tf.config.threading.set_inter_op_parallelism_threads(max(2, threads))
-    servers = None
+    servers, (rank, ranks) = None, collectives.place()
     if job.ranker.num_parameter_servers:
-        rank, ranks = collectives.place()
         servers = find_servers(job, attempt, rank=rank, ranks=ranks)
         collectives.start_over(servers)
     else:
-        rank, ranks = collectives.start()
+        collectives.start()
     _LOG.info("start rank=%d ranks=%d spec_digest=%s", rank, ranks, job.spec_digest)
     try:
         if isinstance(job.ranker.training.sync, InStep) and job.ranker.training.sync.transport == "shared_memory":

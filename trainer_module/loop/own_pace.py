@@ -82,7 +82,7 @@ class OwnPaceTrainer(ServedTrainer):
         """Stops with all other ranks, each between two of its steps; returns whether none has a batch left."""
         self._drain()
         own = np.array([[int(is_finished), self._updates]], np.int64)
-        of_all_ranks = collectives.rows(own, name="pause")
+        of_all_ranks = collectives.allgather(own, name="pause")
         # The last push of all has been told of all updates.
         self._paused_at = int(of_all_ranks[:, 1].max())
         self._all_steps = self._num_trained_before + self._paused_at // self.ranks
@@ -117,7 +117,7 @@ class OwnPaceTrainer(ServedTrainer):
         own = range(report.num_shared, len(report.step_losses))
         lines = [[index, report.step_examples[index], *report.step_losses[index]] for index in own]
         width = 2 + len(self.ranker.tasks)
-        of_all_ranks = collectives.rows(np.array(lines, np.float64).reshape(-1, width), name="steps")
+        of_all_ranks = collectives.allgather(np.array(lines, np.float64).reshape(-1, width), name="steps")
         of_all_ranks = of_all_ranks[np.argsort(of_all_ranks[:, 0], kind="stable")]
         left_out = [report.skipped - report.shared_skipped, report.left_out - report.shared_left_out]
         skipped, examples = collectives.allreduce_sum(tf.constant(left_out, tf.int64), name="left_out").numpy()

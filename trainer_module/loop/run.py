@@ -105,7 +105,7 @@ class Run:
         """Returns the pool's batches trained on in this epoch: this rank's share, or all. All ranks together."""
         if self.manifest.servers == 0:
             return self.source.trained()
-        batches = collectives.rows(self.source.trained(), name="trained")
+        batches = collectives.allgather(self.source.trained(), name="trained")
         return batches if self.trainer.rank == 0 else no_batches()
 
     def validate(self, epoch: int) -> None:

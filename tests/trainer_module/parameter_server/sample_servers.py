@@ -32,16 +32,6 @@ class _OfThread:
         """Makes the calling thread a rank."""
         self._local.servers = servers
 
-    @property
-    def rank(self) -> int:
-        """Of the calling thread."""
-        return int(self._local.servers.rank)
-
-    @property
-    def ranks(self) -> int:
-        """Of its job."""
-        return int(self._local.servers.ranks)
-
     def meet(self, part: NDArray[Any], operation: Any, name: str) -> NDArray[Any]:
         """See `Servers.meet`."""
         met: NDArray[Any] = self._local.servers.meet(part, operation, name)

@@ -13,27 +13,27 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from schemas.errors import UserError
+from trainer_module.collectives.transport import Received, Transport
 from trainer_module.native.library import functions, operations
 
 _CHANNELS = ("train_keys", "train_embeddings", "gradients", "dense", "read_keys", "read_embeddings", "other")
 """Kinds of messages; each has one under way at a time."""
 
 
-class SharedMemory:
-    """The way of a process to the other ranks of its machine.
+class SharedMemory(Transport):
+    """Ranks of one machine."""
 
-    Attributes:
-        rank: of this process.
-        ranks: how many there are.
-    """
+    are_apart = False
 
-    def __init__(self, *, rank: int, texts: Callable[[str], list[str]]):
+    def __init__(self, *, rank: int, local_rank: int, texts: Callable[[str], list[str]]):
         """Joins the others. All ranks together.
 
         Args:
             rank: of this process.
+            local_rank: see `Transport`.
             texts: returns every rank's text, given this rank's.
 
         Raises:
@@ -43,7 +43,7 @@ class SharedMemory:
         if own < 0:
             raise UserError(f"training.sync.transport: no shared memory (got: {os.strerror(-own)}); take horovod")
         said = [text.split() for text in texts(f"{_machine()} {os.getpid()} {own}")]
-        self.rank, self.ranks = rank, len(said)
+        self.local_rank, self._ranks = local_rank, len(said)
         machines = [machine for machine, _, _ in said]
         if other := next((other for other, machine in enumerate(machines) if machine != machines[rank]), None):
             raise UserError(
@@ -63,10 +63,36 @@ class SharedMemory:
         self._last: tuple[Any, tf.Operation] | None = None
 
     def leave(self) -> None:
-        """Leaves; ranks that still wait for this one fail."""
+        """See `Transport`; ranks that still wait for this one fail."""
         functions().sangam_leave()
 
-    def post(self, tensor: tf.Tensor, counts: tf.Tensor, *, name: str) -> tf.Tensor:
+    def allreduce_sum(self, tensor: tf.Tensor, *, name: str) -> tf.Tensor:
+        """See `Transport`."""
+        del name
+        return tf.reduce_sum(self._all(tensor), axis=0)
+
+    def allreduce_max(self, tensor: tf.Tensor, *, name: str) -> tf.Tensor:
+        """See `Transport`."""
+        del name
+        return tf.reduce_max(self._all(tensor), axis=0)
+
+    def allgather(self, own: NDArray[Any], *, name: str) -> NDArray[Any]:
+        """See `Transport`."""
+        del name
+        gathered: NDArray[Any] = self._whole(tf.constant(own)).numpy().reshape(-1, own.shape[1])
+        return gathered
+
+    def send(self, tensor: tf.Tensor, splits: tf.Tensor, *, name: str) -> Callable[[], Received]:
+        """See `Transport`."""
+        number = self._post(tensor, splits, name=name)
+        return lambda: self._parts(number, tensor.dtype, name=name)
+
+    def send_sum(self, tensor: tf.Tensor, *, name: str) -> Callable[[], tf.Tensor]:
+        """See `Transport`."""
+        number = self._post(tensor, tf.size(tensor)[None], name=name)
+        return lambda: tf.ensure_shape(self._total(number, name=name), tensor.shape)
+
+    def _post(self, tensor: tf.Tensor, counts: tf.Tensor, *, name: str) -> tf.Tensor:
         """Writes a message for the others to read; returns its number.
 
         Args:
@@ -77,22 +103,23 @@ class SharedMemory:
         post = operations().sangam_post
         return self._in_order(lambda: post(tensor, counts, channel=_CHANNELS.index(name), name=f"post_{name}"))
 
-    def parts(self, number: tf.Tensor, dtype: tf.DType, *, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns what the ranks have posted for this one, [n], and how much each: [ranks] int32."""
+    def _parts(self, number: tf.Tensor, dtype: tf.DType, *, name: str) -> Received:
         collect = operations().sangam_collect_parts
         channel = _CHANNELS.index(name)
         received = self._in_order(lambda: collect(number, T=dtype, channel=channel, name=f"collect_{name}"))
         return tf.ensure_shape(received.received, [None]), received.counts
 
-    def all(self, tensor: tf.Tensor) -> tf.Tensor:
+    def _all(self, tensor: tf.Tensor) -> tf.Tensor:
         """Returns the tensors of all ranks, which have the same shape: [ranks, ...]."""
-        number = self.post(tf.reshape(tensor, [-1]), tf.size(tensor)[None], name="other")
-        collect, channel = operations().sangam_collect_all, _CHANNELS.index("other")
-        received = self._in_order(lambda: collect(number, T=tensor.dtype, channel=channel))
-        return tf.reshape(received.received, [self.ranks, *tensor.shape])
+        return tf.reshape(self._whole(tensor), [self._ranks, *tensor.shape])
 
-    def total(self, number: tf.Tensor, *, name: str) -> tf.Tensor:
-        """Returns the sum of what the ranks have posted: [n]."""
+    def _whole(self, tensor: tf.Tensor) -> tf.Tensor:
+        """Returns the elements of all ranks' tensors: [n]."""
+        number = self._post(tf.reshape(tensor, [-1]), tf.size(tensor)[None], name="other")
+        collect, channel = operations().sangam_collect_all, _CHANNELS.index("other")
+        return self._in_order(lambda: collect(number, T=tensor.dtype, channel=channel)).received
+
+    def _total(self, number: tf.Tensor, *, name: str) -> tf.Tensor:
         collect = operations().sangam_collect_sum
         return self._in_order(lambda: collect(number, channel=_CHANNELS.index(name), name=f"collect_{name}"))
 

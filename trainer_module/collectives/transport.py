@@ -1,0 +1,77 @@
+"""What all ranks of a job do together: the protocol of a way to each other, and a job of one rank, which needs none."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import tensorflow as tf
+from numpy.typing import NDArray
+
+Received = tuple[tf.Tensor, tf.Tensor]
+"""Elements from the ranks, in their order: [n]; and how many came from each: [ranks] int32."""
+
+
+class Transport(Protocol):
+    """A process's way to the other ranks. All ranks call each method together.
+
+    Attributes:
+        local_rank: this rank's number on its machine.
+        are_apart: messages take time in which a rank can compute.
+    """
+
+    local_rank: int
+    are_apart: bool
+
+    def allreduce_sum(self, tensor: tf.Tensor, *, name: str) -> tf.Tensor:
+        """Returns the sum over the ranks. Equal shapes on all ranks; `name` has one call in flight at a time."""
+
+    def allreduce_max(self, tensor: tf.Tensor, *, name: str) -> tf.Tensor:
+        """Returns the largest over the ranks, element by element."""
+
+    def allgather(self, own: NDArray[Any], *, name: str) -> NDArray[Any]:
+        """Returns every rank's rows, one rank's after the other's: [n, k] to [sum of n, k]."""
+
+    def send(self, tensor: tf.Tensor, splits: tf.Tensor, *, name: str) -> Callable[[], Received]:
+        """Sends the first splits[0] elements to rank 0, the next splits[1] to rank 1, and so on.
+
+        Args:
+            tensor: [n].
+            splits: [ranks] int32.
+            name: has one message under way at a time.
+
+        Returns:
+            A function that receives this rank's elements. A late call gives them time.
+        """
+
+    def send_sum(self, tensor: tf.Tensor, *, name: str) -> Callable[[], tf.Tensor]:
+        """Sends a vector to all ranks; returns a function that receives the sum, see `send` and `allreduce_sum`."""
+        total = self.allreduce_sum(tensor, name=name)
+        return lambda: total
+
+    def leave(self) -> None:
+        """Leaves the job."""
+
+
+class Alone(Transport):
+    """A job of one rank."""
+
+    local_rank, are_apart = 0, False
+
+    def allreduce_sum(self, tensor: tf.Tensor, *, name: str) -> tf.Tensor:
+        """See `Transport`."""
+        del name
+        return tensor
+
+    allreduce_max = allreduce_sum
+
+    def allgather(self, own: NDArray[Any], *, name: str) -> NDArray[Any]:
+        """See `Transport`."""
+        del name
+        return own
+
+    def send(self, tensor: tf.Tensor, splits: tf.Tensor, *, name: str) -> Callable[[], Received]:
+        """See `Transport`."""
+        del name
+        return lambda: (tensor, splits)
+
+    def leave(self) -> None:
+        """See `Transport`."""
