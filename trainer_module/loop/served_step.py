@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from trainer_module.dense.optimizers import clipped
@@ -17,8 +18,11 @@ from trainer_module.loop.step import (
     of_all,
     update_dense,
 )
-from trainer_module.parameter_server.half import half_of
 from trainer_module.parameter_server.routing import RoutedKeys, route
+
+_TOP_EXPONENT = 14.0
+_LARGEST_EXPONENT = 126.0
+"""Of the factor: it and its inverse are numbers of float32."""
 
 
 class ServedStep:
@@ -99,6 +103,21 @@ class ServedStep:
         unique = self._unique(embeddings, index)
         rows = {name: tf.gather(of_group.embeddings_uD, of_group.index_n) for name, of_group in unique.items()}
         return self._ranker.logits(self._ranker.weights.unpack(self._scored), batch, rows)
+
+
+def half_of(gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns a gradient as float16, and what to multiply it by again.
+
+    It is scaled by a power of two so that its largest number is near the top of float16's range: none overflows, and
+    the error of each is at most 2^-11 of itself, or 2^-39 of the largest (if that is over 2^-112). Not finite stays not
+    finite.
+    """
+    largest = tf.maximum(tf.reduce_max(tf.abs(gradient)), 0.0)  # Of no numbers it is -infinity.
+    is_scalable = tf.math.is_finite(largest) & (largest > 0.0)
+    exponent = tf.floor(tf.math.log(tf.where(is_scalable, largest, 1.0)) / np.log(2.0))
+    shift = tf.clip_by_value(_TOP_EXPONENT - exponent, -_LARGEST_EXPONENT, _LARGEST_EXPONENT)
+    factor = tf.pow(2.0, shift)
+    return tf.cast(gradient * factor, tf.float16), 1.0 / factor
 
 
 def _function(body: Any, *signature: Any) -> Any:

@@ -75,7 +75,7 @@ class ServedTables:
             number: of the batch.
             request: its keys.
             gradients: [u, dim] by group, sums over examples, in the type of the wire.
-            scales: [groups], see `half.half_of`.
+            scales: [groups], see `loop.served_step.half_of`.
             update: the optimizer step.
             newest: minute of the batch's newest event.
             dense: [size], gradient of the dense weights where servers hold them.

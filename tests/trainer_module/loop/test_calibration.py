@@ -47,7 +47,7 @@ def _targets(labels: np.ndarray) -> np.ndarray:
 
 
 def _calibrated(calibration: Calibration, logits: np.ndarray) -> np.ndarray:
-    from trainer_module.losses.calibration import calibrated
+    from trainer_module.losses.tasks import calibrated
 
     found: np.ndarray = calibrated(calibration, tf.constant(logits)).numpy()
     return found

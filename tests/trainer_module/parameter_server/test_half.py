@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer_module.parameter_server.sample_shards import ASYNC, Calls, keys_of, spec_of
-from trainer_module.parameter_server.half import half_of
+from trainer_module.loop.served_step import half_of
 
 pytestmark = pytest.mark.slow
 
