@@ -79,9 +79,8 @@ class Hosts:
         self._service, self._lost_after_s, self._clock = service, lost_after_s, clock
         self._lock = threading.Lock()
         self._hosts: dict[int, _Host] = {}
-        self._replaced: dict[
-            str, tuple[int, float]
-        ] = {}  # Index by incarnation, and until when that process may run ranks.
+        # Index by incarnation, and until when that process may run ranks.
+        self._replaced: dict[str, tuple[int, float]] = {}
         self._attempt: _Attempt | None = None
         self._action: Literal["train", "wait", "done", "failed"] = "wait"
 
