@@ -1,5 +1,7 @@
 """Sends an alert. A failure to send it never changes how the run ends."""
 
+import hashlib
+import hmac
 import logging
 import queue
 import threading
@@ -8,13 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from components.alerts.event import Event
-from components.alerts.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
 from components.alerts.target import Target, target_of
 from schemas.errors import UserError
 from schemas.host.backoff import Backoff
 from schemas.spec.alerts import Alerts
 
 _LOG = logging.getLogger(__name__)
+
+SIGNATURE_HEADER = "X-Sangam-Signature"
+TIMESTAMP_HEADER = "X-Sangam-Timestamp"
+MAX_AGE_S = 300
+_SCHEME = "sha256="
 
 WAITS_S = Backoff(1.0, factor=4.0).waits_s(2)
 """Pauses between the three tries."""
@@ -119,3 +125,26 @@ def _judged(status: int) -> _Answer:
     if 300 <= status < 400:
         return _Answer(f"status {status}: redirects are not followed, give the final URL", is_final=True)
     return _Answer(f"status {status}", is_final=status < 500 and status not in _TRY_AGAIN)
+
+
+def signature(key: str, timestamp: str, body: bytes) -> str:
+    """Returns the value of SIGNATURE_HEADER: HMAC-SHA256 over `<timestamp>.<body>`."""
+    return _SCHEME + hmac.new(key.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+def verify(key: str, timestamp: str, given: str, body: bytes, *, now: float, max_age_s: int = MAX_AGE_S) -> bool:
+    """Says whether a body was signed with this key recently.
+
+    Args:
+        key: the shared key.
+        timestamp: value of TIMESTAMP_HEADER, seconds since 1970.
+        given: value of SIGNATURE_HEADER.
+        body: the bytes received.
+        now: seconds since 1970.
+        max_age_s: largest difference from `now`. Within it, the body's `id` identifies repeated alerts.
+    """
+    # Only digits: int() accepts more.
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12):
+        return False
+    expected = signature(key, timestamp, body).encode()
+    return hmac.compare_digest(expected, given.encode()) and abs(now - int(timestamp)) <= max_age_s

@@ -16,12 +16,12 @@ def why(run: RunArgument, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(reason.document(found))
         return
-    say(f"{found.id} {reason.verdict}")
-    for cause in reason.causes:
+    say(f"{found.id} {reason.outcome.sentence}")
+    for cause in reason.outcome.causes:
         say(f"  {cause}")
     if reason.log:
         say(f"the end of {reason.log}:\n{reason.tail}")
     if reason.exit_code is not None:
         say(f"exit code: {reason.exit_code}")
-    for advice in reason.advice:
+    for advice in reason.outcome.advice:
         say(f"try: {advice}")

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from components.record.outcome import outcome_of
+from components.record.outcome import Outcome, outcome_of
 from components.record.run import RunRecord
 from components.record.store import StoredRun
 from components.registry.record import BlessedModel, read_records
@@ -102,44 +102,36 @@ class Reason:
     """Why a run did not push a model.
 
     Attributes:
-        verdict: in one sentence.
-        causes: the first one first.
         log: that says most; None: there is none.
         tail: its last lines.
         exit_code: of the run; None: not known.
-        advice: what to try, and the commands.
     """
 
-    verdict: str
-    causes: tuple[str, ...] = ()
-    log: Path | None = None
-    tail: str = ""
-    exit_code: int | None = None
-    advice: tuple[str, ...] = ()
+    outcome: Outcome
+    log: Path | None
+    tail: str
+    exit_code: int | None
 
     def document(self, run: StoredRun) -> dict[str, Any]:
         """Returns the reason as JSON, for programs."""
         return {
             "run": run.id,
             "state": run.state,
-            "verdict": self.verdict,
-            "causes": list(self.causes),
+            "verdict": self.outcome.sentence,
+            "causes": list(self.outcome.causes),
             "log": str(self.log) if self.log else None,
             "tail": self.tail.splitlines(),
             "exit_code": self.exit_code,
-            "advice": list(self.advice),
+            "advice": list(self.outcome.advice),
         }
 
 
 def reason_of(run: StoredRun) -> Reason:
     """Returns why a run failed or was refused, and what to try."""
-    outcome, record = outcome_of(run), run.record
-    if run.state in ("succeeded", "refused"):
-        code = ExitCode.DONE if run.state == "succeeded" else ExitCode.REJECTED
-        return Reason(outcome.sentence, outcome.causes, exit_code=code, advice=outcome.advice)
-    log = _log_of(run, record.failed_step if record else None)
-    end, code_of_run = tail(log, _TAIL_LINES) if log else "", record.exit_code if record else None
-    return Reason(outcome.sentence, outcome.causes, log, end, code_of_run, outcome.advice)
+    codes = {"succeeded": ExitCode.DONE, "refused": ExitCode.REJECTED}
+    log = None if run.state in codes else _log_of(run, run.record.failed_step if run.record else None)
+    code = codes.get(run.state, run.record.exit_code if run.record else None)
+    return Reason(outcome_of(run), log, tail(log, _TAIL_LINES) if log else "", code)
 
 
 def _log_of(run: StoredRun, step: str | None) -> Path | None:

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from components.alerts import Event, send
 from components.alerts.event import MAX_REASON
-from components.alerts.signing import signature
+from components.alerts.sending import signature
 from pipelines.schedule.daily import outcome
 from schemas.contracts.exit_codes import ExitCode
 from schemas.spec.alerts import Alerts

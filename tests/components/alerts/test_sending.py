@@ -17,7 +17,7 @@ import pytest
 
 from components.alerts import Event, send, target_of
 from components.alerts.event import MAX_REASON
-from components.alerts.signing import signature, verify
+from components.alerts.sending import signature, verify
 from schemas.errors import UserError
 from schemas.spec.alerts import Alerts
 from tests.errors import mentions, tells
