@@ -59,7 +59,7 @@ def test_a_null_in_a_required_column_is_an_anomaly(world: World) -> None:
     assert "eval" in output
     assert "step=example_validator" in output
     [page] = (world.directory / "root-nulls" / "runs").glob("*/report.html")
-    look_at(page, "The run failed in step example_validator", "user_id", "What to try", "The end of the log")
+    look_at(page, "failed in example_validator", "user_id", "What to try", "The end of the log")
 
 
 def test_a_missing_column_names_file_and_column(world: World) -> None:

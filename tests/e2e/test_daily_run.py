@@ -102,7 +102,7 @@ def test_a_first_run_is_blessed_and_pushed_and_says_that_there_was_no_baseline(w
 def test_the_page_of_a_pushed_run_says_so_to_everybody(world: World, first_run: Any) -> None:
     page = Path(first_run[1]["path"]) / "report.html"
     assert f"report: {page}" in first_run[0].stdout
-    look_at(page, "Pushed", "Version 20260305001 was pushed", "long_watch", "Precision and recall", "learning rate")
+    look_at(page, "Pushed", "pushed as version 20260305001", "long_watch", "Precision and recall", "learning rate")
 
 
 def test_whoever_watches_is_told_each_step_and_the_examples_at_the_end(first_run: Any) -> None:
