@@ -12,19 +12,22 @@ from numpy.typing import NDArray
 
 from schemas.contracts.calibration import Calibration
 from schemas.derived.groups import groups_of
+from schemas.derived.model_inputs import model_inputs
+from schemas.derived.weight import width_of
+from schemas.derived.weights import dense_weights
 from schemas.spec import RankerSpec
 from schemas.spec.encoders import DinEncoder
 from schemas.spec.features import IdsFeature, SequenceFeature
 from trainer_module import losses
 from trainer_module.dense import fused
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import FlatWeights, Weights, width_of
+from trainer_module.dense.weights import FlatWeights, Weights
 from trainer_module.embedded import EmbeddedBatch, EmbeddedRows, Indexed, ListsToCombine
 from trainer_module.encoders import Encoder, build_encoder
 from trainer_module.encoders.numbers import EncodedNumbers
 from trainer_module.encoders.pooling import COMBINERS, combine, lists_of_values
 from trainer_module.input.batch import Batch, Layout, size_of
-from trainer_module.models import ModelInputs, build_model
+from trainer_module.models import build_model
 
 _SECONDS_A_MINUTE = 60
 
@@ -54,19 +57,15 @@ class Ranker:
         for group, names in self.layout.encoded.items():
             for name in names:
                 self._add_encoder(name, self.groups[group].dim)
-        vectors = [(name, group.dim) for group in self.groups.values() for name in self.layout.features(group.name)]
         self._compute_type = tf.as_dtype(spec.training.dense_precision)
         self._numbers = EncodedNumbers(spec, self.layout.floats)
-        self.inputs = ModelInputs(self._numbers.outputs, tuple(vectors))
+        self.inputs = model_inputs(spec)
         self._dropout_I = self._dropout_of_inputs()
         self._members = spec.model.members
         self._model = build_model(spec.model, inputs=self.inputs, tasks=self.tasks)
         self.shared = self._model.shared
         """Names of the weights of the last layer that all tasks share; empty where there is none."""
-        encoders = [weight for encoder in self.encoders.values() for weight in encoder.weights]
-        self.weights = FlatWeights(
-            [*self._model.weights, *encoders, *self._numbers.weights, *losses.balance_weights(spec)]
-        )
+        self.weights = FlatWeights(dense_weights(spec))
 
     @property
     def has_dropout(self) -> bool:

@@ -1,117 +1,74 @@
-"""The dense weights of a ranker by name: their shapes, and which slices of an axis belong to which feature or task.
-
-The same weights as the layers of `trainer_module` create, without TensorFlow: for memory plans, and to compare a spec
-with its base. A test compares both for every architecture.
-"""
+"""The dense weights of a ranker: the one declaration that the layers of `trainer_module` and memory plans use."""
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 from typing_extensions import assert_never
 
-from schemas.derived.encodings import EncodedTogether, encoded_together, float_inputs
+from schemas.derived.encodings import EncodedTogether, encoded_together
 from schemas.derived.groups import groups_of
-from schemas.derived.outputs import outputs
+from schemas.derived.model_inputs import FeatureOrder, ModelInputs, model_inputs
+from schemas.derived.weight import Axis, Blocks, Weight, weight
 from schemas.spec import RankerSpec
 from schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
 from schemas.spec.encodings import PeriodicEncoding
-from schemas.spec.features import IdsFeature, SequenceFeature
+from schemas.spec.features import SequenceFeature
 from schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, Interaction, Mmoe, Model, Ple, SharedBottom, SingleTask
 from schemas.spec.training import UncertaintyBalance
 
-Blocks = tuple[tuple[str, int], ...]
-"""Named slices of an axis, with their sizes."""
-Axis = int | Blocks
-Weights = Iterator["DenseWeight"]
+Weights = Iterator[Weight]
 
-_SHARED = "shared"
+SHARED = "shared"
+"""The group of the experts of all tasks in PLE."""
 
 
-@dataclass(frozen=True)
-class DenseWeight:
-    """One weight; see `trainer_module.dense.weights.Weight`."""
-
-    name: str
-    shape: tuple[int, ...]
-    blocks: tuple[Blocks | None, ...] = ()
-
-
-def dense_weights(ranker: RankerSpec) -> list[DenseWeight]:
-    """Returns the weights in the order in which `trainer_module` creates them."""
-    floats, embeddings = _inputs(ranker)
-    tasks = tuple(ranker.tasks)
-    before, seen = _interaction(ranker.model.interaction, floats, embeddings)
-    weights = _of_members([*before, *_task_heads(ranker.model, seen, tasks)], ranker.model.members)
-    for name in _encoded(ranker):
-        weights += _encoder(name, ranker)
+def dense_weights(ranker: RankerSpec) -> list[Weight]:
+    """Returns all dense weights, in the order of their flat vector."""
+    weights = model_weights(ranker.model, model_inputs(ranker), tuple(ranker.tasks))
+    order = FeatureOrder(ranker)
+    for group in groups_of(ranker):
+        for name in order.encoded[group]:
+            feature = ranker.features[name]
+            assert isinstance(feature, SequenceFeature)
+            weights += encoder_weights(name, feature, ranker.tables[feature.table].dim)
     for each in encoded_together(ranker):
         weights += _numbers(each)
-    if isinstance(ranker.training.loss_balance, UncertaintyBalance):
-        weights += [DenseWeight(f"loss_balance/{task}", (1,)) for task in tasks]
-    return weights
+    return [*weights, *balance_weights(ranker)]
 
 
-def _of_members(weights: list[DenseWeight], members: int) -> list[DenseWeight]:
-    """Returns the weights of an ensemble: two factors behind each matrix, and each member's own biases."""
+def model_weights(model: Model, inputs: ModelInputs, tasks: Sequence[str]) -> list[Weight]:
+    """Returns the weights of an architecture, its interaction and its ensemble included."""
+    before, seen = interaction_weights(model.interaction, inputs)
+    return list(_of_members([*before, *_task_heads(model, seen, tasks)], model.members))
+
+
+def _of_members(weights: Iterable[Weight], members: int) -> Weights:
+    """Yields the weights of an ensemble: two factors behind each matrix, and each member's own biases.
+
+    Factors of features start as random signs: otherwise the members would stay equal.
+    """
     if members == 1:
-        return weights
+        yield from weights
+        return
     own: Blocks = tuple((f"members/{number}", 1) for number in range(members))
-    found: list[DenseWeight] = []
-    for weight in weights:
-        axes = [block or size for block, size in itertools.zip_longest(weight.blocks, weight.shape)]
+    for each in weights:
+        axes = [block or size for block, size in itertools.zip_longest(each.blocks, each.shape)]
         if len(axes) == 1:
-            found.append(_weight(weight.name, own, *axes))
+            yield weight(each.name, own, *axes, start=each.start)
             continue
         *experts, inputs, outputs = axes
         if experts and not isinstance(outputs, int):
             # The last product of mixed crosses sums over the experts.
-            experts, inputs = [], math.prod(weight.shape[:-1])
-        factors = (
-            _weight(f"{weight.name}/{name}", *experts, own, axis) for name, axis in (("r", inputs), ("s", outputs))
-        )
-        found += [weight, *factors]
-    return found
+            experts, inputs = [], math.prod(each.shape[:-1])
+        yield each
+        yield weight(f"{each.name}/r", *experts, own, inputs, start="ones" if isinstance(inputs, int) else "signs")
+        yield weight(f"{each.name}/s", *experts, own, outputs, start="ones")
 
 
-def width_of(axis: Axis) -> int:
-    """Returns the length of an axis."""
-    return axis if isinstance(axis, int) else sum(size for _, size in axis)
-
-
-def _inputs(ranker: RankerSpec) -> tuple[Blocks, Blocks]:
-    """Returns the parts of the model's input: floats, then the vectors of each group of tables."""
-    own = {output.name: output for output in outputs(ranker) if output.name in ranker.features}
-    embeddings: list[tuple[str, int]] = []
-    for group in groups_of(ranker).values():
-        members = [name for name in own if ranker.table_of(name) in group.tables]
-        # Features of one id, then lists without weights, lists with weights, and encoded sequences.
-        members.sort(key=lambda name: _input_order(ranker, name) if own[name].is_list else 0)
-        embeddings += [(name, group.dim) for name in members]
-    return float_inputs(ranker), tuple(embeddings)
-
-
-def _input_order(ranker: RankerSpec, name: str) -> int:
-    feature = ranker.features[name]
-    if isinstance(feature, SequenceFeature) and not isinstance(feature.encoder, MeanEncoder):
-        return 3
-    return 2 if isinstance(feature, IdsFeature) and feature.weights else 1
-
-
-def _encoded(ranker: RankerSpec) -> list[str]:
-    """Returns the features with an encoder of their own, group by group."""
-    return [name for name, _ in _inputs(ranker)[1] if _input_order(ranker, name) == 3]
-
-
-def _weight(name: str, *axes: Axis) -> DenseWeight:
-    blocks = tuple(None if isinstance(axis, int) else axis for axis in axes)
-    return DenseWeight(name, tuple(map(width_of, axes)), blocks if any(blocks) else ())
-
-
-def _dense(name: str, inputs: Axis, units: Axis) -> Weights:
-    yield _weight(f"{name}/w", inputs, units)
-    yield _weight(f"{name}/b", units)
+def _dense(name: str, inputs: Axis, units: Axis, columns: int = 1) -> Weights:
+    yield weight(f"{name}/w", inputs, units, columns=columns)
+    yield weight(f"{name}/b", units, start="zeros")
 
 
 def _mlp(name: str, inputs: Axis, units: Sequence[int]) -> Weights:
@@ -121,12 +78,12 @@ def _mlp(name: str, inputs: Axis, units: Sequence[int]) -> Weights:
 
 
 def _side_by_side(name: str, inputs: Axis, units: Sequence[int], networks: int | Sequence[str]) -> Weights:
-    """Yields several MLPs whose first layers are one matrix."""
+    """Yields several MLPs whose first layers are one matrix; a warm start matches named networks."""
     names = [str(number) for number in range(networks)] if isinstance(networks, int) else list(networks)
     columns: Axis = len(names) * units[0]
     if not isinstance(networks, int):
         columns = tuple((network, units[0]) for network in names)
-    yield from _dense(f"{name}/first", inputs, columns)
+    yield from _dense(f"{name}/first", inputs, columns, columns=len(names))
     for network in names:
         yield from _mlp(f"{name}/{network}", units[0], units[1:])
 
@@ -142,26 +99,24 @@ def _towers(tasks: Sequence[str], inputs: int, units: Sequence[int]) -> Weights:
     yield from _heads(tasks, units[-1])
 
 
-def _interaction(
-    interaction: Interaction | None, floats: Blocks, embeddings: Blocks
-) -> tuple[list[DenseWeight], Blocks]:
-    """Returns the weights before the task heads, and the heads' inputs."""
-    inputs = (*floats, *embeddings)
+def interaction_weights(interaction: Interaction | None, inputs: ModelInputs) -> tuple[list[Weight], Blocks]:
+    """Returns the weights of an interaction, and the blocks of its result."""
     match interaction:
         case None:
-            return [], inputs
+            return [], inputs.blocks
         case DcnV2():
             crosses = [
-                weight
+                each
                 for number in range(interaction.num_layers)
-                for weight in _cross(f"interaction/cross/{number}", interaction, inputs)
+                for each in _cross(f"interaction/cross/{number}", interaction, inputs.blocks)
             ]
             if not interaction.deep_units:
-                return crosses, inputs
-            deep = _mlp("interaction/deep", inputs, interaction.deep_units)
-            return [*crosses, *deep], (*inputs, ("interaction/deep", interaction.deep_units[-1]))
+                return crosses, inputs.blocks
+            # No feature's name has a slash.
+            deep = _mlp("interaction/deep", inputs.blocks, interaction.deep_units)
+            return [*crosses, *deep], (*inputs.blocks, ("interaction/deep", interaction.deep_units[-1]))
         case Dlrm():
-            return _dlrm(interaction, floats, embeddings)
+            return _dlrm(interaction, inputs)
         case _:
             assert_never(interaction)
 
@@ -171,25 +126,25 @@ def _cross(name: str, dcn: DcnV2, inputs: Blocks) -> Weights:
     if rank is None:
         yield from _dense(name, inputs, inputs)
     elif experts == 1:
-        yield _weight(f"{name}/v", inputs, rank)
-        yield _weight(f"{name}/u", rank, inputs)
-        yield _weight(f"{name}/b", inputs)
+        yield weight(f"{name}/v", inputs, rank)
+        yield weight(f"{name}/u", rank, inputs)
+        yield weight(f"{name}/b", inputs, start="zeros")
     else:
-        yield _weight(f"{name}/v", inputs, experts * rank)
-        yield _weight(f"{name}/c", experts, rank, rank)
-        yield _weight(f"{name}/u", experts, rank, inputs)
-        yield _weight(f"{name}/b", inputs)
+        yield weight(f"{name}/v", inputs, experts * rank, columns=experts)
+        yield weight(f"{name}/c", experts, rank, rank)
+        yield weight(f"{name}/u", experts, rank, inputs)
+        yield weight(f"{name}/b", inputs, start="zeros")
         yield from _dense(f"{name}/expert_gate", inputs, experts)
 
 
-def _dlrm(dlrm: Dlrm, floats: Blocks, embeddings: Blocks) -> tuple[list[DenseWeight], Blocks]:
-    bottom, dim = "interaction/bottom", embeddings[0][1]
-    names = [*([bottom] if floats else []), *(name for name, _ in embeddings)]
+def _dlrm(dlrm: Dlrm, inputs: ModelInputs) -> tuple[list[Weight], Blocks]:
+    bottom, dim = "interaction/bottom", inputs.embeddings[0][1]
+    names = [*([bottom] if inputs.floats else []), *(name for name, _ in inputs.embeddings)]
     pairs = tuple((f"{names[i]} {names[j]}", 1) for i in range(len(names)) for j in range(i))
-    if not floats:
+    if not inputs.floats:
         return [], pairs
-    before: Axis = dlrm.bottom_units[-1] if dlrm.bottom_units else floats
-    weights = [*_mlp(bottom, floats, dlrm.bottom_units), *_dense(f"{bottom}/last", before, dim)]
+    before: Axis = dlrm.bottom_units[-1] if dlrm.bottom_units else inputs.floats
+    weights = [*_mlp(bottom, inputs.floats, dlrm.bottom_units), *_dense(f"{bottom}/last", before, dim)]
     return weights, ((bottom, dim), *pairs)
 
 
@@ -215,66 +170,79 @@ def _task_heads(model: Model, inputs: Blocks, tasks: Sequence[str]) -> Weights:
             for task in model.chain[:-1]:
                 yield from _dense(f"transfers/{task}", width, width)
             for task in model.chain[1:]:
-                yield _weight(f"attentions/{task}/w", width, 3 * width)
+                yield weight(f"attentions/{task}/w", width, 3 * width, columns=3)
             yield from _heads(model.chain, width)
         case _:
             assert_never(model)
 
 
+def ple_experts(model: Ple, tasks: Sequence[str]) -> dict[str, int]:
+    """Returns the number of experts of each group in a level: the tasks', `tasks/<task>`, then the `shared` ones."""
+    return {f"tasks/{task}": model.task_experts for task in tasks} | {SHARED: model.shared_experts}
+
+
+def ple_choices(model: Ple, tasks: Sequence[str], level: int) -> dict[str, Blocks]:
+    """Returns the groups that each gate of a level mixes, with their numbers of experts."""
+    every = tuple(ple_experts(model, tasks).items())
+    choices: dict[str, Blocks] = {group: ((group, count), every[-1]) for group, count in every[:-1]}
+    # Nothing reads the shared mixture of the last level.
+    return choices if level == model.num_levels - 1 else choices | {SHARED: every}
+
+
 def _ple(model: Ple, inputs: Blocks, tasks: Sequence[str]) -> Weights:
-    experts = {f"tasks/{task}": model.task_experts for task in tasks} | {_SHARED: model.shared_experts}
     width = model.expert_units[-1]
-    for number in range(model.num_levels):
-        name = f"levels/{number}"
-        mixed: dict[str, Blocks] = {
-            group: ((group, count), (_SHARED, model.shared_experts)) for group, count in experts.items()
-        } | {_SHARED: tuple(experts.items())}
-        if number == model.num_levels - 1:
-            # Nothing reads the shared mixture of the last level.
-            del mixed[_SHARED]
-        if number == 0:
+    for level in range(model.num_levels):
+        name, experts, choices = f"levels/{level}", ple_experts(model, tasks), ple_choices(model, tasks, level)
+        if level == 0:
             networks = [f"{group}/{each}" for group, count in experts.items() for each in range(count)]
             yield from _side_by_side(f"{name}/experts", inputs, model.expert_units, networks)
-            gates = tuple((f"{group} of {chosen}", size) for group, of in mixed.items() for chosen, size in of)
+            gates = tuple((f"{group} of {each}", size) for group, chosen in choices.items() for each, size in chosen)
             yield from _dense(f"{name}/expert_gates", inputs, gates)
             continue
         for group, count in experts.items():
             yield from _side_by_side(f"{name}/experts/{group}", width, model.expert_units, count)
-        for group, chosen_of in mixed.items():
-            yield from _dense(f"{name}/expert_gates/{group}", width, chosen_of)
+        for group, chosen in choices.items():
+            yield from _dense(f"{name}/expert_gates/{group}", width, chosen)
     yield from _towers(tasks, width, model.tower_units)
 
 
 def _numbers(together: EncodedTogether) -> Weights:
+    name, encoding = together.name, together.encoding
     features = tuple((feature, 1) for feature in together.features)
-    if isinstance(together.encoding, PeriodicEncoding):
-        yield _weight(f"{together.name}/frequencies", features, together.encoding.frequencies)
-    yield _weight(f"{together.name}/w", features, together.num_inputs, together.encoding.dim)
-    yield _weight(f"{together.name}/b", features, together.encoding.dim)
+    if isinstance(encoding, PeriodicEncoding):
+        yield weight(f"{name}/frequencies", features, encoding.frequencies, start="normal", deviation=encoding.sigma)
+    yield weight(f"{name}/w", features, together.num_inputs, encoding.dim)
+    yield weight(f"{name}/b", features, encoding.dim, start="zeros")
 
 
-def _encoder(name: str, ranker: RankerSpec) -> Weights:
-    feature = ranker.features[name]
-    assert isinstance(feature, SequenceFeature)
-    dim, prefix = ranker.tables[feature.table].dim, f"encoders/{name}"
+def encoder_weights(name: str, feature: SequenceFeature, dim: int) -> Weights:
+    """Yields the weights of a sequence's encoder."""
+    prefix = f"encoders/{name}"
     match feature.encoder:
         case MeanEncoder():
             return
         case PositionalEncoder():
-            yield _weight(f"positions/{name}", feature.max_length)
+            yield weight(f"positions/{name}", feature.max_length, start="zeros")
         case DinEncoder(units=units):
             yield from _dense(f"{prefix}/first", 3 * dim, units[0])
             yield from _mlp(f"{prefix}/rest", units[0], units[1:])
             yield from _dense(f"{prefix}/head", units[-1], 1)
         case TransformerEncoder(num_layers=layers, feed_forward_units=wide):
-            yield _weight(f"{prefix}/positions", feature.max_length, dim)
+            yield weight(f"{prefix}/positions", feature.max_length, dim, start="zeros")
             for layer in range(layers):
                 for part in ("queries", "keys", "values", "mixed"):
                     yield from _dense(f"{prefix}/{layer}/{part}", dim, dim)
                 yield from _dense(f"{prefix}/{layer}/wide", dim, wide)
                 yield from _dense(f"{prefix}/{layer}/narrow", wide, dim)
                 for norm in (1, 2):
-                    yield _weight(f"{prefix}/{layer}/norm_{norm}/gain", dim)
-                    yield _weight(f"{prefix}/{layer}/norm_{norm}/bias", dim)
+                    yield weight(f"{prefix}/{layer}/norm_{norm}/gain", dim, start="zeros")
+                    yield weight(f"{prefix}/{layer}/norm_{norm}/bias", dim, start="zeros")
         case _:
             assert_never(feature.encoder)
+
+
+def balance_weights(ranker: RankerSpec) -> list[Weight]:
+    """Returns the weights that balancing learns: each task's s = log sigma^2 with uncertainties, else none."""
+    if not isinstance(ranker.training.loss_balance, UncertaintyBalance):
+        return []
+    return [weight(f"loss_balance/{task}", 1, start="zeros") for task in ranker.tasks]

@@ -1,16 +1,12 @@
 """The layout of a ranker's tables and weights in a checkpoint, and whether a checkpoint fits it."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from schemas.derived.groups import groups_of
-from schemas.derived.weights import DenseWeight
+from schemas.derived.weight import Weight
 from schemas.spec import RankerSpec
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import GroupLayout, WeightLayout
-
-if TYPE_CHECKING:
-    from trainer_module.dense.weights import Weight
 
 
 def group_layouts(spec: RankerSpec) -> dict[str, GroupLayout]:
@@ -27,7 +23,7 @@ def group_layouts(spec: RankerSpec) -> dict[str, GroupLayout]:
     }
 
 
-def weight_layouts(weights: "Iterable[Weight | DenseWeight]") -> tuple[WeightLayout, ...]:
+def weight_layouts(weights: Iterable[Weight]) -> tuple[WeightLayout, ...]:
     """Returns the layout of the dense weights."""
     return tuple(WeightLayout(name=weight.name, shape=weight.shape, blocks=weight.blocks) for weight in weights)
 

@@ -33,7 +33,7 @@ class GroupLayout(FrozenModel):
 
 
 class WeightLayout(FrozenModel):
-    """A dense weight; `blocks` as in `trainer_module.dense.weights.Weight`."""
+    """A dense weight; `blocks` as in `schemas.derived.weight.Weight`."""
 
     name: str
     shape: tuple[int, ...]

@@ -1,16 +1,15 @@
 """Dense weights from another spec's checkpoint: those of the same name and shape, or the same named blocks."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.derived.weight import Weight
 from trainer_module.checkpoint.manifest import WeightLayout
+from trainer_module.dense.initial import initial
 from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays
-
-if TYPE_CHECKING:
-    from trainer_module.dense.weights import Weight
 
 Positions = list[NDArray[Any]]
 
@@ -57,7 +56,7 @@ def _common(
 
 
 def started_from(
-    held: Arrays, old: WeightLayout, weight: "Weight", new: WeightLayout, *, seed: int, starts: Mapping[str, float]
+    held: Arrays, old: WeightLayout, weight: Weight, new: WeightLayout, *, seed: int, starts: Mapping[str, float]
 ) -> Arrays | None:
     """Returns a weight and its moments, `<moment>/<name>`; new parts have initial values. None where nothing matches.
 
@@ -75,7 +74,7 @@ def started_from(
     arrays: Arrays = {}
     for moment in sorted({name.split("/", 1)[0] for name in held}):
         is_moment = moment not in (WEIGHTS, AVERAGE)
-        start = np.full(weight.shape, starts.get(moment, 0.0), np.float32) if is_moment else weight.initial(seed)
+        start = np.full(weight.shape, starts.get(moment, 0.0), np.float32) if is_moment else initial(weight, seed)
         start[np.ix_(*positions[1])] = held[f"{moment}/{weight.name}"][np.ix_(*positions[0])]
         arrays[f"{moment}/{weight.name}"] = start
     return arrays

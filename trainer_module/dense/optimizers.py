@@ -4,8 +4,9 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import assert_never
 
+from schemas.derived.weight import Weight
 from schemas.spec.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
-from trainer_module.dense.weights import FlatWeights, Weight
+from trainer_module.dense.weights import FlatWeights
 
 
 class DenseState(tf.Module):

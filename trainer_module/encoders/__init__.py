@@ -7,7 +7,7 @@ from typing_extensions import assert_never
 
 from schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
 from schemas.spec.features import SequenceFeature
-from trainer_module.dense.weights import Weight, Weights
+from trainer_module.dense.weights import Weights
 from trainer_module.encoders.din import DinLists
 from trainer_module.encoders.lists import Lists
 from trainer_module.encoders.positional import PositionalLists
@@ -16,10 +16,6 @@ from trainer_module.encoders.transformer import TransformerLists
 
 class Encoder(Protocol):
     """A pure function of its weights."""
-
-    @property
-    def weights(self) -> tuple[Weight, ...]:
-        """Its weights."""
 
     def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:
         """Returns [lists, dim]; zeros for an empty list.
@@ -37,10 +33,10 @@ def build_encoder(name: str, feature: SequenceFeature, dim: int) -> Encoder | No
         case MeanEncoder():
             return None
         case PositionalEncoder():
-            return PositionalLists(name, feature.max_length)
+            return PositionalLists(name)
         case DinEncoder():
             return DinLists(name, feature.encoder, dim)
         case TransformerEncoder():
-            return TransformerLists(name, feature.encoder, dim, feature.max_length)
+            return TransformerLists(name, feature.encoder, dim)
         case _:
             assert_never(feature.encoder)

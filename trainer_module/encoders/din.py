@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from schemas.spec.encoders import DinEncoder
 from trainer_module.dense.layers import Dense, Mlp
-from trainer_module.dense.weights import Weight, Weights
+from trainer_module.dense.weights import Weights
 from trainer_module.encoders.lists import Lists
 
 # Shape suffixes: R lists, Q targets, C the larger of both, L longest list, D dimension, U units of the first layer.
@@ -23,10 +23,8 @@ class DinLists:
     def __init__(self, feature: str, spec: DinEncoder, dim: int):
         name, units = f"encoders/{feature}", spec.units
         self._name, self._dim, self._units = name, dim, units[0]
-        first = (Weight(f"{name}/first/w", (3 * dim, units[0])), Weight(f"{name}/first/b", (units[0],), "zeros"))
-        self._rest = Mlp(f"{name}/rest", units[0], units[1:])
-        self._head = Dense(f"{name}/head", units[-1], 1, relu=False)
-        self.weights = (*first, *self._rest.weights, *self._head.weights)
+        self._rest = Mlp(f"{name}/rest", len(units) - 1)
+        self._head = Dense(f"{name}/head", relu=False)
 
     def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:
         """See `Encoder`; either lists or targets may be one for all of the others."""

@@ -8,29 +8,23 @@ import math
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.derived.encodings import EncodedTogether, encoded_together, float_inputs
+from schemas.derived.encodings import EncodedTogether, encoded_together
+from schemas.derived.weight import Blocks
 from schemas.spec import RankerSpec
 from schemas.spec.encodings import PeriodicEncoding, PiecewiseLinearEncoding
 from trainer_module.dense import fused
-from trainer_module.dense.weights import Blocks, Weight, Weights, blocks_of
+from trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I floats, N numbers encoded at once, T bins, K frequencies, E inputs of a number's linear
 # layer, D width of its vector.
 
 
 class EncodedNumbers:
-    """The floats of a batch, each number with an encoding replaced by its vector.
-
-    Attributes:
-        outputs: features and how many floats each has, in turn: first those without an encoding.
-        weights: of all layers.
-    """
+    """The floats of a batch, each number with an encoding replaced by its vector: see `encodings.float_inputs`."""
 
     def __init__(self, spec: RankerSpec, floats: Blocks):
         """Takes a spec, and the features that are floats in a batch with their widths."""
-        self.outputs = float_inputs(spec)
         self._layers = [_Layer(together) for together in encoded_together(spec)]
-        self.weights = tuple(weight for layer in self._layers for weight in layer.weights)
         starts, start = {}, 0
         for name, width in floats:
             starts[name] = start
@@ -40,7 +34,7 @@ class EncodedNumbers:
         self._firsts = [[starts[name] for name in layer.features] for layer in self._layers]
 
     def __call__(self, weights: Weights, floats_BI: tf.Tensor) -> tf.Tensor:
-        """Returns [batch, floats of `outputs`]."""
+        """Returns [batch, floats]."""
         if not self._layers:
             return floats_BI
         parts = [tf.gather(floats_BI, self._plain, axis=1)] if self._plain else []
@@ -57,23 +51,6 @@ class _Layer:
     def __init__(self, together: EncodedTogether):
         self._name, self._encoding = together.name, together.encoding
         self.features, self.has_missing = together.features, together.has_missing
-        numbers, dim = tuple((name, 1) for name in together.features), together.encoding.dim
-        num = len(numbers)
-        self.weights: tuple[Weight, ...] = (
-            Weight(
-                f"{self._name}/w", (num, together.num_inputs, dim), blocks=blocks_of(numbers, together.num_inputs, dim)
-            ),
-            Weight(f"{self._name}/b", (num, dim), "zeros", blocks=blocks_of(numbers, dim)),
-        )
-        if isinstance(self._encoding, PeriodicEncoding):
-            frequencies = Weight(
-                f"{self._name}/frequencies",
-                (num, self._encoding.frequencies),
-                "normal",
-                deviation=self._encoding.sigma,
-                blocks=blocks_of(numbers, self._encoding.frequencies),
-            )
-            self.weights = (frequencies, *self.weights)
 
     def __call__(self, weights: Weights, numbers_BN: tf.Tensor, missing_BN: tf.Tensor | None) -> tf.Tensor:
         """Returns [batch, N * D]."""

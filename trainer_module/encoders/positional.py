@@ -2,16 +2,15 @@
 
 import tensorflow as tf
 
-from trainer_module.dense.weights import Weight, Weights
+from trainer_module.dense.weights import Weights
 from trainer_module.encoders.lists import Lists
 
 
 class PositionalLists:
     """sum_i a_i x_i with a = softmax(position logits) over the positions that a list has."""
 
-    def __init__(self, feature: str, max_length: int):
+    def __init__(self, feature: str):
         self._name = f"positions/{feature}"
-        self.weights = (Weight(self._name, (max_length,), "zeros"),)
 
     def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:  # noqa: ARG002
         """See `Encoder`."""

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from schemas.spec.encoders import TransformerEncoder
 from trainer_module.dense.layers import Dense
-from trainer_module.dense.weights import Layer, Weight, Weights
+from trainer_module.dense.weights import Weights
 from trainer_module.encoders.lists import Lists
 
 _HIDDEN = -1e9
@@ -22,12 +22,10 @@ _EPSILON = 1e-6
 class TransformerLists:
     """Layers of section 3.1, without dropout, over x + learned positions; then the mean over the positions present."""
 
-    def __init__(self, feature: str, spec: TransformerEncoder, dim: int, max_length: int):
+    def __init__(self, feature: str, spec: TransformerEncoder, dim: int):
         name = f"encoders/{feature}"
         self._positions, self._dim = f"{name}/positions", dim
         self._layers = [_Layer(f"{name}/{number}", spec, dim) for number in range(spec.num_layers)]
-        positions = Weight(self._positions, (max_length, dim), "zeros")
-        self.weights = (positions, *(weight for layer in self._layers for weight in layer.weights))
 
     def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:  # noqa: ARG002
         """See `Encoder`."""
@@ -46,14 +44,10 @@ class _Layer:
     def __init__(self, name: str, spec: TransformerEncoder, dim: int):
         self._num_heads, self._dim = spec.num_heads, dim
         self._queries, self._keys, self._values, self._mixed = (
-            Dense(f"{name}/{part}", dim, dim, relu=False) for part in ("queries", "keys", "values", "mixed")
+            Dense(f"{name}/{part}", relu=False) for part in ("queries", "keys", "values", "mixed")
         )
-        self._wide = Dense(f"{name}/wide", dim, spec.feed_forward_units, relu=True)
-        self._narrow = Dense(f"{name}/narrow", spec.feed_forward_units, dim, relu=False)
-        self._norms = [_Norm(f"{name}/norm_{number}", dim) for number in (1, 2)]
-        attention = (self._queries, self._keys, self._values, self._mixed)
-        parts: tuple[Layer, ...] = (*attention, self._wide, self._narrow, *self._norms)
-        self.weights = tuple(weight for part in parts for weight in part.weights)
+        self._wide, self._narrow = Dense(f"{name}/wide", relu=True), Dense(f"{name}/narrow", relu=False)
+        self._norms = [_Norm(f"{name}/norm_{number}") for number in (1, 2)]
 
     def __call__(self, weights: Weights, x_RLD: tf.Tensor, hidden_R11L: tf.Tensor) -> tf.Tensor:
         shape = tf.shape(x_RLD)
@@ -76,9 +70,8 @@ class _Layer:
 class _Norm:
     """(x - mean) / deviation * (1 + gain) + bias, over the last axis (Ba et al.: Layer normalization, 2016)."""
 
-    def __init__(self, name: str, dim: int):
+    def __init__(self, name: str):
         self._gain, self._bias = f"{name}/gain", f"{name}/bias"
-        self.weights = (Weight(self._gain, (dim,), "zeros"), Weight(self._bias, (dim,), "zeros"))
 
     def __call__(self, weights: Weights, x: tf.Tensor) -> tf.Tensor:
         mean, variance = tf.nn.moments(x, axes=[-1], keepdims=True)

@@ -14,17 +14,13 @@
 A tensor that would be empty is left out. `Layout` maps columns to features.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
 from schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
-from schemas.derived.groups import groups_of
-from schemas.derived.outputs import outputs
+from schemas.derived.model_inputs import FeatureOrder
 from schemas.spec import RankerSpec
-from schemas.spec.encoders import MeanEncoder
-from schemas.spec.features import IdsFeature, SequenceFeature
-from trainer_module.dense.weights import Blocks
 
 Batch = dict[str, tf.Tensor]
 Columns = Mapping[str, tf.Tensor | tf.SparseTensor | tf.RaggedTensor]
@@ -33,62 +29,26 @@ Columns = Mapping[str, tf.Tensor | tf.SparseTensor | tf.RaggedTensor]
 _ID_TENSORS = ("ids", "lists", "lengths", "event_time")
 
 
-class Layout:
+class Layout(FeatureOrder):
     """Which feature each column of a batch belongs to.
 
     Attributes:
-        floats: features that are floats and their widths, in turn.
-        ids: features of one id by group of tables.
-        unweighted, weighted, encoded: features of several ids by group, in this order within it: those whose rows are
-            combined, without and with weights, and those that an encoder reads.
-        bias_floats, bias_ids: those of bias features, which predictions see with a fixed value.
-        tasks: in the order of the labels.
+        bias_floats: floats of bias features, which predictions see with a fixed value.
+        bias_ids: ids of bias features.
+        tasks: tasks in the order of the labels.
     """
 
     def __init__(self, spec: RankerSpec):
-        self._outputs = outputs(spec)
-        own = {output.name: output for output in self._outputs if output.name in spec.features}
-        group_of = {table: name for name, group in groups_of(spec).items() for table in group.tags}
-        members: dict[str, list[str]] = {name: [] for name in groups_of(spec)}
-        for name in own:
-            if table := spec.table_of(name):
-                members[group_of[table]].append(name)
-
-        def by_group(is_member: Callable[[str], bool]) -> dict[str, tuple[str, ...]]:
-            return {group: tuple(filter(is_member, names)) for group, names in members.items()}
-
-        weights = {name for name in own if isinstance(f := spec.features[name], IdsFeature) and f.weights}
-        encoders = {
-            name
-            for name in own
-            if isinstance(f := spec.features[name], SequenceFeature) and not isinstance(f.encoder, MeanEncoder)
-        }
-        self.floats: Blocks = tuple((name, output.width) for name, output in own.items() if output.type == "float")
-        self.ids = by_group(lambda name: not own[name].is_list)
-        self.unweighted = by_group(lambda name: own[name].is_list and name not in weights | encoders)
-        self.weighted = by_group(lambda name: name in weights)
-        self.encoded = by_group(lambda name: name in encoders)
+        super().__init__(spec)
         self.all_ids = _flat(self.ids.values())
-        self.all_lists = _flat(self.lists(group) for group in members)
+        self.all_lists = _flat(map(self.lists, self.ids))
         self.all_weighted = _flat(self.weighted.values())
-        bias = [name for name in own if is_bias(spec.features[name])]
-        self.bias_floats = tuple(name for name in bias if own[name].type == "float")
+        bias = [name for name, feature in spec.features.items() if is_bias(feature)]
+        self.bias_floats = tuple(name for name, _ in self.floats if name in bias)
         self.bias_ids = tuple(name for name in self.all_ids if name in bias)
         self.tasks = tuple(spec.tasks)
         self._weighted_tasks = {task for task, kind in spec.tasks.items() if kind.example_weight}
         self._has_time = spec.event_time is not None
-
-    def lists(self, group: str) -> tuple[str, ...]:
-        """Returns a group's features of several ids, in their order in the batch."""
-        return (*self.unweighted[group], *self.weighted[group], *self.encoded[group])
-
-    def combined(self, group: str) -> tuple[str, ...]:
-        """Returns a group's features whose embeddings are combined; those with weights come last."""
-        return (*self.unweighted[group], *self.weighted[group])
-
-    def features(self, group: str) -> tuple[str, ...]:
-        """Returns a group's features in the order of the model's inputs."""
-        return (*self.ids[group], *self.lists(group))
 
     def columns_of(self, group: str, of: Mapping[str, Sequence[str]]) -> slice:
         """Returns the columns of one group's features, where those of all groups follow one another."""

@@ -5,11 +5,11 @@ from typing import Protocol
 import tensorflow as tf
 from typing_extensions import assert_never
 
+from schemas.derived.model_inputs import ModelInputs
 from schemas.spec.models import DcnV2, Dlrm
 from schemas.spec.models import Interaction as InteractionSpec
-from trainer_module.dense.inputs import ModelInputs
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Blocks, Weight, Weights
+from trainer_module.dense.weights import Weights
 from trainer_module.interactions.dcn_v2 import DcnV2Interaction
 from trainer_module.interactions.dlrm import DlrmInteraction
 
@@ -18,34 +18,27 @@ class Interaction(Protocol):
     """A pure function of its weights.
 
     Attributes:
-        weights: its dense weights.
-        outputs: the blocks of its result.
         shared: names of the matrices of its last layer; empty where it has none.
     """
 
-    weights: tuple[Weight, ...]
-    outputs: Blocks
     shared: tuple[str, ...]
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """Returns [batch, outputs], given [batch, inputs]."""
 
 
-def build_interaction(
-    spec: InteractionSpec, *, inputs: ModelInputs, dropout: float = 0.0, members: int = 1
-) -> Interaction:
+def build_interaction(spec: InteractionSpec, *, inputs: ModelInputs, dropout: float = 0.0) -> Interaction:
     """Returns the interaction of a spec.
 
     Args:
         spec: the spec's `model.interaction`.
         inputs: the blocks of its input.
         dropout: share of the outputs of its hidden layers.
-        members: of an ensemble.
     """
     match spec:
         case DcnV2():
-            return DcnV2Interaction(spec, inputs=inputs.blocks, dropout=dropout, members=members)
+            return DcnV2Interaction(spec, dropout=dropout)
         case Dlrm():
-            return DlrmInteraction(spec, inputs=inputs, dropout=dropout, members=members)
+            return DlrmInteraction(spec, inputs=inputs, dropout=dropout)
         case _:
             assert_never(spec)

@@ -9,11 +9,12 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
+from schemas.derived.model_inputs import ModelInputs
+from schemas.derived.weight import width_of
 from schemas.spec.models import Dlrm
-from trainer_module.dense.inputs import ModelInputs
 from trainer_module.dense.layers import Dense, Mlp
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Blocks, Weight, Weights, width_of
+from trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, F floats, N vectors, D their width, P pairs of vectors.
 
@@ -26,30 +27,19 @@ class DlrmInteraction:
     They are the strictly lower triangle of V V^T, row by row. Without floats there is no MLP and no such vector.
     """
 
-    def __init__(self, spec: Dlrm, *, inputs: ModelInputs, dropout: float, members: int):
+    def __init__(self, spec: Dlrm, *, inputs: ModelInputs, dropout: float):
         dims = {dim for _, dim in inputs.embeddings}
-        names = [name for name, _ in inputs.embeddings]
         self._num_floats = width_of(inputs.floats)
-        if self._num_floats:
-            names.insert(0, _FLOATS)
-        if len(dims) != 1 or len(names) < 2:
+        self._num_vectors = len(inputs.embeddings) + (1 if self._num_floats else 0)
+        if len(dims) != 1 or self._num_vectors < 2:
             raise ValueError(
                 f"model.interaction: dot products need two vectors of one width (got {inputs.embeddings}, "
                 f"{self._num_floats} floats); declare another feature with a table, or give all tables one dim"
             )
-        [self._dim], self._num_vectors = dims, len(names)
-        self._hidden = Mlp(_FLOATS, inputs.floats, spec.bottom_units, dropout=dropout, members=members)
-        # Without hidden layers the last one reads the floats.
-        before = spec.bottom_units[-1] if spec.bottom_units else inputs.floats
-        self._last = Dense(f"{_FLOATS}/last", before, self._dim, relu=True, members=members)
-        pairs = tuple((f"{names[i]} {names[j]}", 1) for i in range(len(names)) for j in range(i))
-        self.outputs: Blocks = pairs
-        self.weights: tuple[Weight, ...] = ()
-        self.shared: tuple[str, ...] = ()
-        if self._num_floats:
-            self.outputs = ((_FLOATS, self._dim), *pairs)
-            self.weights = (*self._hidden.weights, *self._last.weights)
-            self.shared = (f"{_FLOATS}/last/w",)
+        [self._dim] = dims
+        self._hidden = Mlp(_FLOATS, len(spec.bottom_units), dropout=dropout)
+        self._last = Dense(f"{_FLOATS}/last", relu=True)
+        self.shared: tuple[str, ...] = self._last.matrices if self._num_floats else ()
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """See `Interaction`."""

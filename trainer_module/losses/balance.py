@@ -13,18 +13,11 @@ from typing_extensions import assert_never
 
 from schemas.spec import RankerSpec
 from schemas.spec.training import FixedBalance, GradNormBalance, UncertaintyBalance
-from trainer_module.dense.weights import Weight, Weights
+from trainer_module.dense.weights import Weights
 
 # Shape suffixes: T tasks, S floats of the shared weights.
 
 _GRADNORM = "gradnorm_"
-
-
-def balance_weights(spec: RankerSpec) -> tuple[Weight, ...]:
-    """Returns the dense weights that balancing learns: each task's s = log sigma^2 with uncertainties, else none."""
-    if not isinstance(spec.training.loss_balance, UncertaintyBalance):
-        return ()
-    return tuple(Weight(_name(task), (1,), "zeros") for task in spec.tasks)
 
 
 def _name(task: str) -> str:

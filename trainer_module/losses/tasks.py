@@ -147,7 +147,7 @@ def correction(task: BinaryTask) -> float:
 
 
 def calibrated(calibration: Calibration, logits: tf.Tensor) -> tf.Tensor:
-    """Returns the logits that a fitted calibration makes of a task's, float64, in their shape.
+    """Returns the calibrated logits, float64, in the shape of the logits.
 
     Float32 logits keep their order, and those that differ by 1e-9 or more still differ: the slopes are far above what
     float64 rounds.

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+import tensorflow as tf
 from typing_extensions import assert_never
 
+from schemas.derived.model_inputs import ModelInputs
 from schemas.spec.models import Aitm, Esmm, Mmoe, Model, Ple, SharedBottom, SingleTask
-from trainer_module.dense.inputs import ModelInputs
-from trainer_module.dense.weights import Blocks
-from trainer_module.interactions import build_interaction
+from trainer_module.dense.noise import Noise
+from trainer_module.dense.weights import Weights
+from trainer_module.interactions import Interaction, build_interaction
 from trainer_module.models.aitm import AitmModel
-from trainer_module.models.composed import ComposedModel
 from trainer_module.models.esmm import EsmmModel
 from trainer_module.models.mmoe import MmoeModel
 from trainer_module.models.ple import PleModel
@@ -17,7 +18,7 @@ from trainer_module.models.ranking_model import RankingModel
 from trainer_module.models.shared_bottom import SharedBottomModel
 from trainer_module.models.single_task import SingleTaskModel
 
-__all__ = ["ModelInputs", "RankingModel", "build_model"]
+__all__ = ["RankingModel", "build_model"]
 
 
 def build_model(spec: Model, *, inputs: ModelInputs, tasks: Sequence[str]) -> RankingModel:
@@ -29,24 +30,40 @@ def build_model(spec: Model, *, inputs: ModelInputs, tasks: Sequence[str]) -> Ra
         tasks: names, in the order of the logits.
     """
     if spec.interaction is None:
-        return _task_heads(spec, inputs=inputs.blocks, tasks=tasks)
-    interaction = build_interaction(spec.interaction, inputs=inputs, dropout=spec.dropout, members=spec.members)
-    return ComposedModel(interaction, _task_heads(spec, inputs=interaction.outputs, tasks=tasks))
+        return _task_heads(spec, tasks)
+    interaction = build_interaction(spec.interaction, inputs=inputs, dropout=spec.dropout)
+    return ComposedModel(interaction, _task_heads(spec, tasks))
 
 
-def _task_heads(spec: Model, *, inputs: Blocks, tasks: Sequence[str]) -> RankingModel:
+def _task_heads(spec: Model, tasks: Sequence[str]) -> RankingModel:
     match spec:
         case SingleTask():
-            return SingleTaskModel(spec, inputs=inputs, tasks=tasks)
+            return SingleTaskModel(spec, tasks)
         case SharedBottom():
-            return SharedBottomModel(spec, inputs=inputs, tasks=tasks)
+            return SharedBottomModel(spec, tasks)
         case Mmoe():
-            return MmoeModel(spec, inputs=inputs, tasks=tasks)
+            return MmoeModel(spec, tasks)
         case Ple():
-            return PleModel(spec, inputs=inputs, tasks=tasks)
+            return PleModel(spec, tasks)
         case Esmm():
-            return EsmmModel(spec, inputs=inputs, tasks=tasks)
+            return EsmmModel(spec, tasks)
         case Aitm():
-            return AitmModel(spec, inputs=inputs, tasks=tasks)
+            return AitmModel(spec, tasks)
         case _:
             assert_never(spec)
+
+
+class ComposedModel:
+    """y = task_heads(interaction(x))."""
+
+    def __init__(self, interaction: Interaction, task_heads: RankingModel):
+        self._interaction, self._task_heads = interaction, task_heads
+        self.shared = task_heads.shared or interaction.shared
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """See `RankingModel`."""
+        return self._task_heads(weights, self._interaction(weights, x_BI, noise), noise)
+
+    def auxiliary_B(self, logits_BT: tf.Tensor) -> tf.Tensor | None:
+        """See `RankingModel`."""
+        return self._task_heads.auxiliary_B(logits_BT)

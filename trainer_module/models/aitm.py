@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from schemas.spec.models import Aitm
 from trainer_module.dense.layers import Dense, Heads, ParallelMlps
-from trainer_module.dense.members import Factors
+from trainer_module.dense.members import product
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Blocks, Layer, Weight, Weights
+from trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, H width of a tower's output, T tasks.
 
@@ -23,20 +23,14 @@ class AitmModel:
     q_t is the tower's output.
     """
 
-    def __init__(self, spec: Aitm, *, inputs: Blocks, tasks: Sequence[str]):
-        chain, width, members = spec.chain, spec.tower_units[-1], spec.members
-        self._chain, self._calibrator_weight = chain, spec.calibrator_weight
+    def __init__(self, spec: Aitm, tasks: Sequence[str]):
+        chain, self._calibrator_weight = spec.chain, spec.calibrator_weight
         self._place_in_chain = [chain.index(task) for task in tasks]
         self._place_in_tasks = [tasks.index(task) for task in chain]
-        self._towers = ParallelMlps("towers", inputs, spec.tower_units, chain, dropout=spec.dropout, members=members)
-        self._transfers = [
-            Dense(f"transfers/{task}", width, width, relu=True, dropout=spec.dropout, members=members)
-            for task in chain[:-1]
-        ]
-        self._attentions = [Transfer(f"attentions/{task}", width, members) for task in chain[1:]]
-        self._heads = Heads(chain, width, members=members)
-        layers: tuple[Layer, ...] = (self._towers, *self._transfers, *self._attentions, self._heads)
-        self.weights = tuple(weight for layer in layers for weight in layer.weights)
+        self._towers = ParallelMlps("towers", len(spec.tower_units), chain, dropout=spec.dropout)
+        self._transfers = [Dense(f"transfers/{task}", relu=True, dropout=spec.dropout) for task in chain[:-1]]
+        self._attentions = [Transfer(f"attentions/{task}", spec.tower_units[-1]) for task in chain[1:]]
+        self._heads = Heads(chain)
         self.shared: tuple[str, ...] = ()
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
@@ -60,16 +54,13 @@ class Transfer:
     Each h is a matrix; the three are one product.
     """
 
-    def __init__(self, name: str, width: int, members: int = 1):
+    def __init__(self, name: str, width: int):
         self._matrix, self._width = f"{name}/w", width
-        self._factors = Factors(self._matrix, width, 3 * width, members)
-        self.weights = (Weight(self._matrix, (width, 3 * width), columns=3), *self._factors.weights)
 
     def __call__(self, weights: Weights, passed_BH: tf.Tensor, own_BH: tf.Tensor) -> tf.Tensor:
         """Returns [batch, width], given what the task before passes on and the tower's output."""
         both = tf.reshape(tf.stack([passed_BH, own_BH], axis=1), [-1, self._width])
-        product = self._factors.product(weights, both, weights[self._matrix])
-        projected = tf.reshape(product, [-1, 2, 3, self._width])
+        projected = tf.reshape(product(weights, self._matrix, both), [-1, 2, 3, self._width])
         values_B2H, queries_B2H, keys_B2H = tf.unstack(projected, axis=2)
         scores_B2 = tf.reduce_sum(queries_B2H * keys_B2H, axis=2) / tf.cast(self._width**0.5, projected.dtype)
         return tf.reduce_sum(tf.nn.softmax(scores_B2)[:, :, None] * values_B2H, axis=1)

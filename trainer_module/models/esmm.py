@@ -11,7 +11,7 @@ import tensorflow as tf
 from schemas.spec.models import Esmm
 from trainer_module.dense.layers import Heads, ParallelMlps
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Blocks, Weights
+from trainer_module.dense.weights import Weights
 from trainer_module.models.ranking_model import NoAuxiliary
 
 # Shape suffixes: B batch, I inputs, T tasks.
@@ -24,14 +24,11 @@ class EsmmModel(NoAuxiliary):
     of its own.
     """
 
-    def __init__(self, spec: Esmm, *, inputs: Blocks, tasks: Sequence[str]):
+    def __init__(self, spec: Esmm, tasks: Sequence[str]):
         self._chain = spec.chain
         self._chain_index = [spec.chain.index(task) for task in tasks]
-        self._towers = ParallelMlps(
-            "towers", inputs, spec.tower_units, spec.chain, dropout=spec.dropout, members=spec.members
-        )
-        self._heads = Heads(spec.chain, self._towers.outputs, members=spec.members)
-        self.weights = (*self._towers.weights, *self._heads.weights)
+        self._towers = ParallelMlps("towers", len(spec.tower_units), spec.chain, dropout=spec.dropout)
+        self._heads = Heads(spec.chain)
         self.shared: tuple[str, ...] = ()
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from schemas.spec.models import Mmoe
 from trainer_module.dense.layers import Dense, ParallelMlps, Towers, mixtures
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Blocks, Weights
+from trainer_module.dense.weights import Weights
 from trainer_module.models.ranking_model import NoAuxiliary
 
 # Shape suffixes: B batch, I inputs, E experts, H width of an expert's output, T tasks.
@@ -19,17 +19,12 @@ from trainer_module.models.ranking_model import NoAuxiliary
 class MmoeModel(NoAuxiliary):
     """y_k = h_k(f_k(x)), f_k(x) = sum_e softmax(W_k x)_e f_e(x): equations 5 to 7 of the paper."""
 
-    def __init__(self, spec: Mmoe, *, inputs: Blocks, tasks: Sequence[str]):
+    def __init__(self, spec: Mmoe, tasks: Sequence[str]):
         self._num_experts, self._num_tasks, self._top_k = spec.num_experts, len(tasks), spec.top_k
-        dropout, members = spec.dropout, spec.members
-        self._experts = ParallelMlps(
-            "experts", inputs, spec.expert_units, spec.num_experts, dropout=dropout, members=members
-        )
+        self._experts = ParallelMlps("experts", len(spec.expert_units), spec.num_experts, dropout=spec.dropout)
         # The gates of all tasks are one product.
-        gates = tuple((task, spec.num_experts) for task in tasks)
-        self._expert_gates = Dense("expert_gates", inputs, gates, relu=False, members=members)
-        self._towers = Towers(tasks, self._experts.outputs, spec.tower_units, dropout=dropout, members=members)
-        self.weights = (*self._experts.weights, *self._expert_gates.weights, *self._towers.weights)
+        self._expert_gates = Dense("expert_gates", relu=False)
+        self._towers = Towers(tasks, len(spec.tower_units), dropout=spec.dropout)
         self.shared = tuple(dict.fromkeys(self._experts.last.values()))
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:

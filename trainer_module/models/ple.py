@@ -8,16 +8,15 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from schemas.derived.weight import Blocks, width_of
+from schemas.derived.weights import SHARED, ple_choices, ple_experts
 from schemas.spec.models import Ple
 from trainer_module.dense.layers import Dense, ParallelMlps, Towers, mixtures
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Axis, Blocks, Layer, Weights, width_of
+from trainer_module.dense.weights import Weights
 from trainer_module.models.ranking_model import NoAuxiliary
 
 # Shape suffixes: B batch, I inputs, E experts, H width of an expert's output.
-# A group of experts is a task's, `tasks/<task>`, or `shared`, which comes last.
-
-_SHARED = "shared"
 
 
 class PleModel(NoAuxiliary):
@@ -28,20 +27,12 @@ class PleModel(NoAuxiliary):
     level, where nothing reads it.
     """
 
-    def __init__(self, spec: Ple, *, inputs: Blocks, tasks: Sequence[str]):
-        experts = {f"tasks/{task}": spec.task_experts for task in tasks} | {_SHARED: spec.shared_experts}
-        self._num_tasks, width = len(tasks), spec.expert_units[-1]
-        self._levels: list[_FirstLevel | _NextLevel] = []
-        for number in range(spec.num_levels):
-            name, is_last = f"levels/{number}", number == spec.num_levels - 1
-            self._levels.append(
-                _NextLevel(name, width, spec, experts, is_last)
-                if number
-                else _FirstLevel(name, inputs, spec, experts, is_last)
-            )
-        self._towers = Towers(tasks, width, spec.tower_units, dropout=spec.dropout, members=spec.members)
-        of_levels = [weight for level in self._levels for weight in level.weights]
-        self.weights = (*of_levels, *self._towers.weights)
+    def __init__(self, spec: Ple, tasks: Sequence[str]):
+        self._num_tasks = len(tasks)
+        self._levels = [
+            _NextLevel(spec, tasks, level) if level else _FirstLevel(spec, tasks) for level in range(spec.num_levels)
+        ]
+        self._towers = Towers(tasks, len(spec.tower_units), dropout=spec.dropout)
         self.shared = self._levels[-1].shared
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
@@ -52,31 +43,17 @@ class PleModel(NoAuxiliary):
         return self._towers(weights, seen, noise)
 
 
-def _choices(experts: dict[str, int], is_last: bool) -> dict[str, Blocks]:
-    """Returns the groups whose experts each gate mixes, and how many these have, in turn."""
-    shared = (_SHARED, experts[_SHARED])
-    choices: dict[str, Blocks] = {
-        group: ((group, number), shared) for group, number in experts.items() if group != _SHARED
-    }
-    return choices if is_last else choices | {_SHARED: tuple(experts.items())}
-
-
 class _FirstLevel:
     """All experts and gates read x: one product for the experts' first layers, one for the gates."""
 
-    def __init__(self, name: str, inputs: Blocks, spec: Ple, experts: dict[str, int], is_last: bool):
+    def __init__(self, spec: Ple, tasks: Sequence[str]):
+        name, experts = "levels/0", ple_experts(spec, tasks)
         networks = [f"{group}/{number}" for group, count in experts.items() for number in range(count)]
         self._group_of = [network.rsplit("/", 1)[0] for network in networks]
-        self._experts = ParallelMlps(
-            f"{name}/experts", inputs, spec.expert_units, networks, dropout=spec.dropout, members=spec.members
-        )
-        self._choices = _choices(experts, is_last)
-        gates: Axis = tuple(
-            (f"{group} of {chosen}", size) for group, blocks in self._choices.items() for chosen, size in blocks
-        )
-        self._expert_gates = Dense(f"{name}/expert_gates", inputs, gates, relu=False, members=spec.members)
-        self.weights = (*self._experts.weights, *self._expert_gates.weights)
-        shared = [last for network, last in self._experts.last.items() if network.startswith(f"{_SHARED}/")]
+        self._experts = ParallelMlps(f"{name}/experts", len(spec.expert_units), networks, dropout=spec.dropout)
+        self._choices = ple_choices(spec, tasks, 0)
+        self._expert_gates = Dense(f"{name}/expert_gates", relu=False)
+        shared = [last for network, last in self._experts.last.items() if network.startswith(f"{SHARED}/")]
         self.shared = tuple(dict.fromkeys(shared))
 
     def __call__(self, weights: Weights, seen: Sequence[tf.Tensor], noise: Noise | None) -> list[tf.Tensor]:
@@ -94,20 +71,15 @@ class _FirstLevel:
 class _NextLevel:
     """Each group's experts and gate read the mixture of the group's gate of the level before."""
 
-    def __init__(self, name: str, inputs: int, spec: Ple, experts: dict[str, int], is_last: bool):
-        units, dropout, members = spec.expert_units, spec.dropout, spec.members
+    def __init__(self, spec: Ple, tasks: Sequence[str], level: int):
+        name, num_layers = f"levels/{level}", len(spec.expert_units)
         self._experts = {
-            group: ParallelMlps(f"{name}/experts/{group}", inputs, units, count, dropout=dropout, members=members)
-            for group, count in experts.items()
+            group: ParallelMlps(f"{name}/experts/{group}", num_layers, count, dropout=spec.dropout)
+            for group, count in ple_experts(spec, tasks).items()
         }
-        self._choices = _choices(experts, is_last)
-        self._expert_gates = [
-            Dense(f"{name}/expert_gates/{group}", inputs, chosen, relu=False, members=members)
-            for group, chosen in self._choices.items()
-        ]
-        layers: list[Layer] = [*self._experts.values(), *self._expert_gates]
-        self.weights = tuple(weight for layer in layers for weight in layer.weights)
-        self.shared = tuple(dict.fromkeys(self._experts[_SHARED].last.values()))
+        self._choices = ple_choices(spec, tasks, level)
+        self._expert_gates = [Dense(f"{name}/expert_gates/{group}", relu=False) for group in self._choices]
+        self.shared = tuple(dict.fromkeys(self._experts[SHARED].last.values()))
 
     def __call__(self, weights: Weights, seen: Sequence[tf.Tensor], noise: Noise | None) -> list[tf.Tensor]:
         """See `_FirstLevel`."""

@@ -5,19 +5,17 @@ from typing import Protocol
 import tensorflow as tf
 
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Weight, Weights
+from trainer_module.dense.weights import Weights
 
 
 class RankingModel(Protocol):
     """A pure function from features to one logit per task.
 
     Attributes:
-        weights: its dense weights.
         shared: names of the matrices of the last layer that all tasks share, for a balance of their gradients there;
             empty where tasks share embeddings alone.
     """
 
-    weights: tuple[Weight, ...]
     shared: tuple[str, ...]
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:

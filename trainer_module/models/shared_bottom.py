@@ -10,7 +10,7 @@ import tensorflow as tf
 from schemas.spec.models import SharedBottom
 from trainer_module.dense.layers import ParallelMlps, Towers
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Blocks, Weights
+from trainer_module.dense.weights import Weights
 from trainer_module.models.ranking_model import NoAuxiliary
 
 # Shape suffixes: B batch, I inputs, H width of the bottom's output, T tasks.
@@ -19,11 +19,10 @@ from trainer_module.models.ranking_model import NoAuxiliary
 class SharedBottomModel(NoAuxiliary):
     """y_k = h_k(f(x))."""
 
-    def __init__(self, spec: SharedBottom, *, inputs: Blocks, tasks: Sequence[str]):
+    def __init__(self, spec: SharedBottom, tasks: Sequence[str]):
         self._num_tasks = len(tasks)
-        self._bottom = ParallelMlps("bottom", inputs, spec.bottom_units, 1, dropout=spec.dropout, members=spec.members)
-        self._towers = Towers(tasks, self._bottom.outputs, spec.tower_units, dropout=spec.dropout, members=spec.members)
-        self.weights = (*self._bottom.weights, *self._towers.weights)
+        self._bottom = ParallelMlps("bottom", len(spec.bottom_units), 1, dropout=spec.dropout)
+        self._towers = Towers(tasks, len(spec.tower_units), dropout=spec.dropout)
         self.shared = tuple(dict.fromkeys(self._bottom.last.values()))
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:

@@ -7,7 +7,7 @@ import tensorflow as tf
 from schemas.spec.models import SingleTask
 from trainer_module.dense.layers import Heads, ParallelMlps
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Blocks, Weights
+from trainer_module.dense.weights import Weights
 from trainer_module.models.ranking_model import NoAuxiliary
 
 # Shape suffixes: B batch, I inputs, T tasks.
@@ -16,12 +16,9 @@ from trainer_module.models.ranking_model import NoAuxiliary
 class SingleTaskModel(NoAuxiliary):
     """y_k = h_k(x)."""
 
-    def __init__(self, spec: SingleTask, *, inputs: Blocks, tasks: Sequence[str]):
-        self._towers = ParallelMlps(
-            "towers", inputs, spec.tower_units, tasks, dropout=spec.dropout, members=spec.members
-        )
-        self._heads = Heads(tasks, self._towers.outputs, members=spec.members)
-        self.weights = (*self._towers.weights, *self._heads.weights)
+    def __init__(self, spec: SingleTask, tasks: Sequence[str]):
+        self._towers = ParallelMlps("towers", len(spec.tower_units), tasks, dropout=spec.dropout)
+        self._heads = Heads(tasks)
         self.shared: tuple[str, ...] = ()
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:

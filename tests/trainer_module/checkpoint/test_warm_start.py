@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from schemas.derived.weights import dense_weights
 from schemas.spec import RankerSpec
 from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import by_key
@@ -21,6 +22,7 @@ from tests.trainer_module.sample_job import (
     write_examples,
 )
 from trainer_module.checkpoint.files import CheckpointError
+from trainer_module.dense.initial import initial
 
 pytestmark = pytest.mark.processes
 tf = pytest.importorskip("tensorflow")
@@ -161,8 +163,6 @@ def test_a_new_feature_and_table_move_tags_and_weights_but_lose_nothing(base: An
 
 
 def test_what_was_learned_of_a_feature_that_has_changed_starts_anew_and_is_told(base: Any) -> None:
-    from trainer_module.ranker import Ranker
-
     trainer, checkpoint = base
     found = _warm(checkpoint, declared(), changed=("age", "user"))
     blocks = [
@@ -171,10 +171,10 @@ def test_what_was_learned_of_a_feature_that_has_changed_starts_anew_and_is_told(
     assert set(found.new) == {"tables.users", *(f"{block}]" for block in blocks)}
     assert set(found.dropped) == {"tables.users", *(f"{block} of the base]" for block in blocks)}
     assert "tables.users" not in found.loaded
-    weight = next(each for each in Ranker(declared()).weights.weights if each.name == "experts/first/w")
+    weight = next(each for each in dense_weights(declared()) if each.name == "experts/first/w")
     of_row = [name for name, size in weight.blocks[0] or () for _ in range(size)]
     changed = np.isin(of_row, ["age", "user"])
-    before, start = trainer.snapshot().dense["weights/experts/first/w"], weight.initial(seed=1)
+    before, start = trainer.snapshot().dense["weights/experts/first/w"], initial(weight, seed=1)
     after = found.snapshot.dense["weights/experts/first/w"]
     assert changed.sum() == 9
     np.testing.assert_array_equal(after, np.where(changed[:, None], start, before))
@@ -193,7 +193,7 @@ def test_an_encoded_number_keeps_its_own_layer_until_it_changes(files: tuple[str
     wider = _changed(spec, features={"length": encoded})
     found, before = _warm(checkpoint, wider), trainer.snapshot().dense
     assert {each for each in found.new if "numbers" in each} == {f"weights.{name}[length]" for name in _LAYER}
-    start = {weight.name: weight.initial(seed=1) for weight in type(trainer.ranker)(wider).weights.weights}
+    start = {weight.name: initial(weight, seed=1) for weight in dense_weights(wider)}
     for name in _LAYER:
         [kept], [moments] = before[f"weights/{name}"], before[f"m/{name}"]
         np.testing.assert_array_equal(found.snapshot.dense[f"weights/{name}"], [start[name][0], kept])
@@ -314,7 +314,7 @@ def test_an_ensemble_keeps_the_matrices_of_a_base_without_and_the_members_that_b
     trainer, checkpoint = _trained(ensemble(2), files, tmp_path)
     two = trainer.snapshot().dense
     found = _warm(checkpoint, ensemble(3))
-    start = {weight.name: weight.initial(1) for weight in _weights_of(ensemble(3))}
+    start = {weight.name: initial(weight, 1) for weight in dense_weights(ensemble(3))}
     for weight in (f"{name}/r", f"{name}/s", "experts/first/b"):
         three = found.snapshot.dense[f"weights/{weight}"]
         np.testing.assert_array_equal(three[:2], two[f"weights/{weight}"])
@@ -324,12 +324,6 @@ def test_an_ensemble_keeps_the_matrices_of_a_base_without_and_the_members_that_b
     fewer = _warm(checkpoint, declared())
     np.testing.assert_array_equal(fewer.snapshot.dense[f"weights/{name}"], two[f"weights/{name}"])
     assert {f"weights.{name}/r", f"weights.{name}/s"} <= set(fewer.dropped)
-
-
-def _weights_of(ranker: RankerSpec) -> Any:
-    from trainer_module.ranker import Ranker
-
-    return Ranker(ranker).weights.weights
 
 
 def test_a_table_that_begins_to_keep_books_takes_the_end_of_the_base_and_one_that_ceases_drops_them(

@@ -16,8 +16,9 @@ START = np.linspace(-1, 1, 12, dtype=np.float32)
 
 def _state(declared: DenseOptimizer):  # type: ignore[no-untyped-def]
     """Returns a matrix of six weights, a bias of four and two weights of a balance, all at `START`."""
+    from schemas.derived.weight import Weight
     from trainer_module.dense.optimizers import DenseState
-    from trainer_module.dense.weights import FlatWeights, Weight
+    from trainer_module.dense.weights import FlatWeights
 
     weights = [Weight("w", (2, 3)), Weight("b", (2, 2), "zeros"), Weight("loss_balance", (2,), "zeros")]
     state = DenseState(declared, FlatWeights(weights), seed=1)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from schemas.derived.model_inputs import ModelInputs
+from schemas.derived.weights import model_weights
 from schemas.spec.models import Mmoe
 
 pytestmark = pytest.mark.slow
@@ -17,10 +19,9 @@ def test_mmoe_equals_numpy() -> None:
     from trainer_module.dense.weights import FlatWeights
     from trainer_module.models.mmoe import MmoeModel
 
-    model = MmoeModel(
-        Mmoe(kind="mmoe", num_experts=3, expert_units=(5, 4), tower_units=(2,)), inputs=(("x", 6),), tasks=("a", "b")
-    )
-    layout = FlatWeights(model.weights)
+    spec = Mmoe(kind="mmoe", num_experts=3, expert_units=(5, 4), tower_units=(2,))
+    model = MmoeModel(spec, ("a", "b"))
+    layout = FlatWeights(model_weights(spec, ModelInputs(floats=(("x", 6),)), ("a", "b")))
     flat = np.random.default_rng(0).normal(size=layout.size).astype(np.float32)
     w = layout.by_name(flat)
     x = np.random.default_rng(1).normal(size=(7, 6)).astype(np.float32)
@@ -40,17 +41,18 @@ def test_mmoe_equals_numpy() -> None:
 
 
 def test_initial_weights_depend_on_seed_and_name_and_follow_glorot() -> None:
-    from trainer_module.dense.weights import Weight
+    from schemas.derived.weight import Weight
+    from trainer_module.dense.initial import initial
 
     weight = Weight("layer/w", (300, 200))
-    start = weight.initial(1)
-    np.testing.assert_array_equal(start, Weight("layer/w", (300, 200)).initial(1))
-    assert not np.array_equal(start, weight.initial(2))
-    assert not np.array_equal(start, Weight("other/w", (300, 200)).initial(1))
+    start = initial(weight, 1)
+    np.testing.assert_array_equal(start, initial(Weight("layer/w", (300, 200)), 1))
+    assert not np.array_equal(start, initial(weight, 2))
+    assert not np.array_equal(start, initial(Weight("other/w", (300, 200)), 1))
     limit = np.sqrt(6 / 500)
     assert 0.99 * limit < start.max() <= limit
     # Four fused networks of 50 columns each start as four networks, not as one of 200 columns.
-    assert Weight("layer/w", (300, 200), columns=4).initial(1).max() > np.sqrt(6 / 400)
+    assert initial(Weight("layer/w", (300, 200), columns=4), 1).max() > np.sqrt(6 / 400)
 
 
 def test_losses_equal_numpy_and_predictions_are_probabilities_or_numbers() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from schemas.derived.weights import encoder_weights
 from schemas.spec.encoders import DinEncoder, TransformerEncoder
 from schemas.spec.features import SequenceFeature
 
@@ -23,7 +24,8 @@ def _built(encoder: Any) -> tuple[Any, dict[str, Any]]:
     feature = SequenceFeature(kind="sequence", type="int", table="t", max_length=5, encoder=encoder)
     built = build_encoder("f", feature, DIM)
     generator = np.random.default_rng(1)
-    return built, {weight.name: generator.normal(size=weight.shape).astype(np.float32) for weight in built.weights}
+    declared = encoder_weights("f", feature, DIM)
+    return built, {weight.name: generator.normal(size=weight.shape).astype(np.float32) for weight in declared}
 
 
 def _encoded(encoder: Any, weights: dict[str, Any], lengths: Any, values: Any, target: Any = None) -> np.ndarray:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from schemas.contracts.statistics import Bins, Scale, Statistics
-from schemas.derived.encodings import encoded_together
+from schemas.derived.encodings import encoded_together, float_inputs
+from schemas.derived.weights import dense_weights
 from schemas.spec import RankerSpec
 
 pytestmark = pytest.mark.slow
@@ -99,12 +100,13 @@ def _vectors(floats: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict
     widths = tuple((name, values.ndim) for name, values in floats.items())
     layer = EncodedNumbers(RANKER, widths)
     random = np.random.default_rng(1)
-    weights = {weight.name: random.normal(size=weight.shape).astype(np.float32) for weight in layer.weights}
+    declared = [weight for weight in dense_weights(RANKER) if weight.name.startswith("numbers/")]
+    weights = {weight.name: random.normal(size=weight.shape).astype(np.float32) for weight in declared}
     side_by_side = np.concatenate([values.reshape(len(values), -1) for values in floats.values()], 1)
     made = layer({name: tf.constant(weight) for name, weight in weights.items()}, tf.constant(side_by_side)).numpy()
-    ends = np.cumsum([width for _, width in layer.outputs])
+    ends = np.cumsum([width for _, width in float_inputs(RANKER)])
     parts = np.split(made, ends[:-1], axis=1)
-    return weights, dict(zip([name for name, _ in layer.outputs], parts, strict=True))
+    return weights, dict(zip([name for name, _ in float_inputs(RANKER)], parts, strict=True))
 
 
 def _shares(x: np.ndarray, ends: Sequence[float], *, is_open: bool) -> np.ndarray:

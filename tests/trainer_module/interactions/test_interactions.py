@@ -1,18 +1,19 @@
 """Interactions of features against the papers' equations in NumPy."""
 
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from schemas.derived.model_inputs import ModelInputs
+from schemas.derived.weight import Blocks, width_of
+from schemas.derived.weights import interaction_weights
 from schemas.spec.models import DcnV2, Dlrm
 from tests.errors import place_and_value
 from tests.trainer_module.models import oracles
 from tests.trainer_module.models.sample_models import INPUTS, NUM_FLOATS, WIDTH, examples, weights_of
-from trainer_module.dense.inputs import ModelInputs
-from trainer_module.dense.weights import FlatWeights, width_of
 from trainer_module.interactions import Interaction, build_interaction
 from trainer_module.interactions.dlrm import pairwise_dots
 
@@ -21,39 +22,50 @@ pytestmark = pytest.mark.slow
 EXAMPLES = examples()
 
 
-def built(declared: DcnV2 | Dlrm, inputs: ModelInputs = INPUTS) -> tuple[Interaction, dict[str, Any], dict[str, Any]]:
+class Built(NamedTuple):
+    """An interaction with random weights, and their declaration."""
+
+    interaction: Interaction
+    weights: dict[str, Any]
+    oracle: dict[str, Any]
+    size: int
+    outputs: Blocks
+
+    def assert_equals(self, x: np.ndarray, expected: list[Any]) -> None:
+        got = self.interaction(self.weights, tf.constant(x)).numpy()
+        np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-4)
+        assert got.shape[1] == width_of(self.outputs)
+
+
+def built(declared: DcnV2 | Dlrm, inputs: ModelInputs = INPUTS) -> Built:
     interaction = build_interaction(declared, inputs=inputs, dropout=0.0)
-    return (interaction, *weights_of(interaction, scale=0.4))
-
-
-def assert_equals(interaction: Interaction, weights: dict[str, Any], x: np.ndarray, expected: list[Any]) -> None:
-    got = interaction(weights, tf.constant(x)).numpy()
-    np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-4)
-    assert got.shape[1] == width_of(interaction.outputs)
+    weights, outputs = interaction_weights(declared, inputs)
+    size = sum(weight.size for weight in weights)
+    return Built(interaction, *weights_of(weights, scale=0.4), size, outputs)
 
 
 def test_full_crosses_equal_numpy() -> None:
-    interaction, weights, oracle = built(DcnV2(kind="dcn_v2", num_layers=3))
-    assert_equals(interaction, weights, EXAMPLES, [oracles.cross_full(oracle, x, layers=3) for x in EXAMPLES])
-    assert FlatWeights(interaction.weights).size == 3 * 16 * 15
-    assert interaction.outputs == INPUTS.blocks
+    made = built(DcnV2(kind="dcn_v2", num_layers=3))
+    made.assert_equals(EXAMPLES, [oracles.cross_full(made.oracle, x, layers=3) for x in EXAMPLES])
+    assert made.size == 3 * 16 * 15
+    assert made.outputs == INPUTS.blocks
 
 
 def test_crosses_of_low_rank_equal_numpy() -> None:
-    interaction, weights, oracle = built(DcnV2(kind="dcn_v2", rank=4))
-    assert_equals(interaction, weights, EXAMPLES, [oracles.cross_low_rank(oracle, x, layers=2) for x in EXAMPLES])
-    assert FlatWeights(interaction.weights).size == 2 * (2 * 4 * 15 + 15)
+    made = built(DcnV2(kind="dcn_v2", rank=4))
+    made.assert_equals(EXAMPLES, [oracles.cross_low_rank(made.oracle, x, layers=2) for x in EXAMPLES])
+    assert made.size == 2 * (2 * 4 * 15 + 15)
 
 
 def test_mixed_crosses_equal_numpy() -> None:
-    interaction, weights, oracle = built(DcnV2(kind="dcn_v2", rank=4, num_experts=3))
-    expected = [oracles.cross_mixed(oracle, x, layers=2, experts=3) for x in EXAMPLES]
-    assert_equals(interaction, weights, EXAMPLES, expected)
-    assert FlatWeights(interaction.weights).size == 2 * (3 * (2 * 4 * 15 + 4 * 4) + 15 + 16 * 3)
+    made = built(DcnV2(kind="dcn_v2", rank=4, num_experts=3))
+    expected = [oracles.cross_mixed(made.oracle, x, layers=2, experts=3) for x in EXAMPLES]
+    made.assert_equals(EXAMPLES, expected)
+    assert made.size == 2 * (3 * (2 * 4 * 15 + 4 * 4) + 15 + 16 * 3)
 
 
 def test_a_full_cross_is_one_of_the_highest_rank() -> None:
-    full, weights, _ = built(DcnV2(kind="dcn_v2", num_layers=1))
+    full, weights, *_ = built(DcnV2(kind="dcn_v2", num_layers=1))
     low = build_interaction(DcnV2(kind="dcn_v2", num_layers=1, rank=WIDTH), inputs=INPUTS, dropout=0.0)
     name = "interaction/cross/0"
     same = {f"{name}/v": weights[f"{name}/w"], f"{name}/u": tf.eye(WIDTH), f"{name}/b": weights[f"{name}/b"]}
@@ -62,37 +74,40 @@ def test_a_full_cross_is_one_of_the_highest_rank() -> None:
 
 
 def test_the_deep_part_lies_beside_the_crosses() -> None:
-    interaction, weights, oracle = built(DcnV2(kind="dcn_v2", deep_units=(6, 5)))
+    made = built(DcnV2(kind="dcn_v2", deep_units=(6, 5)))
     expected = [
-        np.concatenate([oracles.cross_full(oracle, x, layers=2), oracles.mlp(oracle, "interaction/deep", x, 2)])
+        np.concatenate(
+            [oracles.cross_full(made.oracle, x, layers=2), oracles.mlp(made.oracle, "interaction/deep", x, 2)]
+        )
         for x in EXAMPLES
     ]
-    assert_equals(interaction, weights, EXAMPLES, expected)
-    assert interaction.shared == ("interaction/cross/1/w", "interaction/deep/1/w")
+    made.assert_equals(EXAMPLES, expected)
+    assert made.interaction.shared == ("interaction/cross/1/w", "interaction/deep/1/w")
 
 
 @pytest.mark.parametrize("units", [(), (6,), (6, 5)])
 def test_dlrm_equals_numpy(units: tuple[int, ...]) -> None:
-    interaction, weights, oracle = built(Dlrm(kind="dlrm", bottom_units=units))
+    made = built(Dlrm(kind="dlrm", bottom_units=units))
     expected = [
-        oracles.dlrm(oracle, x[:NUM_FLOATS], np.split(x[NUM_FLOATS:], 3), bottom_layers=len(units)) for x in EXAMPLES
+        oracles.dlrm(made.oracle, x[:NUM_FLOATS], np.split(x[NUM_FLOATS:], 3), bottom_layers=len(units))
+        for x in EXAMPLES
     ]
-    assert_equals(interaction, weights, EXAMPLES, expected)
-    assert [name for name, _ in interaction.outputs[1:4]] == [
+    made.assert_equals(EXAMPLES, expected)
+    assert [name for name, _ in made.outputs[1:4]] == [
         "user interaction/bottom",
         "item interaction/bottom",
         "item user",
     ]
     sizes = [NUM_FLOATS, *units, 4]
-    assert FlatWeights(interaction.weights).size == sum((a + 1) * b for a, b in itertools.pairwise(sizes))
+    assert made.size == sum((a + 1) * b for a, b in itertools.pairwise(sizes))
 
 
 def test_dlrm_without_floats_has_the_dots_alone() -> None:
     inputs = ModelInputs(embeddings=INPUTS.embeddings)
-    interaction = build_interaction(Dlrm(kind="dlrm"), inputs=inputs, dropout=0.0)
+    made = built(Dlrm(kind="dlrm"), inputs)
     x = EXAMPLES[:, NUM_FLOATS:]
-    assert_equals(interaction, {}, x, [oracles.dlrm({}, row[:0], np.split(row, 3), bottom_layers=0) for row in x])
-    assert interaction.weights == ()
+    made.assert_equals(x, [oracles.dlrm({}, row[:0], np.split(row, 3), bottom_layers=0) for row in x])
+    assert made.size == 0
 
 
 def test_dlrm_refuses_what_has_no_pairs() -> None:

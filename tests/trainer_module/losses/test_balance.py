@@ -32,13 +32,13 @@ def test_fixed_balance_is_the_declared_weights() -> None:
 
 
 def test_uncertainty_weighs_by_variances_that_cost_their_logarithm_once_an_example() -> None:
-    from trainer_module.losses import balance_weights
+    from schemas.derived.weights import balance_weights
 
     ranker = _declared(kind="uncertainty")
     assert [weight.name for weight in balance_weights(ranker)] == ["loss_balance/like", "loss_balance/watch"]
     total = _total(ranker, loss_balance__like=[0.4], loss_balance__watch=[-1.0])
     assert total == pytest.approx(np.exp(-0.4) * 6 + np.exp(1.0) * 0.5 * 4 + 2 * (0.4 - 1.0) / 2)
-    assert balance_weights(_declared(kind="fixed")) == ()
+    assert balance_weights(_declared(kind="fixed")) == []
 
 
 def _gradnorm_step(

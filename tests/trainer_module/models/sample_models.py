@@ -1,14 +1,18 @@
 """Small models with random weights, as float32 for the engine and float64 for the oracles."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from schemas.derived.model_inputs import ModelInputs
+from schemas.derived.weight import Weight
+from schemas.derived.weights import model_weights
 from schemas.spec.models import Model
-from trainer_module.dense.weights import FlatWeights, Layer
-from trainer_module.models import ModelInputs, RankingModel, build_model
+from trainer_module.dense.weights import FlatWeights
+from trainer_module.models import RankingModel, build_model
 
 TASKS = ("click", "like", "buy")
 INPUTS = ModelInputs(floats=(("age", 1), ("hour", 2)), embeddings=(("user", 4), ("item", 4), ("tags", 4)))
@@ -20,6 +24,7 @@ class Small(NamedTuple):
     """A model, its weights, and examples."""
 
     model: RankingModel
+    declared: list[Weight]
     size: int
     weights: dict[str, tf.Tensor]
     oracle: dict[str, NDArray[Any]]
@@ -29,8 +34,10 @@ class Small(NamedTuple):
         return self.model(self.weights, tf.constant(self.x), **options).numpy()
 
 
-def weights_of(layer: Layer, *, seed: int = 0, scale: float = 0.7) -> tuple[dict[str, tf.Tensor], dict[str, Any]]:
-    layout = FlatWeights(layer.weights)
+def weights_of(
+    declared: Sequence[Weight], *, seed: int = 0, scale: float = 0.7
+) -> tuple[dict[str, tf.Tensor], dict[str, Any]]:
+    layout = FlatWeights(declared)
     flat = np.random.default_rng(seed).normal(size=layout.size, scale=scale).astype(np.float32)
     arrays = layout.by_name(flat)
     return {name: tf.constant(array) for name, array in arrays.items()}, {
@@ -44,5 +51,6 @@ def examples(number: int = 5) -> NDArray[Any]:
 
 def small(declared: Model, tasks: tuple[str, ...] = TASKS) -> Small:
     model = build_model(declared, inputs=INPUTS, tasks=tasks)
-    weights, oracle = weights_of(model)
-    return Small(model, FlatWeights(model.weights).size, weights, oracle, examples())
+    of_model = model_weights(declared, INPUTS, tasks)
+    weights, oracle = weights_of(of_model)
+    return Small(model, of_model, FlatWeights(of_model).size, weights, oracle, examples())

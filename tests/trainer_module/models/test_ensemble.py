@@ -12,6 +12,7 @@ from tests.trainer_module.models import oracles
 from tests.trainer_module.models.sample_models import TASKS, Small, small
 from tests.trainer_module.models.test_models import INTERACTIONS, MODELS, assert_close, declared
 from tests.trainer_module.sample_job import declared as small_ranker
+from trainer_module.dense.initial import initial
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import FlatWeights
 from trainer_module.losses import logits_of_mean_prediction, predictions
@@ -68,7 +69,7 @@ def test_each_member_of_every_architecture_is_the_plain_model_of_its_own_matrice
     for number in range(MEMBERS):
         own = {name: tf.constant(array, tf.float32) for name, array in member(made.oracle, number).items()}
         assert {name: tuple(weight.shape) for name, weight in own.items()} == {
-            weight.name: weight.shape for weight in plain.model.weights
+            weight.name: weight.shape for weight in plain.declared
         }
         expected.append(plain.model(own, tf.constant(plain.x)).numpy())
     np.testing.assert_allclose(made.logits(), np.concatenate(expected), rtol=1e-3, atol=1e-3)
@@ -76,7 +77,7 @@ def test_each_member_of_every_architecture_is_the_plain_model_of_its_own_matrice
 
 def test_members_start_apart_by_the_signs_of_features_alone() -> None:
     made = of_members("mmoe", interaction=INTERACTIONS["dcn_v2"])
-    starts = {weight.name: weight.initial(1) for weight in made.model.weights}
+    starts = {weight.name: initial(weight, 1) for weight in made.declared}
     signs = {name for name, start in starts.items() if name.endswith("/r") and (start != 1).any()}
     features = [f"interaction/cross/{number}/w/r" for number in (0, 1)]
     assert signs == {*features, "interaction/deep/0/w/r", "experts/first/w/r", "expert_gates/w/r"}
@@ -86,7 +87,7 @@ def test_members_start_apart_by_the_signs_of_features_alone() -> None:
     assert all(
         (start == 1).all() for name, start in starts.items() if name.endswith(("/r", "/s")) and name not in signs
     )
-    flat = FlatWeights(made.model.weights)
+    flat = FlatWeights(made.declared)
     logits = made.model(flat.unpack(tf.constant(flat.initial(1))), tf.constant(made.x)).numpy()
     one, two, three = np.split(logits, MEMBERS)
     assert np.abs(one - two).max() > 0.01 < np.abs(two - three).max()

@@ -196,9 +196,9 @@ def test_there_is_no_dropout_in_prediction() -> None:
 def test_a_task_or_a_feature_that_comes_leaves_the_others_their_places() -> None:
     """Every axis of features, tasks or groups of experts is named, so that a warm start finds the rest."""
     for kind in ("single_task", "shared_bottom", "mmoe", "ple"):
-        two, three = (small(declared(kind), tasks=TASKS[:number]).model for number in (2, 3))
-        of_three = {weight.name: weight for weight in three.weights}
-        for weight in two.weights:
+        two, three = (small(declared(kind), tasks=TASKS[:number]).declared for number in (2, 3))
+        of_three = {weight.name: weight for weight in three}
+        for weight in two:
             other = of_three[weight.name]
             for axis, size in enumerate(weight.shape):
                 if size != other.shape[axis]:

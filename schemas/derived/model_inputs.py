@@ -1,0 +1,89 @@
+"""The order of features in a batch, and of the model's inputs that they become."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schemas.derived.encodings import float_inputs
+from schemas.derived.groups import groups_of
+from schemas.derived.outputs import outputs
+from schemas.derived.weight import Blocks, width_of
+from schemas.spec import RankerSpec
+from schemas.spec.encoders import MeanEncoder
+from schemas.spec.features import IdsFeature, SequenceFeature
+
+
+class FeatureOrder:
+    """The features of a batch.
+
+    Attributes:
+        floats: features that are floats, with their widths.
+        ids: features of one id, by group of tables.
+        unweighted: features of several ids without weights whose rows are combined, by group.
+        weighted: features of several ids with weights whose rows are combined, by group.
+        encoded: sequences with an encoder, by group.
+    """
+
+    def __init__(self, spec: RankerSpec):
+        own = {output.name: output for output in outputs(spec) if output.name in spec.features}
+        groups = groups_of(spec)
+
+        def by_group(is_member: Callable[[str], bool]) -> dict[str, tuple[str, ...]]:
+            return {
+                name: tuple(each for each in own if spec.table_of(each) in group.tables and is_member(each))
+                for name, group in groups.items()
+            }
+
+        weighted, encoded = set(), set()
+        for name in own:
+            match spec.features[name]:
+                case IdsFeature(weights=str()):
+                    weighted.add(name)
+                case SequenceFeature(encoder=encoder) if not isinstance(encoder, MeanEncoder):
+                    encoded.add(name)
+        self.floats: Blocks = tuple((name, output.width) for name, output in own.items() if output.type == "float")
+        self.ids = by_group(lambda name: not own[name].is_list)
+        self.unweighted = by_group(lambda name: own[name].is_list and name not in weighted | encoded)
+        self.weighted = by_group(lambda name: name in weighted)
+        self.encoded = by_group(lambda name: name in encoded)
+
+    def combined(self, group: str) -> tuple[str, ...]:
+        """Returns a group's features whose embeddings are combined; those with weights come last."""
+        return (*self.unweighted[group], *self.weighted[group])
+
+    def lists(self, group: str) -> tuple[str, ...]:
+        """Returns a group's features of several ids, in their order in the batch."""
+        return (*self.combined(group), *self.encoded[group])
+
+    def features(self, group: str) -> tuple[str, ...]:
+        """Returns a group's features in the order of the model's inputs."""
+        return (*self.ids[group], *self.lists(group))
+
+
+@dataclass(frozen=True)
+class ModelInputs:
+    """The blocks of a model's input x [batch, inputs]: floats, then embeddings, side by side.
+
+    Attributes:
+        floats: features and their widths.
+        embeddings: features and the widths of their vectors.
+    """
+
+    floats: Blocks = ()
+    embeddings: Blocks = ()
+
+    @property
+    def blocks(self) -> Blocks:
+        """All features and their widths."""
+        return (*self.floats, *self.embeddings)
+
+    @property
+    def width(self) -> int:
+        """Number of inputs."""
+        return width_of(self.blocks)
+
+
+def model_inputs(spec: RankerSpec) -> ModelInputs:
+    """Returns the inputs of a ranker's model."""
+    order = FeatureOrder(spec)
+    embeddings = ((feature, group.dim) for name, group in groups_of(spec).items() for feature in order.features(name))
+    return ModelInputs(float_inputs(spec), tuple(embeddings))
