@@ -9,17 +9,17 @@ from schemas.spec.base import FrozenModel, PositiveFloat
 
 
 class Calibration(FrozenModel):
-    """A strictly rising function of the logit, linear between points: the order of scores stays as it is.
+    """A strictly rising function of the logit, linear between points: the order of scores does not change.
 
     Attributes:
-        kind: as in the spec.
-        days: that it was fitted on; empty for logs without days.
-        examples: of the task, that it was fitted on.
-        positives: of these.
-        logits: of the points, rising.
-        calibrated: what they become, rising.
-        slope: before the first point and after the last.
-        problem: why it was not fitted, and changes nothing; empty: it was fitted.
+        kind: kind in the spec.
+        days: days that it was fitted on; empty for logs without days.
+        examples: number of the task's examples that it was fitted on.
+        positives: number of positives among these.
+        logits: logits of the points, rising.
+        calibrated: calibrated logits of the points, rising.
+        slope: slope before the first point and after the last.
+        problem: reason why it was not fitted and changes nothing; empty: it was fitted.
     """
 
     kind: Literal["platt", "isotonic"]

@@ -1,4 +1,4 @@
-"""Deltas: what an online training has changed since a version was pushed, for servers of that version.
+"""Deltas: changes of an online training since a version was pushed, for servers of that version.
 
 `<versions>/deltas/<lineage>/<number, 8 digits, from 1>/` holds `.npy` files and `delta.json`, written last: a folder
 without it does not exist for readers. A lineage is named by the version that it starts from. A delta holds current
@@ -29,14 +29,14 @@ from schemas.spec.base import FrozenModel
 FORMAT: Literal[1] = 1
 FOLDER, DELTA_FILE, HOLD_FILE, DENSE_FILE = "deltas", "delta.json", "hold.json", "dense.npy"
 LINEAGE_FILE = "assets.extra/lineage.json"
-"""In a full version made by online training."""
+"""File in a full version made by online training."""
 _VERSION_MANIFEST = "manifest.json"
 _NUMBER = re.compile(r"\d{8}")
 _REMEDY = "another version has written it: stop the online training, and start it again from a newly pushed version"
 
 
 class GroupChange(FrozenModel):
-    """What a delta changes in a group of tables: rows made or updated, keys removed."""
+    """Counts of a delta in a group of tables: rows created or updated, keys removed."""
 
     rows: int
     removed: int
@@ -46,20 +46,20 @@ class Delta(FrozenModel):
     """One delta.
 
     Attributes:
-        format: of this file.
-        ranker: name.
+        format: format of this file.
+        ranker: name of the ranker.
         lineage: version that the deltas start from.
-        number: from 1, without gaps.
-        previous: sha256 of the delta before, as a file; of number 1, that of the manifest of the lineage's version.
-        segment: of joined examples, trained on last.
-        newest_event: trained on so far, seconds since 1970; None without times.
-        examples: trained on so far.
-        groups: by name.
+        number: number of the delta, from 1, without gaps.
+        previous: sha256 of the file of the delta before; for number 1, of the manifest of the lineage's version.
+        segment: number of the last segment trained on.
+        newest_event: time of the newest event trained on, seconds since 1970; None without times.
+        examples: number of examples trained on so far.
+        groups: changes by group of tables.
         dense: it has the dense weights.
         is_whole: it has all changes. Otherwise more rows were removed than the ranks remember: no server applies it,
             and a full version that includes it follows.
         created: UTC.
-        files: by name.
+        files: files by name.
     """
 
     format: Literal[1] = FORMAT
@@ -87,12 +87,12 @@ class Hold(FrozenModel):
 
 
 class Lineage(FrozenModel):
-    """Where a version is among the deltas of a lineage.
+    """The place of a version among the deltas of a lineage.
 
     Attributes:
         lineage: name of the version that it starts from.
         number: deltas up to this one are included.
-        sha256: of that delta's `delta.json`; of a version that starts a lineage, that of its manifest.
+        sha256: sha256 of that delta's `delta.json`; of the manifest, for a version that starts a lineage.
     """
 
     lineage: str
@@ -120,7 +120,7 @@ def published(versions: Path, lineage: str) -> list[int]:
 
 
 def begin(versions: Path, lineage: str, number: int) -> Path:
-    """Returns an empty folder to write a delta to; what a killed writer left there is removed."""
+    """Returns an empty folder to write a delta to; removes the remains of a killed writer."""
     path = path_of(versions, lineage, number)
     if (path / DELTA_FILE).exists():
         raise ValueError(f"delta {number} of {lineage} is published: {path}")
@@ -140,7 +140,7 @@ def files_of(delta: "Delta", group: str, what: str) -> list[str]:
 
 
 def publish(path: Path, **what: Any) -> Delta:
-    """Makes a delta of what was written to its folder; all of it reaches the disk first. Takes `Delta`'s fields."""
+    """Makes a delta of the files in its folder, after all have reached the disk. Takes `Delta`'s fields."""
     delta = Delta(
         **what,
         previous=sha256_at(path.parent.parent.parent, what["lineage"], what["number"] - 1),
@@ -162,7 +162,7 @@ def sha256_at(versions: Path, lineage: str, number: int) -> str:
 
 
 def read(versions: Path, lineage: str, number: int) -> Delta:
-    """Returns what a delta says of itself.
+    """Returns the description of a delta.
 
     Raises:
         UserError: it cannot be read, or has another format.
@@ -223,7 +223,7 @@ def remove_included(versions: Path, lineage: str, full: list[int]) -> list[int]:
 
     Args:
         versions: folder of versions.
-        lineage: of the deltas.
+        lineage: lineage of the deltas.
         full: numbers of the deltas that the full versions of the lineage include, the version itself with 0.
     """
     safe = sorted(full)[-2] if len(full) > 1 else 0

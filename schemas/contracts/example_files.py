@@ -1,4 +1,4 @@
-"""Files of examples: their names, and the blocks that they are made of.
+"""Files of examples: their names and blocks.
 
 A file is an uncompressed TFRecord file. Each of its records is a block: up to `BLOCK_ROWS` rows as one tf.Example,
 compressed by zlib. The features of a block are columns: `values_of(column)` has the values of all rows, one after
@@ -15,11 +15,11 @@ from itertools import groupby
 LISTING_FILE = "examples.json"
 """Lists the files of an artifact of examples, by split and day."""
 DIGEST_DIGITS = 32
-"""Of a day's digest, which covers its log files, the part of the spec that examples depend on, and the code."""
+"""Digits of a day's digest, which covers its log files, the part of the spec that examples depend on, and the code."""
 BLOCK_ROWS = 1024
-"""Most rows of a block: what is read, shuffled and transformed together."""
+"""Most rows of a block, which are read, shuffled and transformed together."""
 COMPRESSION = "ZLIB"
-"""Of each record, as `tf.io.decode_compressed` names it."""
+"""Compression of each record, as named by `tf.io.decode_compressed`."""
 _DAY = re.compile(r"-(\d{4}-\d{2}-\d{2})-\d{5}-\d{5}\.blocks$")
 
 

@@ -33,7 +33,7 @@ class ExitCode(IntEnum):
 
 
 WELL_ENDED = (ExitCode.DONE, ExitCode.REJECTED, ExitCode.INTERRUPTED, ExitCode.TERMINATED)
-"""Codes of a run that did not fail: its model was judged, or somebody stopped it."""
+"""Codes of a run that did not fail: its model was judged, or a signal stopped it."""
 
 
 def of_signal(number: int) -> int:

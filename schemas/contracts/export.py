@@ -1,4 +1,4 @@
-"""What an exported model holds beside its graph: names of signatures and files, and what `ranker.json` says."""
+"""The parts of an exported model beside its graph: names of signatures and files, and `ranker.json`."""
 
 import json
 from typing import Literal
@@ -21,7 +21,7 @@ REPLACE_DENSE = "replace_dense"
 """All dense weights as one vector in."""
 
 MODEL_FILE = "saved_model.pb"
-"""Written last: a model is whole where this file is."""
+"""The file written last: a folder with it is a whole model."""
 EXTRAS_FOLDER = "assets.extra"
 DESCRIPTION_FILE = f"{EXTRAS_FOLDER}/ranker.json"
 WARM_UP_FILE = f"{EXTRAS_FOLDER}/tf_serving_warmup_requests"
@@ -57,9 +57,9 @@ class ServedTask(FrozenModel):
     """A task that the model predicts.
 
     Attributes:
-        kind: as in the spec.
+        kind: kind in the spec.
         label: column of the logs that it learned from.
-        calibration: of its predictions; None: they are the model's own.
+        calibration: calibration of its predictions; None: uncalibrated.
     """
 
     kind: str
@@ -71,9 +71,9 @@ class ServedColumn(FrozenModel):
     """A column that the model reads.
 
     Attributes:
-        type: of a value.
-        is_list: any number of values.
-        input: its name among the inputs of `rank`.
+        type: type of a value.
+        is_list: whether it has any number of values.
+        input: name among the inputs of `rank`.
     """
 
     type: ColumnType
@@ -85,8 +85,8 @@ class ServedGroup(FrozenModel):
     """Tables that share their rows' storage.
 
     Attributes:
-        dim: of a row.
-        tables: to the tag that their keys have.
+        dim: floats of a row.
+        tables: tags of their keys, by table.
     """
 
     dim: int
@@ -94,20 +94,20 @@ class ServedGroup(FrozenModel):
 
 
 class Description(FrozenModel):
-    """What an exported model says of itself, in `ranker.json`.
+    """The description of an exported model, `ranker.json`.
 
     Attributes:
-        format: of the file.
-        name: of the ranker.
-        spec_digest: of the ranker's part of the spec.
-        ranker: that part.
-        tasks: by name.
-        signatures: names.
-        form: of the export.
-        rows: how they are stored.
-        versions: of the packages that the model was made with.
-        columns: that it reads, by name.
-        groups: of tables, by name.
+        format: format of the file.
+        name: name of the ranker.
+        spec_digest: digest of `ranker`.
+        ranker: the ranker's part of the spec.
+        tasks: tasks by name.
+        signatures: names of the signatures.
+        form: form of the export.
+        rows: type of the stored rows.
+        versions: versions of the packages that exported the model.
+        columns: columns that it reads, by name.
+        groups: groups of tables by name.
         custom_ops: package of operations that it needs; None: TensorFlow's own do.
         history_as_of: YYYY-MM-DD: features of kind rate and count know the days before it; None: there are none.
     """
@@ -135,8 +135,8 @@ def read_description(file: str, content: bytes) -> Description:
     """Reads `ranker.json`.
 
     Args:
-        file: names it in errors.
-        content: of the file.
+        file: name of the file in errors.
+        content: content of the file.
 
     Raises:
         UserError: it has another format, needs unknown operations, or is damaged.
@@ -147,7 +147,7 @@ def read_description(file: str, content: bytes) -> Description:
         described = Description.model_validate_json(content)
     except ValueError as error:  # Also pydantic's.
         raise UserError(f"{file}: cannot be read (got {error}); train and export the model again") from error
-    # The name of a module in a model's files must not decide what is imported.
+    # The name of a module in a model's files must not decide an import.
     if described.custom_ops not in (None, CUSTOM_OPS):
         raise UserError(
             f"{file}: needs unknown operations (got {described.custom_ops!r}); known is {CUSTOM_OPS}: use a model "
@@ -161,9 +161,9 @@ class TaskLoss(FrozenModel):
 
     Attributes:
         metric: auc of a binary task, rmse of a regression.
-        full: on the evaluation split.
-        reduced: the same of the exported rows.
-        loss: AUC lost; of the RMSE the relative rise.
+        full: value with full rows on the evaluation split.
+        reduced: value with the exported rows.
+        loss: fall of the AUC; relative rise of the RMSE.
     """
 
     metric: Literal["auc", "rmse"]
@@ -176,11 +176,11 @@ class ExportReport(FrozenModel):
     """`export.json`, beside the report of training: how the export went.
 
     Attributes:
-        form: as declared.
-        rows: as declared.
+        form: declared form.
+        rows: declared type of rows.
         model_bytes: size of the model.
-        tasks: what reduced rows cost, by task; empty for full rows.
-        seconds: that it took.
+        tasks: cost of reduced rows by task; empty for full rows.
+        seconds: duration of the export.
     """
 
     form: Form

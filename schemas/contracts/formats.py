@@ -10,10 +10,10 @@ def refuse_other_format(file: str | Path, document: Any, known: int, remedy: str
     """Checks the format of a file before anything else in it is read.
 
     Args:
-        file: for the error text.
-        document: the file's parsed JSON.
-        known: the reader's format.
-        remedy: how to fix another format.
+        file: name of the file in errors.
+        document: parsed JSON of the file.
+        known: format of the reader.
+        remedy: fix for another format.
 
     Raises:
         UserError: it has another format.

@@ -1,4 +1,4 @@
-"""Tables of what happened before a day, in a folder: Transform writes them, its graph and the served model read them.
+"""Tables of counts before a day, in a folder: Transform writes them, its graph and the served model read them.
 
 history.json      which features there are
 keys-<i>.npy      int64 [n] of table i, ascending, each once
@@ -13,7 +13,7 @@ from schemas.spec.features import IdType
 FORMAT: Literal[1] = 1
 FILE_NAME = "history.json"
 FOLDER = "history"
-"""In the folder of Transform's graph: the newest tables."""
+"""Folder of the newest tables in the folder of Transform's graph."""
 
 
 class HistoryTable(FrozenModel):
@@ -21,7 +21,7 @@ class HistoryTable(FrozenModel):
 
     Attributes:
         by: columns of the logs and the types of their ids.
-        defaults: what an id reads that is not in the table, by feature in the order of the values; None: no number,
+        defaults: values of an id that is not in the table, by feature in the order of the values; None: no number,
             as there was no label to take a mean of.
     """
 
@@ -33,9 +33,9 @@ class History(FrozenModel):
     """The file.
 
     Attributes:
-        format: of the folder.
+        format: format of the folder.
         as_of: YYYY-MM-DD; only earlier days count.
-        tables: in the order of their files.
+        tables: tables in the order of their files.
     """
 
     format: Literal[1] = FORMAT

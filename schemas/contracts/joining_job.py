@@ -1,4 +1,4 @@
-"""The job of a joiner: what arrives where, and where its segments go."""
+"""The job of a joiner: its inputs, and the folder of its segments."""
 
 import json
 from pathlib import Path
@@ -20,9 +20,9 @@ class Kafka(FrozenModel):
     """Topics in place of folders.
 
     Attributes:
-        servers: HOST:PORT of brokers to begin with, separated by commas.
-        group: whose committed offsets say what was learned.
-        topics: by source; the main log's by an empty name.
+        servers: HOST:PORT of the first brokers to contact, separated by commas.
+        group: consumer group whose committed offsets mark the learned messages.
+        topics: topics by source; the main log's has an empty name.
         properties: file with properties of librdkafka; its secrets stay there.
     """
 
@@ -33,19 +33,19 @@ class Kafka(FrozenModel):
 
 
 class JoiningJob(FrozenModel):
-    """What a joiner reads and writes. All paths are absolute.
+    """The inputs and outputs of a joiner. All paths are absolute.
 
     Attributes:
         logs: the spec's data section.
         inputs: features, tasks and keys of the spec.
-        settings: of the joiner.
+        settings: settings of the joiner.
         data_root: folder in which log files appear; the patterns of `logs` are relative to it. With topics, the folder
             in which messages land.
         first_day: YYYY-MM-DD; files of earlier days of the main log are left out.
         segments: folder of the joined examples.
-        dead_letters: folder of what cannot be read.
-        status_file: what the joiner has done so far, as JSON; written about once a second.
-        kafka: where rows and actions are topics.
+        dead_letters: folder of messages and files that cannot be read.
+        status_file: JSON file with the joiner's progress, written about once a second.
+        kafka: topics of the rows and actions; None: files.
     """
 
     format: Literal[1] = FORMAT

@@ -1,4 +1,4 @@
-"""How processes that serve metrics are told to, and how Prometheus finds them: a file for each, for its file_sd."""
+"""Settings of processes that serve metrics, and the files (file_sd) by which Prometheus finds them."""
 
 import contextlib
 import json
@@ -14,24 +14,24 @@ from schemas.spec.cluster import Cluster
 from schemas.spec.monitoring import Monitoring, Port
 
 POD_PORT = 9464
-"""In pods, where the spec does not say: the port at which OpenTelemetry's SDKs serve Prometheus by default."""
+"""Default port in pods, at which OpenTelemetry's SDKs serve Prometheus by default."""
 LOOPBACK, EVERYWHERE = "127.0.0.1", "0.0.0.0"
 PLACE = "monitoring.port"
-"""Of the spec, for errors."""
+"""The spec's path in errors."""
 _VARIABLE = "SANGAM_MONITORING"
 
 Job = Literal["sangam-trainer", "sangam-online", "sangam-server", "sangam-input"]
-"""What Prometheus calls a kind of targets."""
+"""Names of the kinds of targets in Prometheus."""
 
 
 class Monitored(FrozenModel):
-    """What a training job is told of the section `monitoring`.
+    """The section `monitoring` for a training job.
 
     Attributes:
-        host: to listen on.
-        port: of the first process; 0: any free one for each.
+        host: address to listen on.
+        port: port of the first process; 0: any free port for each.
         targets: folder of the files by which Prometheus finds the processes; empty: it asks Kubernetes for the pods.
-        job: for the labels of these.
+        job: job in the labels of these files.
     """
 
     host: str
@@ -55,7 +55,7 @@ class Monitored(FrozenModel):
         """Returns all fixed ports of a training on one machine.
 
         Args:
-            cluster: of the spec.
+            cluster: cluster of the spec.
             servers: number of parameter servers.
         """
         if not self.port:
@@ -68,19 +68,19 @@ class Monitored(FrozenModel):
         )
 
     def target(self, ranker: str, process: str) -> "Target | None":
-        """Returns by what Prometheus finds a process; None where it asks Kubernetes."""
+        """Returns the file by which Prometheus finds a process; None on Kubernetes."""
         return Target.of(Path(self.targets), self.job, ranker, process) if self.targets else None
 
 
 def on_this_machine(monitoring: Monitoring | None, targets: Path, job: Job) -> Monitored | None:
-    """Returns what a training on this machine is told; None for a spec without the section."""
+    """Returns the settings of a training on this machine; None for a spec without the section."""
     if monitoring is None:
         return None
     return Monitored(host=LOOPBACK, port=monitoring.port, targets=str(targets), job=job)
 
 
 def in_pods(monitoring: Monitoring | None) -> Monitored | None:
-    """Returns what a training in pods is told; None for a spec without the section."""
+    """Returns the settings of a training in pods; None for a spec without the section."""
     if monitoring is None:
         return None
     return Monitored(host=EVERYWHERE, port=monitoring.port or POD_PORT, targets="")
@@ -98,7 +98,7 @@ def replace_variables(monitoring: Monitoring | None) -> None:
 
 
 def from_variables(environ: Mapping[str, str]) -> Monitoring | None:
-    """Returns what `variables` was given."""
+    """Returns the argument of `variables`."""
     told = environ.get(_VARIABLE)
     return Monitoring.model_validate_json(told) if told else None
 
@@ -130,12 +130,12 @@ class Target:
         return json.dumps(dict(self.labels))
 
     def announce(self, address: str) -> None:
-        """Tells Prometheus the address, host:port."""
+        """Announces the address, host:port, to Prometheus."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.file, json.dumps([{"targets": [address], "labels": dict(self.labels)}]) + "\n")
 
     def withdraw(self) -> None:
-        """Tells Prometheus that nothing is there any more."""
+        """Removes the address from Prometheus."""
         with contextlib.suppress(OSError):
             self.file.unlink(missing_ok=True)
 

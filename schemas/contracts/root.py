@@ -1,4 +1,4 @@
-"""What lies below a pipeline root, and where. docs/runs.md describes it for users."""
+"""The layout of a pipeline root. docs/runs.md describes it for users."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,15 +25,15 @@ NAMES = frozenset(
     }
     | {_BACKFILL, _SCHEDULE, _TUNE, _ONLINE, _METRICS}
 )
-"""What Sangam itself keeps in a pipeline root, beside the pushed models."""
+"""Sangam's own folders in a pipeline root, beside the pushed models."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """What one run leaves beside the outputs of its steps.
+    """The files of one run beside the outputs of its steps.
 
     Attributes:
-        path: of the folder; its name is the run's.
+        path: path of the folder, which is named after the run.
     """
 
     path: Path
@@ -60,7 +60,7 @@ class RunFolder:
 
     @property
     def steps(self) -> Path:
-        """What the run's steps have come to so far, a line each; for those who watch it."""
+        """Log of the run's steps so far, a line each, to watch a run."""
         return self.logs / "steps.jsonl"
 
     @property
@@ -80,7 +80,7 @@ class Root:
     """A pipeline root.
 
     Attributes:
-        uri: path of a local folder, or an address in an object store. What is a `Path` below is on a disk alone.
+        uri: path of a local folder, or an address in an object store. Attributes of type `Path` exist on a disk alone.
     """
 
     uri: str
@@ -107,7 +107,7 @@ class Root:
 
     @property
     def removed(self) -> Path:
-        """Folder of what is being removed: moved there in one step, so that nothing half stays in its place."""
+        """Folder of files being removed: moved there in one step, so that no partial folder stays in their place."""
         return self.path / _REMOVED
 
     def run(self, run: str) -> RunFolder:

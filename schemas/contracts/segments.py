@@ -26,7 +26,7 @@ EXAMPLES_FILE, SEGMENT_FILE = "examples.blocks", "segment.json"
 _NUMBER = re.compile(r"\d{12}")
 _CHUNK_BYTES = 2**20
 _REMEDY = "another version has written it: stop both, remove the folder of segments, and start from the base again"
-_RESTORE = "restore it from a backup: training goes on from this segment"
+_RESTORE = "restore it from a backup: training resumes from this segment"
 
 
 class FileRecord(FrozenModel):
@@ -40,15 +40,15 @@ class Segment(FrozenModel):
     """One segment.
 
     Attributes:
-        format: of this file.
-        number: from 1, without gaps.
-        rows: examples.
-        first_event: earliest time among them, seconds since 1970; None without rows.
-        last_event: latest.
-        positions: of each source after it, as the joiner writes them.
-        counts: what the joiner has counted since the segment before, by name.
+        format: format of this file.
+        number: number of the segment, from 1, without gaps.
+        rows: number of examples.
+        first_event: earliest time of an example, seconds since 1970; None without rows.
+        last_event: latest time of an example.
+        positions: the joiner's position in each source after this segment.
+        counts: counts of the joiner since the segment before, by name.
         created: UTC.
-        files: by name.
+        files: files by name.
     """
 
     format: Literal[1] = FORMAT
@@ -63,7 +63,7 @@ class Segment(FrozenModel):
 
     @property
     def newest_event(self) -> int | None:
-        """`last_event`, but not after the segment was made: one wrong clock must not make all others look old."""
+        """`last_event`, but not after the segment was created: one wrong clock must not make all others look old."""
         return None if self.last_event is None else min(self.last_event, int(self.created.timestamp()))
 
 
@@ -86,8 +86,8 @@ def newest(folder: Path, known: int = 0) -> int:
     """Returns the number of the last segment; 0 without any.
 
     Args:
-        folder: of segments; two days of them are 86,400.
-        known: number of one that was the last before: the folder is not listed where it is still there.
+        folder: folder of segments; two days are 86,400 segments.
+        known: number of a former last segment; if it is still there, the folder is not listed.
     """
     if known and exists(folder, known):
         while exists(folder, known + 1):
@@ -103,7 +103,7 @@ def _begun(folder: Path) -> list[int]:
 
 
 def begin(folder: Path, number: int) -> Path:
-    """Returns an empty folder to write a segment to; what a killed writer left there is removed."""
+    """Returns an empty folder to write a segment to; removes the remains of a killed writer."""
     path = path_of(folder, number)
     if (path / SEGMENT_FILE).exists():
         raise ValueError(f"segment {number} is sealed: {path}")
@@ -122,7 +122,7 @@ def seal(
     positions: Mapping[str, Any],
     counts: Mapping[str, int],
 ) -> Segment:
-    """Makes a segment of what was written to its folder; all of it reaches the disk first."""
+    """Makes a segment of the files in its folder, after all have reached the disk."""
     path = path_of(folder, number)
     segment = Segment(
         number=number,
@@ -142,7 +142,7 @@ def seal(
 
 
 def read(folder: Path, number: int) -> Segment:
-    """Returns what a sealed segment says of itself.
+    """Returns the description of a sealed segment.
 
     Raises:
         UserError: it cannot be read, or has another format.
@@ -181,7 +181,7 @@ def refuse_damaged(folder: Path, segment: Segment) -> None:
 
 
 def remove_before(folder: Path, number: int, *, created_before: datetime.datetime) -> list[int]:
-    """Removes segments below a number that were made before a time; returns their numbers."""
+    """Removes segments below a number that were created before a time; returns their numbers."""
     removed = []
     for each in _begun(folder):
         # One below the number without its file was left by a removal that was killed.

@@ -18,7 +18,7 @@ from schemas.spec import Inputs
 from schemas.spec.features import BucketsFeature, NumericFeature, OneNumber, RateFeature
 
 FILE_NAME = "statistics.json"
-"""In the folder of the Transform graph."""
+"""File in the folder of the Transform graph."""
 FORMAT: Literal[1] = 1
 
 _REMEDY = "train from scratch with training.mode: full"
@@ -31,7 +31,7 @@ _INPUT_FIELDS: dict[str, tuple[str, ...]] = {
     "count": ("by", "days", "clip", "log", "normalize", "encoding"),
 }
 """The fields of the spec that a feature's floats or buckets depend on, besides its column; not the table's name. An
-encoding counts as a whole: what was learned of its floats is void if they mean something else."""
+encoding counts as a whole: weights learned for its floats are void once these change their meaning."""
 
 
 class _Closed(BaseModel):
@@ -80,13 +80,13 @@ class FeatureStatistics(_Closed):
 
 
 class Statistics(_Closed):
-    """All features that are made of numbers.
+    """All numeric features.
 
     Attributes:
-        format: of the file.
+        format: format of the file.
         code: digest of the code that analyzed them.
-        features: by name.
-        changed: features of the base whose values now mean something else, so that what was learned of them is void.
+        features: statistics by feature.
+        changed: features of the base whose values have changed their meaning, which voids the weights learned for them.
     """
 
     format: Literal[1] = FORMAT
@@ -99,8 +99,8 @@ def parse_statistics(file: str, content: bytes) -> Statistics:
     """Returns the statistics in a file.
 
     Args:
-        file: names it in errors.
-        content: of the file.
+        file: name of the file in errors.
+        content: content of the file.
 
     Raises:
         UserError: it has another format, or is damaged: guessed statistics would not fit the trained weights.
@@ -123,7 +123,7 @@ class Comparison:
         new: features that the base does not have.
         changed: the differences from the base, as text.
         dropped: features that only the base has.
-        lost: why nothing can be kept, or "".
+        lost: reason why nothing can be kept, or "".
     """
 
     kept: dict[str, FeatureStatistics]
@@ -150,7 +150,7 @@ class Comparison:
 
 
 def spec_of(inputs: Inputs, name: str) -> dict[str, Any] | None:
-    """Returns the part of a feature's spec that its values depend on, or None for a feature not made of numbers."""
+    """Returns the part of a feature's spec that its values depend on, or None for a feature without numbers."""
     feature = inputs.features[name]
     if not isinstance(feature, OneNumber | BucketsFeature):
         return None
@@ -173,7 +173,7 @@ def is_analyzed(inputs: Inputs, name: str) -> bool:
 
 
 def without_analysis(inputs: Inputs) -> dict[str, FeatureStatistics]:
-    """Returns the features made of numbers, without statistics."""
+    """Returns the numeric features, without statistics."""
     specs = {name: spec_of(inputs, name) for name in inputs.features}
     return {name: FeatureStatistics(spec=fields) for name, fields in specs.items() if fields is not None}
 
@@ -181,7 +181,7 @@ def without_analysis(inputs: Inputs) -> dict[str, FeatureStatistics]:
 def completed(
     inputs: Inputs, known: Mapping[str, FeatureStatistics], analyzed: Mapping[str, Analyzed]
 ) -> dict[str, FeatureStatistics]:
-    """Returns all features made of numbers: the known ones, and the others with their new statistics."""
+    """Returns all numeric features: the known ones, and the others with their new statistics."""
     features = without_analysis(inputs) | dict(known)
     new = {name: FeatureStatistics(spec=features[name].spec, analyzed=each) for name, each in analyzed.items()}
     return features | new
@@ -191,10 +191,10 @@ def compared(inputs: Inputs, base: Statistics | None, *, code: str, lost: str = 
     """Compares a spec with its base's statistics.
 
     Args:
-        inputs: of the new spec.
+        inputs: inputs of the new spec.
         base: the base's statistics; None if they are lost.
         code: digest of the code that analyzes now.
-        lost: why they are lost, or "".
+        lost: reason why they are lost, or "".
     """
     now = without_analysis(inputs)
     if base is not None and base.code != code:

@@ -32,7 +32,7 @@ _REMEDY = (
 
 
 class Stream(FrozenModel):
-    """What an online training reads and publishes, instead of files and a model.
+    """The input and output of an online training, instead of files and a model.
 
     Attributes:
         segments: folder of joined examples, see `contracts.segments`.
@@ -52,30 +52,30 @@ class Stream(FrozenModel):
 
 
 class TrainJob(FrozenModel):
-    """What to train, on which files, and where the results go. All paths are absolute and local.
+    """A training: the ranker, its files, and the folders of its results. All paths are absolute and local.
 
     Attributes:
         ranker: the spec of the model and its training.
-        spec_digest: of `ranker`; every process logs it first.
+        spec_digest: digest of `ranker`; every process logs it first.
         transform: `ahead`: the files of `train_files` hold Transform's examples; `in_pool`: examples of the logs, which
-            pass the graph when they are read. What is learned is the same.
+            pass the graph when they are read. Both give the same model.
         train_files: blocks of examples, see `contracts.example_files`.
-        num_train_examples: in `train_files`, for those who wait; 0: not known.
-        validation_files: the same, scored after every epoch; may be empty.
+        num_train_examples: number of examples in `train_files`, to show progress; 0: unknown.
+        validation_files: blocks of examples scored after every epoch; may be empty.
         check_files: blocks of examples of the logs; the ranks score a few, and the exported model must give the same
             scores.
         transform_graph: output folder of TensorFlow Transform.
-        model_dir: for the SavedModel; empty: no export.
-        output_dir: for the report of the training.
-        final_checkpoint: for the checkpoint of the trained state.
-        checkpoint_dir: for checkpoints during training; kept when the job fails, to resume from.
-        base_checkpoint: where training starts; empty: from nothing.
-        changed_features: their values mean something else than in the base; what it learned of them is dropped.
-        days: of `train_files`, oldest first, YYYY-MM-DD; empty for logs without days.
-        validation_days: of `validation_files`.
-        log_dir: for logs, heartbeats and progress; kept when the job fails.
-        stream: of an online training, which ends only when told to; None: a job that ends by itself.
-        monitoring: where its processes serve metrics; None: they do not. Changes no result.
+        model_dir: folder for the SavedModel; empty: no export.
+        output_dir: folder for the report of the training.
+        final_checkpoint: folder for the checkpoint of the trained state.
+        checkpoint_dir: folder for checkpoints during training; kept when the job fails, to resume from.
+        base_checkpoint: checkpoint that training starts from; empty: none.
+        changed_features: features whose values have changed their meaning since the base, which drops their weights.
+        days: days of `train_files`, oldest first, YYYY-MM-DD; empty for logs without days.
+        validation_days: days of `validation_files`.
+        log_dir: folder for logs, heartbeats and progress; kept when the job fails.
+        stream: input and output of an online training, which ends on request; None: a job that ends by itself.
+        monitoring: settings of its served metrics; None: no metrics. Changes no result.
     """
 
     format: Literal[1] = FORMAT
@@ -101,7 +101,7 @@ class TrainJob(FrozenModel):
 
     @cached_property
     def digest(self) -> str:
-        """The sha256 of everything that decides what is learned from which examples in which order, except the ranks.
+        """The sha256 of everything that decides the model and the order of its examples, except the ranks.
 
         A job resumes from checkpoints of jobs with its digest. Files count by name and size, because a step that ran
         again may have written to another folder.
@@ -120,7 +120,7 @@ class TrainJob(FrozenModel):
             "days": [*self.days, *self.refit_days],
         }
         if self.stream is not None:
-            # Not `first`: it changes when old segments are removed, and a checkpoint says by itself what follows.
+            # Not `first`: it changes when old segments are removed, and a checkpoint names the next one.
             begins = {"learned_until", "lineage", "segments"}
             meaning["stream"] = self.stream.model_dump_json(include=begins)
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
@@ -153,25 +153,25 @@ class TrainJob(FrozenModel):
 
     @property
     def losses_file(self) -> Path:
-        """How many processes the job has lost; exists while it runs."""
+        """File with the number of processes that the job has lost; exists while it runs."""
         return Path(self.log_dir) / LOSSES_FILE
 
     @property
     def stop_file(self) -> Path:
-        """Tells an online training to end: it publishes what it has learned, and writes a checkpoint."""
+        """Ends an online training, which then publishes its last changes and writes a checkpoint."""
         return Path(self.log_dir) / "stop"
 
     @property
     def online_file(self) -> Path:
-        """What an online training has done so far, as JSON; written about once a second."""
+        """Progress of an online training as JSON, written about once a second."""
         return Path(self.log_dir) / "online.json"
 
     def full_version_folder(self, number: int) -> Path:
-        """Where an online training leaves what the export of a full version needs; deltas up to `number` are in it."""
+        """Folder with the input for the export of a full version that includes the deltas up to `number`."""
         return Path(self.output_dir) / f"full-{number:08d}"
 
     def heartbeat_file(self, rank: int) -> Path:
-        """Touched by a rank whenever it makes progress."""
+        """File that a rank touches at each progress."""
         return Path(self.log_dir) / f"heartbeat-{rank}"
 
     def server_file(self, server: int, attempt: str) -> Path:

@@ -1,1 +1,1 @@
-"""What follows from a spec, as plain data: columns, outputs, groups of tables, sizes, the plan of memory."""
+"""Plain data derived from a spec: columns, outputs, groups of tables, dense weights, sizes, the plan of memory."""

@@ -36,7 +36,7 @@ HISTORY = "/history"
 
 
 TimeKind = Literal["event", "other"]
-"""Of a column of seconds since 1970: the time of the event, which is in the days of the logs, or any other time."""
+"""Kinds of a column of seconds since 1970: the time of the event, which is in the days of the logs, or another time."""
 
 
 def weights_of(feature: str) -> str:
@@ -55,7 +55,7 @@ def example_weight_of(task: str) -> str:
 
 
 def history_of(feature: str) -> str:
-    """Returns the column with what happened before the row's day, which Transform joins to the columns of the logs."""
+    """Returns the column with the counts before the row's day, which Transform joins to the columns of the logs."""
     return feature + HISTORY
 
 
@@ -64,7 +64,7 @@ class Column:
     """One column of the logs.
 
     Attributes:
-        name: as spelled in the files.
+        name: name in the files.
         is_list: any number of values per row, also none; otherwise at most one.
         is_required: a row without a value is an anomaly; without a label, ingestion drops and counts it.
         is_after_event: known only after the event, such as a label, `only_where` or a weight; absent at serving.
@@ -73,7 +73,7 @@ class Column:
         is_id: values identify something, even if they are numbers.
         time: the kind of time if values are seconds since 1970, else None.
         length: fixed length of the lists that are not empty, if any.
-        last_values: how many values are read from the end of each list.
+        last_values: number of values read from the end of each list.
         beside: columns whose lists have the same lengths, such as the ids of weights.
     """
 
@@ -150,7 +150,7 @@ def feature_columns(inputs: Inputs, name: str) -> tuple[Column, ...]:
 
 
 def graph_columns(inputs: Inputs, name: str) -> tuple[str, ...]:
-    """Returns the columns that Transform's graph makes a feature of: those of the logs, or the joined one."""
+    """Returns the columns that Transform's graph makes a feature of: columns of the logs, or the joined one."""
     if isinstance(inputs.features[name], HistoryFeature):
         return (history_of(name),)
     return tuple(column.name for column in feature_columns(inputs, name))
@@ -221,7 +221,7 @@ def columns(inputs: Inputs) -> list[Column]:
 
 
 def serving_columns(inputs: Inputs) -> list[Column]:
-    """Returns the columns that predictions need, once, sorted by name: those of all features but bias features."""
+    """Returns the columns of all features but bias features, which predictions need, once, sorted by name."""
     return _merged(
         column
         for name, feature in inputs.features.items()
@@ -236,7 +236,7 @@ def is_bias(feature: object) -> bool:
 
 
 def features_of_new_ids(inputs: Inputs) -> list[str]:
-    """Returns the features whose ids may be new to a model: those of kind id that are not bias features."""
+    """Returns the features whose ids may be new to a model: features of kind id that are not bias features."""
     return [name for name, each in inputs.features.items() if isinstance(each, IdFeature) and not is_bias(each)]
 
 

@@ -1,4 +1,4 @@
-"""What a run costs, from the seconds of its steps and the prices of a spec."""
+"""The cost of a run, from the seconds of its steps and the prices of a spec."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ _TRAINER = "trainer"
 
 @dataclass(frozen=True)
 class RunCost:
-    """What a run has cost, in the currency of the spec.
+    """The cost of a run, in the currency of the spec.
 
     Attributes:
         by_step: a step from the cache costs the seconds that looking it up took.
-        total: of all steps.
+        total: cost of all steps.
         per_million_examples: `total` over the examples of the train split; None without any.
         training_per_billion_samples: of the training alone, without export and start-up, over the examples that it was
             trained on, each as often as it was; None where nothing was trained.
@@ -42,13 +42,13 @@ def run_cost(
     examples: int,
     samples_per_s: float | None,
 ) -> RunCost:
-    """Returns what a run has cost.
+    """Returns the cost of a run.
 
     Args:
-        spec: of the run.
+        spec: spec of the run.
         cost: its prices.
-        seconds: of each step.
-        examples: of the train split.
+        seconds: seconds of each step.
+        examples: number of examples of the train split.
         samples_per_s: that all ranks together have trained on; None: nothing was trained.
     """
     job = job_per_hour(spec, cost)
@@ -66,5 +66,5 @@ def run_cost(
 
 
 def per_billion_samples(spec: Spec, cost: Cost, samples_per_s: float) -> float:
-    """Returns what training on a billion examples costs at a rate of all ranks together."""
+    """Returns the cost of training on a billion examples at a rate of all ranks together."""
     return 1e9 / samples_per_s / _SECONDS_AN_HOUR * job_per_hour(spec, cost)

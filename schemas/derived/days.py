@@ -23,7 +23,7 @@ def parse_day(text: str) -> Day:
 
 
 def yesterday(today: Day) -> Day:
-    """Returns the date of a run that starts today (UTC) and is given none."""
+    """Returns the date of a run without `--date` that starts today (UTC)."""
     return today - datetime.timedelta(days=1)
 
 

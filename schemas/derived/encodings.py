@@ -19,8 +19,8 @@ class EncodedTogether:
 
     Attributes:
         name: prefix of the weights' names.
-        encoding: of all; what it says of tails is Transform's.
-        features: their names.
+        encoding: encoding of all of them; its `tails` concern Transform alone.
+        features: names of the features.
         has_missing: whether each has a second float, which is 1 where the number is missing.
     """
 
@@ -31,7 +31,7 @@ class EncodedTogether:
 
     @property
     def num_inputs(self) -> int:
-        """Of each feature's linear layer."""
+        """Number of inputs of each feature's linear layer."""
         match self.encoding:
             case PiecewiseLinearEncoding(bins=bins):
                 return bins + self.has_missing
@@ -42,7 +42,7 @@ class EncodedTogether:
 
 
 def encoded_together(inputs: Inputs) -> list[EncodedTogether]:
-    """Returns the numbers with an encoding, those of one shape together."""
+    """Returns the numbers with an encoding, grouped by shape."""
     found: dict[str, EncodedTogether] = {}
     for name, feature in inputs.features.items():
         if not isinstance(feature, OneNumber) or isinstance(feature.encoding, StandardEncoding):
@@ -65,7 +65,7 @@ def _shape(encoding: PiecewiseLinearEncoding | PeriodicEncoding) -> str:
 
 
 def float_inputs(inputs: Inputs) -> Blocks:
-    """Returns the floats that the model sees: those as Transform makes them, then the encoded ones."""
+    """Returns the floats that the model sees: Transform's plain floats, then the encoded ones."""
     together = encoded_together(inputs)
     encoded = {name for each in together for name in each.features}
     plain = [each for each in outputs(inputs) if each.name in inputs.features and each.type == "float"]

@@ -23,8 +23,8 @@ class Group:
         name: `<kind of optimizer>_<dim>`.
         dim: floats per embedding.
         tags: the high bits of a table's keys, by table.
-        tables: by name.
-        optimizers: by table, all of one kind.
+        tables: tables by name.
+        optimizers: optimizers by table, all of one kind.
         num_slot_floats: optimizer floats in a row.
     """
 

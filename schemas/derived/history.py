@@ -1,4 +1,4 @@
-"""What follows from features of the days before a row's own: which days they need, and which of them share a table."""
+"""Features of the days before a row's own: the days that they need, and the features that share a table."""
 
 import datetime
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ class HistoryGroup:
     """Features of the same ids and days: they share the keys of a table.
 
     Attributes:
-        by: whose history it is.
-        days: how many before the row's own; None: all of the run's window.
+        by: columns of the ids whose history it is.
+        days: number of days before the row's own; None: all of the run's window.
         features: names, in the spec's order.
     """
 
@@ -28,7 +28,7 @@ class HistoryGroup:
 
 
 def history_features(inputs: Inputs) -> dict[str, HistoryFeature]:
-    """Returns the features made of earlier days, by name."""
+    """Returns the features of earlier days by name."""
     return {name: each for name, each in inputs.features.items() if isinstance(each, HistoryFeature)}
 
 
@@ -46,7 +46,7 @@ def history_groups(inputs: Inputs) -> tuple[HistoryGroup, ...]:
 
 
 def counted(inputs: Inputs) -> dict[By, tuple[str, ...]]:
-    """Returns what is counted of each day: the tasks whose labels are summed, by the columns of the ids."""
+    """Returns the counts of each day: the tasks whose labels are summed, by the columns of the ids."""
     tasks: dict[By, dict[str, None]] = {}
     for feature in history_features(inputs).values():
         of_ids = tasks.setdefault(by_of(feature), {})
@@ -59,7 +59,7 @@ def days_of_history(inputs: Inputs, window: Sequence[Day], first: Day) -> list[D
     """Returns the days that a run reads only for their counts, oldest first; none if no feature needs any.
 
     Args:
-        inputs: of the spec.
+        inputs: inputs of the spec.
         window: the run's train days, also those that its base has learned, oldest first.
         first: the first day that the run trains on.
     """

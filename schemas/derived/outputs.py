@@ -28,7 +28,7 @@ class Output(NamedTuple):
     """One output of Transform for a batch of B examples.
 
     Attributes:
-        name: a feature, a task, `EVENT_TIME`, or what `weights_of`, `serving_of` or `example_weight_of` returns.
+        name: a feature, a task, `EVENT_TIME`, or a result of `weights_of`, `serving_of` or `example_weight_of`.
         type: `float`: float32; `key`: int64, the key of an embedding row or the event's time.
         width: floats per example: shape [B] for 1, otherwise [B, width].
         is_list: any number of values per example: sparse [B, values].

@@ -1,4 +1,4 @@
-"""How much memory a ranker needs, by table, rank and parameter server, computed before anything starts."""
+"""The memory of a ranker by table, rank and parameter server, computed before anything starts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class Processes:
     """The ranks, or the parameter servers.
 
     Attributes:
-        number: how many there are.
+        number: number of such processes.
         mean: one with its even share of every table's rows.
         high: one with the largest share that one in a billion gets (`high_share`).
     """
@@ -84,7 +84,7 @@ class Plan:
     Attributes:
         ranks: with the rows where there are no parameter servers.
         servers: with the rows; None where the ranks hold them.
-        tables: by name.
+        tables: tables by name.
         dense_parts: number of dense weights by part of the model.
         parameters_embedded: floats of all embeddings, without optimizers.
         export_bytes: embeddings and keys of all tables, which the exporting process holds at once.
@@ -110,9 +110,9 @@ def plan(ranker: RankerSpec, *, rows: Mapping[str, int], ranks: int, servers: in
 
     Args:
         ranker: the spec.
-        rows: by table; tables that are left out have the rows of their capacity.
-        ranks: how many train together.
-        servers: how many parameter servers; None: as many as the spec says.
+        rows: rows by table; other tables have the rows of their capacity.
+        ranks: number of ranks.
+        servers: number of parameter servers; None: the spec's.
 
     Raises:
         UserError: an unknown table, or one without a number of rows; servers in a mode without.
@@ -161,7 +161,7 @@ def plan(ranker: RankerSpec, *, rows: Mapping[str, int], ranks: int, servers: in
 
 
 def rows_by_table(ranker: RankerSpec, given: Mapping[str, int]) -> dict[str, int]:
-    """Returns the rows of every table: those given, else its capacity.
+    """Returns the rows of every table: the given number, else its capacity.
 
     Raises:
         UserError: an unknown table, or one without a number of rows.

@@ -1,4 +1,4 @@
-"""How much memory a rank and a parameter server need.
+"""The memory of a rank and of a parameter server.
 
 Besides what a process always holds, there are two temporary copies: one of a checkpoint being written, and one of a
 group of tables that moves into twice the room.
@@ -31,9 +31,9 @@ class ProcessPlan:
     """One rank, or one parameter server. Everything but `rows` is in bytes.
 
     Attributes:
-        rows: of all tables.
+        rows: number of rows of all tables.
         tables: rows, keys and index.
-        counters: for admission.
+        counters: bytes of the counters for admission.
         in_flight: batches between a rank and the servers: keys, embeddings and their gradients.
         dense: weights, their optimizer's moments, one gradient; a share of them, or of the ranks' averages, on servers.
         process: the process itself, before it holds anything.
@@ -52,7 +52,7 @@ class ProcessPlan:
 
     @property
     def held(self) -> float:
-        """What it always holds."""
+        """Bytes that the process always holds."""
         return self.tables + self.counters + self.in_flight + self.dense + self.process
 
     @property
@@ -67,7 +67,7 @@ def rank_plan(ranker: RankerSpec, rows: Mapping[str, float], *, ranks: int) -> P
     Args:
         ranker: the spec.
         rows: its share of them, by group of tables; not used where parameter servers hold all rows.
-        ranks: how many train together.
+        ranks: number of ranks.
     """
     sync, dense = ranker.training.sync, _dense_bytes(ranker, ranks)
     if isinstance(sync, InStep):
@@ -81,9 +81,9 @@ def server_plan(ranker: RankerSpec, rows: Mapping[str, float], *, ranks: int, se
 
     Args:
         ranker: the spec.
-        rows: that it holds, by group of tables.
-        ranks: how many train together.
-        servers: how many there are; they hold even shares of what is dense.
+        rows: rows that the process holds, by group of tables.
+        ranks: number of ranks.
+        servers: number of parameter servers, which hold even shares of the dense state.
 
     Raises:
         ValueError: the spec's mode has no servers.
@@ -96,7 +96,7 @@ def server_plan(ranker: RankerSpec, rows: Mapping[str, float], *, ranks: int, se
 
 
 class _DenseBytes(NamedTuple):
-    """What is dense on a rank, the part of it that a checkpoint has, and what is on all servers together."""
+    """Bytes of the dense state on a rank, in a checkpoint, and on all servers together."""
 
     rank: int
     saved_by_rank: int

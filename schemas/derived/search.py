@@ -1,4 +1,4 @@
-"""The search that `tune: auto` prepares from a spec: what is usually worth trying, as ranges like a user's own.
+"""The search that `tune: auto` prepares from a spec: ranges that are usually worth trying, like a user's own.
 
 docs/quality.md has the measurements that the choices follow.
 """
@@ -50,7 +50,7 @@ class PreparedSearch:
 
     Attributes:
         tune: the section of the spec, with the prepared ranges.
-        changes: of the spec, for all trials, by path.
+        changes: changes of the spec for all trials, by path.
         starts: values of the trials after the first, each for some of the ranges; the others are as declared.
     """
 
@@ -77,7 +77,7 @@ def search_of(spec: Spec, tune: Tuning) -> PreparedSearch:
 
 
 def _changes(spec: Spec) -> dict[str, Any]:
-    """Returns what all trials have: epochs to choose from, of which the best counts."""
+    """Returns the changes of all trials: several epochs, of which the best counts."""
     changes: dict[str, Any] = {"training.epochs": max(_EPOCHS, spec.training.epochs)}
     if spec.training.early_stopping is None:
         changes["training.early_stopping"] = {"patience": 2, "refit": _may_refit(spec)}
@@ -160,7 +160,7 @@ def _row_optimizers(spec: Spec) -> dict[str, dict[str, Any]]:
 
 
 def _models(spec: Spec) -> Iterator[tuple[str, Range]]:
-    """Yields what is searched of the model. The architecture comes first: it replaces the rest of `model`."""
+    """Yields the ranges of the model. The architecture comes first: it replaces the rest of `model`."""
     own = spec.model.model_dump(mode="json")
     if not isinstance(spec.model, Esmm | Aitm):
         kept = {key: own[key] for key in ("interaction", "dropout", "ensemble")}

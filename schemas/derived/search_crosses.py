@@ -9,7 +9,7 @@ from schemas.spec import Spec
 from schemas.spec.features import IdFeature, NumericFeature
 
 PAIRS, FAST_PAIRS = "all pairs", "fast pairs"
-"""Labels of the crosses of all pairs of ids; the rows of fast ones remember what they have seen once."""
+"""Labels of the crosses of all pairs of ids; the rows of fast pairs learn from a single occurrence."""
 _MOST_CROSSED = 4
 """Crosses are tried of the pairs of at most this many ids: their number grows with the square."""
 _FAST = {"kind": "adam", "learning_rate": 0.1}
@@ -25,10 +25,10 @@ class _Column(NamedTuple):
 
 
 def sets_of(spec: Spec) -> dict[str, dict[str, dict[str, Any]]]:
-    """Returns sets of changes by label, by the name of what is searched.
+    """Returns sets of changes by label, by the name of the range.
 
-    Crosses of all ids with one number: its exact value may tell more of an id than its size, as the price of an item
-    does that has one for bulk.
+    Crosses of all ids with one number: its exact value may say more about an id than its size, such as the price
+    of an item with a bulk price.
     """
     ids = _columns(spec, IdFeature)
     if not 1 <= len(ids) <= _MOST_CROSSED:

@@ -13,17 +13,17 @@ FLOAT_BYTES = 4
 KEY_BYTES = 8
 """A row's key."""
 ORDER_BYTES = 18
-"""Of a row while its group is written: its position in the files, and the buffers of the sort."""
+"""Bytes of a row while its group is written: its position in the files, and the buffers of the sort."""
 INDEX_BYTES_PER_SLOT = 18
 """libcuckoo: buckets of four slots, each slot 16 bytes of key and row number, a byte of the hash, a byte of use."""
 INDEX_ROOM = 9 / 8
 """Slots per row that a restored index requests. A growing one is filled to 0.95; this needs more."""
 INDEX_FIXED_BYTES = 13_000_000
-"""Of the index: its 65,536 locks and those of its previous size; measured."""
+"""Bytes of the index: its 65,536 locks and the locks of its previous size; measured."""
 MIN_ROWS = 1 << 14
 """Room of an empty table; unwritten memory is not used, except in the index."""
 COUNTER_BYTES = 16
-"""Four rows of int32 in a count-min sketch."""
+"""Bytes of a counter: four rows of int32 in a count-min sketch."""
 PROCESS_BYTES = 700_000_000
 """A rank, a parameter server or a data worker before it holds rows: TensorFlow, TFRA, Horovod or gRPC, and small freed
 buffers that malloc keeps; measured: a rank 0.61 GB, a server with a few hundred rows at most 0.64 GB."""

@@ -1,4 +1,4 @@
-"""What follows from the sources that are joined to the main log: which columns come from where, and which days."""
+"""The sources joined to the main log: the origin of each column, and the days that are read."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -56,8 +56,8 @@ def values_of_source(source: Source, columns: Sequence[Column]) -> list[Column]:
     """Returns the columns of the source that examples are made of, with the types of their readers.
 
     Args:
-        source: joined.
-        columns: of the inputs.
+        source: source to join.
+        columns: columns of the inputs.
     """
     readers = {column.name: column for column in columns}
     found: dict[str, Column] = {}

@@ -1,13 +1,13 @@
-"""How long a pod of a step may run on Kubernetes."""
+"""Timeouts of the pods of steps on Kubernetes."""
 
 from schemas.spec import Spec
 from schemas.spec.cluster import StepName
 from schemas.spec.data import DayLogs
 
 DEFAULT_S = 6 * 3600
-"""Of a step that declares no timeout: a run of each day has steps that end on it."""
+"""Timeout of a step that declares none: steps of a daily run end within it."""
 _TRAINER_MORE_S = 3600
-"""Beyond `cluster.deadline_s`: the trainer ends its training itself by then, and says why."""
+"""Seconds beyond `cluster.deadline_s`, by which the trainer ends its training itself, with the reason."""
 
 
 def timeout_s(spec: Spec, name: StepName) -> int:

@@ -12,8 +12,8 @@ class Backoff:
     """Waits that grow after each failure.
 
     Attributes:
-        first_s: after the first failure.
-        factor: of each wait to the one before.
+        first_s: seconds of the wait after the first failure.
+        factor: ratio of each wait to the one before.
         max_s: the longest wait, even if a server asks for more.
         jitter: largest random change of a wait, as a share of it, so that clients do not all retry at once.
     """

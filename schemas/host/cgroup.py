@@ -1,7 +1,7 @@
 """The memory that the kernel grants to this process, and whether it has killed one for lack of it.
 
 Reads cgroups of version 2 and 1 (Linux, admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst). With version 1, or with
-the kubelet's `singleProcessOOMKill`, the kernel kills one process of a container, and nobody else is told why.
+the kubelet's `singleProcessOOMKill`, the kernel kills one process of a container without notice to the others.
 """
 
 import os
@@ -29,7 +29,7 @@ _VERSION_2 = _Files("memory.max", "memory.current", "inactive_file", "memory.eve
 
 
 class Cgroup:
-    """A cgroup's memory; what its folder does not say is None."""
+    """A cgroup's memory; unknown values are None."""
 
     def __init__(self, folder: Path):
         self._folder = folder
@@ -41,7 +41,7 @@ class Cgroup:
         return limit if limit is not None and limit < _NO_LIMIT else None
 
     def left_bytes(self) -> int | None:
-        """Returns what is left of the limit."""
+        """Returns the rest of the limit."""
         limit, used = self.limit_bytes(), _number(self._folder / self._files.used)
         if limit is None or used is None:
             return None
@@ -54,10 +54,10 @@ class Cgroup:
 
 
 def own_cgroups(mount: Path = _MOUNT, own: Path = _OWN) -> list[Cgroup]:
-    """Returns the cgroup of this process, and those around it as far as they are seen.
+    """Returns the cgroup of this process, and its visible parents.
 
     Args:
-        mount: where cgroups are mounted.
+        mount: mount point of cgroups.
         own: file with the paths of this process's.
     """
     lines = [line.split(":", 2) for line in own.read_text().splitlines()] if own.exists() else []
@@ -87,7 +87,7 @@ class OutOfMemory:
 
 
 class OomWatch:
-    """Begins before a process does, and tells after its end by SIGKILL whether that was for lack of memory."""
+    """Begins before a process does, and says after its end by SIGKILL whether it lacked memory."""
 
     def __init__(self, cgroups: Sequence[Cgroup] | None = None, vmstat: Path = _VMSTAT):
         self._cgroups = own_cgroups() if cgroups is None else cgroups
@@ -95,14 +95,14 @@ class OomWatch:
         self._before = self._kills()
 
     def out_of_memory(self) -> OutOfMemory | None:
-        """Returns what has happened, None if no process was killed since, or nothing tells."""
+        """Returns the kernel's record of a kill since; None without a kill or a record."""
         now = self._kills()
         if self._before is None or now is None or now <= self._before:
             return None
         return OutOfMemory(min(filter(None, (each.limit_bytes() for each in self._cgroups)), default=None))
 
     def _kills(self) -> int | None:
-        """Returns the count of this process's cgroup; without one, that of the machine."""
+        """Returns the count of this process's cgroup; without one, of the machine."""
         kills = self._cgroups[0].kills() if self._cgroups else None
         return _field(self._vmstat, "oom_kill") if kills is None else kills
 

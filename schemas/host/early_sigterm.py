@@ -16,7 +16,7 @@ def exit_on(
     Args:
         numbers: none: SIGTERM.
         code: exit code.
-        before: what is quickly done before, such as the removal of a file.
+        before: quick action before the end, such as the removal of a file.
     """
 
     def end(*_: object) -> None:

@@ -60,7 +60,7 @@ def read_end(path: Path, max_bytes: int, *, start: int = 0) -> str:
 
     Args:
         path: may not exist.
-        max_bytes: how many at most.
+        max_bytes: largest number of bytes.
         start: first byte that may be returned.
     """
     try:
@@ -72,7 +72,7 @@ def read_end(path: Path, max_bytes: int, *, start: int = 0) -> str:
 
 
 def add_json_line(file: Path, fields: Mapping[str, Any]) -> None:
-    """Adds a line to a file that others follow. What writes it does not depend on it: a full disk changes nothing."""
+    """Adds a line to a file that others follow. A full disk is ignored: the writer does not depend on the line."""
     with contextlib.suppress(OSError), file.open("a", encoding="utf-8") as lines:
         lines.write(json.dumps(fields) + "\n")
 
@@ -81,12 +81,12 @@ def json_lines(file: Path, max_bytes: int = sys.maxsize) -> list[dict[str, Any]]
     """Returns the complete lines that are JSON objects, in their order; none where there is no file.
 
     Args:
-        file: that may be written meanwhile, and may hold what a killed process has left.
-        max_bytes: of its end.
+        file: file that may be written meanwhile, and may hold the remains of a killed process.
+        max_bytes: number of bytes from its end.
     """
     found = []
     try:
-        # What follows the last line's end is still being written.
+        # Text after the last line's end is still being written.
         lines = read_end(file, max_bytes).split("\n")[:-1]
     except OSError:
         return []

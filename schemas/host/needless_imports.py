@@ -6,12 +6,12 @@ from importlib.machinery import PathFinder
 from types import ModuleType
 
 _NEEDLESS = ("googleapiclient", "keras", "pandas", "scipy")
-"""To TensorFlow and TFRA: 40 % of the start of a training process, 30 % of that of an export or a server. Keras 3
+"""Imports that TensorFlow and TFRA do not need: 40 % of the start of a training, 30 % of an export or a server. Keras 3
 imports matplotlib, scikit-learn and IPython in turn; Keras 2 is `tf_keras`."""
 _NEEDLESS_TO_TFX = ("google.cloud.bigquery", "google.cloud.pubsub", "keras")
-"""To TFX and Beam: no step of ours reads from a service of a cloud."""
+"""Imports that TFX and Beam do not need: no step of ours reads from a service of a cloud."""
 _METRIC_OF_TEXTS = "tensorflow_model_analysis.metrics.rouge"
-"""To TFMA, which TFX imports for the name of a type: it brings the parsers of natural languages, a tenth of a start."""
+"""Import that TFMA does not need: it brings parsers of natural languages, a tenth of a start."""
 
 
 def leave_out_needless() -> None:

@@ -1,4 +1,4 @@
-"""What the kernel does for a process when its parent, or its child, is killed (prctl(2))."""
+"""Signals of the kernel to a process when its parent, or its child, is killed (prctl(2))."""
 
 import ctypes
 import os

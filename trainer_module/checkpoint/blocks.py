@@ -1,4 +1,4 @@
-"""The order of rows in a rank's files, and where among them the rows of any rank are. Pure functions.
+"""The order of rows in a rank's files, and the blocks that hold any rank's rows. Pure functions.
 
 Each of n ranks owns one nth of the range of the hash of ids. Files hold rows in the order of the hash's upper bits, the
 bucket. So the rows of any rank, of any number of ranks, are a run of blocks. A block is a run of whole buckets with its
@@ -25,9 +25,9 @@ class Block(NamedTuple):
     """A run of rows.
 
     Attributes:
-        first_bucket, last_bucket: it holds all rows of these and of those between them.
-        start, end: of its rows in the file.
-        keys_crc32, rows_crc32: of their bytes.
+        first_bucket, last_bucket: first and last of its buckets; it holds all rows of these and those between.
+        start, end: range of its rows in the file.
+        keys_crc32, rows_crc32: checksums of the bytes of its keys and rows.
     """
 
     first_bucket: int

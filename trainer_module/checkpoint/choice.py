@@ -18,19 +18,19 @@ from trainer_module.checkpoint.manifest import Manifest, encode, read_manifest
 
 _LOG = logging.getLogger("trainer_module.checkpoint")
 PATIENCE_S = 60.0
-"""How old a directory listing on a network file system may be: NFS keeps one for this long by default."""
+"""Largest age of a directory listing on a network file system: NFS keeps one for this long by default."""
 _POLL_S = 0.5
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a rank sees in a folder.
+    """A rank's view of a folder.
 
     Attributes:
-        told: the checkpoint in one line; equal lines on all ranks mean equal checkpoints.
-        path: None where there is no checkpoint to continue from.
-        manifest: of the checkpoint.
-        is_refused: the checkpoint cannot be used; `told` is the reason.
+        told: description of the checkpoint in one line; equal lines on all ranks mean equal checkpoints.
+        path: path of the checkpoint; None without one to resume from.
+        manifest: manifest of the checkpoint.
+        is_refused: whether the checkpoint cannot be used; `told` is the reason.
     """
 
     told: str
@@ -61,7 +61,7 @@ def agreed_base(directory: Path, *, patience_s: float = PATIENCE_S) -> Manifest:
 
 
 def _agreed(look: Callable[[], Seen], directory: Path, patience_s: float) -> Seen:
-    """Returns what all ranks see; those that see something else than rank 0 look again for a while."""
+    """Returns the common view of all ranks; a rank with another view than rank 0 looks again for a while."""
     seen, given_up = look(), time.monotonic() + patience_s
     first = collectives.texts(seen.told, name="checkpoint_seen")[0]
     while _cut(seen.told) != first and time.monotonic() < given_up:
@@ -95,8 +95,7 @@ def _newest(directory: Path, job_digest: str, *, is_first: bool) -> Seen:
         return _seen(path)
     if names := ", ".join(aside.name for aside in folder.damaged(directory)):
         return Seen(
-            f"{directory}: holds no whole checkpoint any more (got {names}); to begin this training anew, remove that "
-            "folder",
+            f"{directory}: holds no whole checkpoint (got {names}); to restart this training, remove that folder",
             is_refused=True,
         )
     return Seen("none")

@@ -25,20 +25,20 @@ _NPY: Any = np.lib.format  # without types
 
 
 class CheckpointError(UserError):
-    """A checkpoint that cannot be used, with the reason and what to do about it."""
+    """A checkpoint that cannot be used, with the reason and the fix."""
 
 
 class DamagedError(CheckpointError):
-    """A checkpoint whose files are not what was written; another one may be intact."""
+    """A checkpoint whose files have changed since they were written; another one may be intact."""
 
 
 class FileRecord(FrozenModel):
-    """What a file must be when it is read.
+    """The size, checksum and shape that a file must have when it is read.
 
     Attributes:
         bytes: length of the file.
-        crc32: of all its bytes.
-        shape: of the array; None for other files.
+        crc32: checksum of all its bytes.
+        shape: shape of the array; None for other files.
     """
 
     bytes: int
@@ -102,7 +102,7 @@ def read_array(path: Path, record: FileRecord) -> NDArray[Any]:
 def read_blocks(path: Path, record: FileRecord, num_rows: int) -> Iterator[NDArray[Any]]:
     """Yields an array in blocks of rows, the last one shorter; each block overwrites the one before it.
 
-    The checksum is verified after the last block: use nothing made of the blocks before that.
+    The checksum is verified after the last block: use no result of the blocks before that.
 
     Raises:
         DamagedError: when the file is not the one that was recorded.
@@ -127,8 +127,8 @@ class ArrayFile:
 
         Args:
             path: an .npy file.
-            record: what it must be.
-            dtype: what the header must say; the header has no checksum of its own.
+            record: expected size, checksum and shape.
+            dtype: expected type of the numbers; the header has no checksum of its own.
 
         Raises:
             DamagedError: when the file is not the one that was recorded.
@@ -203,7 +203,7 @@ class _Reading:
         return crc
 
     def check(self) -> None:
-        """Raises when what was read is not what was written."""
+        """Raises if the file has changed since it was written."""
         _check_crc(self._path, self._crc, self._record)
 
 

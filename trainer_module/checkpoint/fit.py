@@ -11,7 +11,7 @@ from trainer_module.checkpoint.warm_dense import changed_blocks, matching_positi
 
 @dataclass(frozen=True)
 class Fit:
-    """What becomes of a base, each `tables.<name>` or `weights.<name>`, `weights.<name>[<feature or task>]` for a part.
+    """The fate of each part of a base: `tables.<name>`, `weights.<name>` or `weights.<name>[<feature or task>]`.
 
     Attributes:
         loaded: tables and weights taken over.
@@ -30,11 +30,11 @@ def fit(
     """Returns which parts of a checkpoint fit.
 
     Args:
-        manifest: the checkpoint's.
-        spec: of the ranker to train.
-        weights: the layouts of its dense weights.
+        manifest: manifest of the checkpoint.
+        spec: spec of the ranker to train.
+        weights: layouts of its dense weights.
         changed: features whose values mean something else than in the base, see `schemas.contracts.statistics`.
-        source: the checkpoint, for messages.
+        source: name of the checkpoint in messages.
 
     Raises:
         CheckpointError: when a table of the same name has other rows.

@@ -1,4 +1,4 @@
-"""A job's checkpoints, folders named `step-000000001234`. The manifest is written last and makes one complete.
+"""A job's checkpoints, folders named `step-000000001234`. The manifest is written last and completes one.
 
 Nothing is renamed or linked, as a mounted object store can do neither. A folder without a manifest is being written or
 removed, or was left by a process that died; readers ignore it. A damaged checkpoint is set aside as
@@ -54,7 +54,7 @@ def newest(directory: Path, job_digest: str) -> Path | None:
 
 
 def publish(target: Path, manifest: Manifest) -> None:
-    """Writes the manifest, which makes the checkpoint complete; its other files are on disk."""
+    """Writes the manifest, which completes the checkpoint; its other files are on disk."""
     write_last(target / MANIFEST, encode(manifest))
     sync(target.parent)
 
@@ -129,7 +129,7 @@ def damaged(directory: Path) -> list[Path]:
 
 
 def set_aside(path: Path) -> Path:
-    """Moves a damaged checkpoint aside, for someone to examine; the last two stay.
+    """Moves a damaged checkpoint aside for examination; the last two stay.
 
     File by file, the manifest first: from then on readers ignore the checkpoint.
 

@@ -49,5 +49,5 @@ def refuse_changed_tables(held: Mapping[str, GroupLayout], wanted: Mapping[str, 
             if old != new:
                 raise CheckpointError(
                     f"tables.{table}.{what}: differs from the checkpoint's (got {new}; {source} has {old}); "
-                    "give the table another name to start it anew, or train with mode: full"
+                    "give the table another name to restart it, or train from scratch with training.mode: full"
                 )

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: the one file that makes a folder of arrays a checkpoint."""
+"""The manifest: the file that makes a folder of arrays a checkpoint, and lists its contents."""
 
 import json
 import re
@@ -27,7 +27,7 @@ class GroupLayout(FrozenModel):
     dim: int
     optimizer: str
     tables: dict[str, int]
-    """Tags by name: the high bits of the keys."""
+    """Tags of the tables, the high bits of their keys, by name."""
     width: int
     tracks_usage: bool
 
@@ -41,24 +41,24 @@ class WeightLayout(FrozenModel):
 
 
 class Manifest(FrozenModel):
-    """What one checkpoint holds."""
+    """The contents of a checkpoint."""
 
     format: Literal[1] = FORMAT
     step: int
     ranks: int
     servers: int = 0
-    """Parameter servers, which wrote the rows; 0: the ranks did."""
+    """Number of parameter servers, which wrote the rows; 0: the ranks wrote them."""
     spec_digest: str
     job_digest: str
-    """Of everything that decides what the job learns and from which examples: only an equal job continues from here."""
+    """Digest of everything that decides the result of the job: only an equal job resumes from here."""
     seed: int
     days: tuple[str, ...]
     """All days trained on, those of the base included."""
     position: Position
     dense_precision: str = "float32"
-    """What the dense layers were computed in; never `auto`."""
+    """Precision of the dense layers; never `auto`."""
     best_step: int | None = None
-    """Of the checkpoint of the best epoch so far, which this training may end with; None without early stopping."""
+    """Step of the best epoch's checkpoint, which may become the result; None without early stopping."""
     calibrations: dict[str, Calibration] = Field(default_factory=dict)
     """Calibrations by task, fitted once training has ended."""
     groups: dict[str, GroupLayout]
@@ -72,7 +72,7 @@ class Manifest(FrozenModel):
 
 
 def record_of(directory: Path, manifest: Manifest, file: str) -> FileRecord:
-    """Returns what a file must be.
+    """Returns the record of a file.
 
     Raises:
         DamagedError: when the checkpoint should hold the file and does not.

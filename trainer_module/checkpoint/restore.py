@@ -1,4 +1,4 @@
-"""Reads one rank's state from a checkpoint, whatever the number of ranks that wrote it."""
+"""Reads one rank's state from a checkpoint of any number of ranks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,7 +90,7 @@ def read_row_blocks(directory: Path, manifest: Manifest, group: str, num_rows: i
 
 
 def own_rows(directory: Path, manifest: Manifest, group: str, *, rank: int, ranks: int) -> RowsOnDisk:
-    """Returns what a rank owns of a group, whoever wrote it."""
+    """Returns the rows of a group that a rank owns, from the files of all ranks."""
     rows = OwnRows(directory, manifest, group, rank=rank, ranks=ranks)
     return RowsOnDisk(
         rows.num_rows, rows.blocks, lambda: extra_of_rank(directory, manifest, group, rank=rank, ranks=ranks)

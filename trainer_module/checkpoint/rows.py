@@ -32,12 +32,12 @@ def write_rows(
     """Writes keys, rows and their blocks. Holds the rows' order and one block in memory.
 
     Args:
-        folder: of the checkpoint.
-        rank: whose rows.
-        group: of tables.
+        folder: folder of the checkpoint.
+        rank: rank that owns the rows.
+        group: name of the group of tables.
         keys: [n] int64, in any order.
         rows: [n, width] float32.
-        block_rows: about how many rows a block has.
+        block_rows: approximate rows of a block.
 
     Returns:
         The files, by name.
@@ -71,7 +71,7 @@ class OwnRows:
     """One group's rows in a checkpoint that a rank owns, whichever rank wrote them; nothing else is read.
 
     Attributes:
-        num_rows: how many the rank owns.
+        num_rows: number of rows that the rank owns.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class OwnRows:
         """Finds and counts them.
 
         Args:
-            directory: of the checkpoint.
-            manifest: of the checkpoint.
-            group: of tables.
-            rank: whose rows.
-            ranks: how many ranks read the checkpoint.
+            directory: folder of the checkpoint.
+            manifest: manifest of the checkpoint.
+            group: name of the group of tables.
+            rank: rank that owns the rows.
+            ranks: number of ranks that read the checkpoint.
             is_kept: filters keys, [n] to [n]; None: keeps all. With it, counting reads all keys of the rank.
 
         Raises:
@@ -115,7 +115,7 @@ class OwnRows:
                 yield (keys, rows) if mine.all() else (keys[mine], rows[mine])
 
     def _read(self, part: int) -> Iterator[KeysAndRows]:
-        """Yields what a rank has written of this one's rows."""
+        """Yields this rank's rows in the files of another one."""
         with ExitStack() as opened:
             keys_file = opened.enter_context(ArrayFile(*self._file(part, KEYS), np.int64))
             rows_file = opened.enter_context(ArrayFile(*self._file(part, ROWS), np.float32))
@@ -162,7 +162,7 @@ class OwnRows:
     def _strangers(self, part: int) -> CheckpointError:
         return CheckpointError(
             f"{self._directory}: rank {part} holds rows of {self._group} that it does not own; "
-            "written by another version: train anew with mode: full"
+            "train from scratch with training.mode: full"
         )
 
     def _file(self, part: int, name: str) -> tuple[Path, FileRecord]:

@@ -61,12 +61,12 @@ def started_from(
     """Returns a weight and its moments, `<moment>/<name>`; new parts have initial values. None where nothing matches.
 
     Args:
-        held: of the checkpoint.
-        old: the weight's layout there.
-        weight: the new one.
-        new: its layout.
-        seed: of its start.
-        starts: of the optimizer's moments, by name.
+        held: arrays of the checkpoint.
+        old: layout of the weight in the checkpoint.
+        weight: weight to start.
+        new: layout of that weight.
+        seed: seed of its initial values.
+        starts: initial values of the optimizer's moments, by name.
     """
     positions = matching_positions(old, new)
     if positions is None:

@@ -1,8 +1,7 @@
 """Training that starts from another training's checkpoint: tables by name, dense weights by name and block.
 
-What only the spec has starts from initial values; what only the base has is dropped; the report lists both. What the
-base learned about a feature whose values have changed their meaning, as its statistics were analyzed anew, is dropped
-too.
+What only the spec has starts from initial values; what only the base has is dropped; the report lists both. Weights of
+the base are dropped too for a feature whose values have changed their meaning after a new analysis of its statistics.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -36,10 +35,10 @@ _SKETCH = "sketch_"
 
 @dataclass(frozen=True)
 class WarmStart(Fit):
-    """A rank's state to start from, and what became of the base.
+    """A rank's state to start from, and the fate of each part of the base.
 
     Attributes:
-        snapshot: what is taken over; the rest starts from initial values.
+        snapshot: the state taken from the base; the rest starts from initial values.
     """
 
     snapshot: StoredSnapshot
@@ -51,11 +50,11 @@ def warm_start(
     """Reads the parts of a checkpoint that fit a ranker.
 
     Args:
-        directory: the checkpoint.
-        manifest: its own.
-        ranker: what is to be trained.
-        rank: this one.
-        ranks: number of all.
+        directory: folder of the checkpoint.
+        manifest: manifest of the checkpoint.
+        ranker: ranker to train.
+        rank: number of this rank.
+        ranks: number of ranks.
         changed: features whose values mean something else than in the base, see `schemas.contracts.statistics`.
 
     Raises:
@@ -70,7 +69,7 @@ def warm_start(
         step=manifest.step,
         dense=_dense(read_dense(directory, manifest), fitting, ranker, layouts),
         groups=groups,
-        # Without the start of the schedule: this training begins it anew.
+        # Without the start of the schedule: this training restarts it.
         extra={name: array for name, array in extra.items() if name == NEWEST_MINUTE or is_of_balance(name)},
     )
     return WarmStart(**vars(told), snapshot=snapshot)

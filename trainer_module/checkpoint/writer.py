@@ -34,20 +34,20 @@ HISTORY = "history.json"
 _POLL_S = 0.05
 _BACKOFF = Backoff(1.0, max_s=60.0)
 _WILL_NOT_PASS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
-"""Errors that someone must fix: they do not pass by themselves."""
+"""Errors that do not pass by themselves."""
 _PARTS = TypeAdapter(dict[str, FileRecord])
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a rank writes.
+    """The state that a rank writes.
 
     Attributes:
-        manifest: of the checkpoint, without files.
+        manifest: manifest of the checkpoint, without files.
         snapshot: this rank's state.
         batches: [n, 2] int64, the pool's batches trained on in this epoch: by this rank, or all of them.
-        history: JSON of what training has done so far; rank 0's is written.
+        history: JSON of the training's history; rank 0 writes it.
         arrays: more arrays of rank 0, read with the history.
     """
 
@@ -81,9 +81,9 @@ class Writer:
         """Starts to write a checkpoint.
 
         Args:
-            target: where it is published.
+            target: folder of the published checkpoint.
             contents: nothing of it may change while it is written.
-            keep: how many checkpoints stay in its folder; None: all.
+            keep: number of checkpoints that stay in its folder; None: all.
             is_needed: missing the deadline is an error; otherwise the checkpoint is given up with a warning.
         """
         self.finish()
@@ -97,7 +97,7 @@ class Writer:
         """Waits for the checkpoint that is being written.
 
         Raises:
-            What kept it from being written, unless it was given up.
+            The error of the write, unless the checkpoint was given up.
         """
         if self._thread is not None:
             self._thread.join()
@@ -110,14 +110,14 @@ class Writer:
             raise error
 
     def take_given_up(self) -> int:
-        """Returns how many checkpoints were given up since this was last asked."""
+        """Returns the number of checkpoints given up since the last call."""
         number, self._num_given_up = self._num_given_up, 0
         return number
 
     def _run(self, target: Path, contents: Contents, keep: int | None, is_needed: bool) -> None:
         try:
             if self._rank == 0 and keep is not None:
-                # No rank still writes what was given up; a full disk may need its space.
+                # No rank still writes a checkpoint that was given up; a full disk may need its space.
                 _tidy(lambda: folder.remove_remains(target.parent, but=target))
             write(target, contents, self._rank, deadline_s=self._deadline_s)
             if self._rank == 0 and keep is not None:
@@ -127,8 +127,8 @@ class Writer:
                 self._error = error
                 return
             self._num_given_up += 1
-            _LOG.warning("event=checkpoint_given_up training goes on without it: %s", error)
-        except BaseException as error:  # noqa: BLE001 - it is raised where training would otherwise go on without it
+            _LOG.warning("event=checkpoint_given_up training continues without it: %s", error)
+        except BaseException as error:  # noqa: BLE001 - raised where training would otherwise continue without the checkpoint
             self._error = error
 
 
@@ -152,7 +152,7 @@ def write(target: Path, contents: Contents, rank: int, *, deadline_s: float) -> 
 
 
 def _persist(act: Callable[[], _Result], target: Path, deadline_s: float) -> _Result:
-    """Returns what `act` returns; retries it after a disk error, with growing pauses."""
+    """Returns the result of `act`; retries it after a disk error, with growing pauses."""
     given_up = math.inf
     for failures in itertools.count():
         try:
@@ -173,7 +173,7 @@ def _persist(act: Callable[[], _Result], target: Path, deadline_s: float) -> _Re
 
 
 def _tidy(act: Callable[[], None]) -> None:
-    """Removes old checkpoints; what fails is tried again with the next checkpoint."""
+    """Removes old checkpoints; the next checkpoint retries a failed removal."""
     try:
         act()
     except OSError as error:
@@ -264,10 +264,10 @@ class ServerWriter:
         self._thread: threading.Thread | None = None
 
     def start(self, target: Path, groups: Mapping[str, RowsSnapshot]) -> None:
-        """Starts to write; rank 0 waits for the part's last file, and gives the checkpoint up without it.
+        """Starts to write; rank 0 waits for the part's last file, and abandons the checkpoint without it.
 
         Args:
-            target: where the checkpoint is published.
+            target: folder of the published checkpoint.
             groups: nothing of it may change while it is written.
         """
         if self._thread is not None:
@@ -283,9 +283,9 @@ class ServerWriter:
         try:
             _persist(part, target, self._deadline_s)
         except NotWrittenError as error:
-            _LOG.warning("event=checkpoint_given_up training goes on without it: %s", error)
+            _LOG.warning("event=checkpoint_given_up training continues without it: %s", error)
         except BaseException:  # noqa: BLE001
-            # Nobody waits for this thread: end as a rank would, so that the attempt ends with this log.
+            # No caller waits for this thread: end as a rank would, so that the attempt ends with this log.
             _LOG.exception("event=checkpoint_failed path=%s", target)
             logging.shutdown()
             os._exit(1)

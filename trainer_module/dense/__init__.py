@@ -1,1 +1,1 @@
-"""Dense weights, the layers made of them, and their optimizers."""
+"""Dense weights, layers and optimizers."""

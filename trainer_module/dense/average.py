@@ -1,4 +1,4 @@
-"""The average of the dense weights over steps: what is validated, exported and published in their place."""
+"""The average of the dense weights over steps, which is validated, exported and published in their place."""
 
 from typing import Any
 
@@ -35,13 +35,13 @@ class Average(tf.Module):
         self._epoch = -1
 
     def begin_epoch(self, epoch: int) -> None:
-        """Begins the mean anew, except where an epoch goes on that was interrupted."""
+        """Restarts the mean, except in an epoch that was interrupted and is resumed."""
         if epoch != self._epoch:
             self._epoch = epoch
             self._steps.assign(0)
 
     def follow(self, flat: tf.Variable, step: tf.Tensor) -> None:
-        """Takes in the weights after a step of the schedule, which counts from 1: [size]."""
+        """Adds the weights after a step of the schedule, which counts from 1: [size]."""
         match self._spec:
             case EmaOfWeights(decay=decay):
                 t = tf.cast(step, tf.float32)
@@ -54,7 +54,7 @@ class Average(tf.Module):
         self.flat.assign(kept * self.flat + (1.0 - kept) * flat)
 
     def snapshot(self) -> Arrays:
-        """Returns which epoch's mean it is, and of how many steps; the vector lies with the weights."""
+        """Returns the epoch and the number of steps of the mean; the vector lies with the weights."""
         if isinstance(self._spec, EmaOfWeights):
             return {}
         return {_STEPS: np.array([self._epoch, int(self._steps)], np.int64)}

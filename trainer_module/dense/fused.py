@@ -1,7 +1,7 @@
 """Parts of a training step on one thread that are computed in one pass over memory: see `native`.
 
-They compute what TensorFlow's operations do, to the last bits of a sum. Models that are exported, or trained on several
-threads or on a GPU, have TensorFlow's.
+Results equal those of TensorFlow's operations, up to the last bits of a sum. Exported models, and trainings on several
+threads or on a GPU, use TensorFlow's.
 """
 
 import functools
@@ -18,14 +18,14 @@ from trainer_module.native.library import functions, operations
 # Shape suffixes: B batch, I inputs, N networks, E experts, T tasks, H width of an output.
 
 _WIDEST = 2_048
-"""Inputs of a layer: with 4,096 TensorFlow's products are faster in float32 (ADR 0049)."""
+"""Most inputs of a layer: with 4,096 TensorFlow's products are faster in float32 (ADR 0049)."""
 _Use = Literal["none", "gradients together", "inputs first"]
 _USE: ContextVar[_Use] = ContextVar("use", default="none")
 
 
 @contextmanager
 def in_training(*, are_inputs_first: bool = False) -> Iterator[None]:
-    """Has what is traced meanwhile use these operations where they can be.
+    """Makes graphs traced meanwhile use these operations where possible.
 
     Args:
         are_inputs_first: backward, compute the gradient of a layer's inputs before that of its weights; see
@@ -50,7 +50,7 @@ def applies_to(x: tf.Tensor) -> bool:
 
 
 def is_used() -> bool:
-    """Returns whether what is traced now uses these operations."""
+    """Returns whether graphs traced now use these operations."""
     return _USE.get() != "none"
 
 
@@ -71,7 +71,7 @@ class Gathered(NamedTuple):
     Attributes:
         rows_uD: [u, D].
         index_n: [B * features] int32, example after example.
-        features: how many an example has.
+        features: features of an example.
     """
 
     rows_uD: tf.Tensor
@@ -128,8 +128,8 @@ def layer(x_BI: tf.Tensor, parts: Sequence[Networks]) -> list[list[tf.Tensor]]:
     """Returns the outputs of each part's networks: [B, H].
 
     Args:
-        x_BI: input of all.
-        parts: what is computed of it.
+        x_BI: common input.
+        parts: networks that read it.
     """
     counts = [part.networks for part in parts]
     attributes: dict[str, Any] = {
@@ -196,8 +196,8 @@ def piecewise_linear(numbers_NB: tf.Tensor, w_NTD: tf.Tensor) -> tf.Tensor:
     Of T shares all but one are 0 or 1: the product is a running sum of W's rows and a part of one more.
 
     Args:
-        numbers_NB: in coordinates of bins; has no gradient.
-        w_NTD: of each number.
+        numbers_NB: numbers in coordinates of bins; without gradient.
+        w_NTD: weights of each number.
     """
     count, bins, dim = w_NTD.shape
 
@@ -238,9 +238,9 @@ def adam_rows(
         numbers: [n] int64, each once but 0.
         gradients: [n, dim].
         corrected: rate times the correction of the step, see `embedding.row_optimizers.adam`.
-        betas: decays.
-        epsilon: of the denominator.
-        seen: None where rows have no books.
+        betas: decays of both moments.
+        epsilon: constant added to the denominator.
+        seen: new usage of the rows; None without bookkeeping.
     """
     beta1, beta2 = betas
     settings = tf.stack([tf.cast(corrected, tf.float32), beta1, 1.0 - beta1, beta2, 1.0 - beta2, epsilon])

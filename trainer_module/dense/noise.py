@@ -33,9 +33,9 @@ class Noise:
         """Returns x with a share `rate` of its numbers zeroed and the others divided by 1 - rate.
 
         Args:
-            x: of any shape and float type.
-            rate: from 0, below 1; or one for each column.
-            name: of the layer; each draws its own numbers.
+            x: floats of any shape.
+            rate: share to drop, from 0, below 1; or one share for each column.
+            name: name of the layer; each layer draws its own numbers.
 
         Reference: Srivastava et al.: Dropout, JMLR 2014, section 4; scaled in training instead of in prediction
         (section 10).

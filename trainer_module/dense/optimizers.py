@@ -14,7 +14,7 @@ class DenseState(tf.Module):
 
     Attributes:
         flat: the weights: [size].
-        moments: of the optimizer, by name: [size] each.
+        moments: moments of the optimizer by name: [size] each.
     """
 
     def __init__(self, optimizer: DenseOptimizer, weights: FlatWeights, *, seed: int, part: slice = slice(None)):
@@ -23,8 +23,8 @@ class DenseState(tf.Module):
         Args:
             optimizer: updates them.
             weights: the layout of the vector.
-            seed: of the initial values.
-            part: which of them.
+            seed: seed of the initial values.
+            part: range of the weights.
         """
         super().__init__(name="dense")
         self._optimizer = optimizer
@@ -42,8 +42,8 @@ class DenseState(tf.Module):
 
         Args:
             gradient: [size].
-            step: from 1.
-            factor: of the learning rate.
+            step: number of the step, from 1.
+            factor: factor of the learning rate.
         """
         rate = self._optimizer.learning_rate * factor
         if isinstance(self._optimizer, DenseSgd | AdamW) and self._optimizer.weight_decay:

@@ -1,4 +1,4 @@
-"""All dense weights in one flat vector: one allreduce and one optimizer update a step, whatever the model."""
+"""All dense weights in one flat vector: one allreduce and one optimizer update a step for any model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

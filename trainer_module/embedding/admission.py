@@ -1,4 +1,4 @@
-"""Which ids get a row: all, those seen often enough, or those that win a draw. Decided on the key's owner."""
+"""Admission of ids to a row: all ids, frequent ids, or a random share. Decided on the key's owner."""
 
 import numpy as np
 import tensorflow as tf
@@ -54,11 +54,11 @@ class Sketch(tf.Module):
             self._added.assign(0)
 
     def snapshot(self) -> Arrays:
-        """Returns its state, which adds up with that of other ranks."""
+        """Returns its state; the states of several ranks add up."""
         return {"sketch_cells": self._cells.numpy().copy(), "sketch_added": np.array([int(self._added)])}
 
     def restore(self, state: Arrays) -> None:
-        """Restores a state; ignores one of another size, from before a change of the spec: ids are counted anew."""
+        """Restores a state; ignores one of another size after a change of the spec: counting restarts."""
         if len(state.get("sketch_cells", ())) == _DEPTH * self._num_cells:
             self._cells.assign(state["sketch_cells"])
             self._added.assign(int(state["sketch_added"][0]))

@@ -1,4 +1,4 @@
-"""What a row remembers of its id: when it was last seen, by event time, and how often.
+"""The bookkeeping of a row: event time of its id's newest occurrence, and the number of occurrences.
 
 Two int32 numbers, kept as the bits of two floats at the end of the row, so that a row is read and written whole. They
 are copied and cast bit by bit, never computed with as floats.

@@ -20,7 +20,7 @@ class Delta:
     """Changes: first remove, then upsert.
 
     Attributes:
-        keys: [n] int64, rows made or updated.
+        keys: keys of created or updated rows, [n] int64.
         embeddings: [n, dim] float32, current values.
         removed: [m] int64, keys whose rows were removed.
         needs_full_export: more rows were removed than the log holds, or the log has a gap: the other fields are empty,
@@ -87,7 +87,7 @@ def restore_log(store: RowStore, extra: Arrays, *, rank: int, ranks: int) -> Non
 
     Args:
         store: may keep no log.
-        extra: of a checkpoint; without a log, the next export must be a full one.
+        extra: arrays of a checkpoint; without a log among them, the next export must be a full one.
         rank: this one.
         ranks: number of ranks.
     """

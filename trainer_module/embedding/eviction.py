@@ -1,4 +1,4 @@
-"""Removes expired rows, and those beyond a table's capacity. Between steps, in NumPy."""
+"""Removes expired rows, and rows beyond a table's capacity. Between steps, in NumPy."""
 
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:
 
 
 class Going(NamedTuple):
-    """What an eviction removes.
+    """The rows that an eviction removes.
 
     Attributes:
         indices: [n] int64, ascending, among all rows.
@@ -59,10 +59,10 @@ def rows_to_go(
     rank: int,
     ranks: int,
 ) -> Going:
-    """Returns which rows go, in one pass over the rows of all tables.
+    """Returns the rows to remove, in one pass over the rows of all tables.
 
     Args:
-        group: of the tables.
+        group: group of the tables.
         keys: [rows] int64.
         seen: [rows] int32, minutes of the newest event.
         count: [rows] int32, occurrences.

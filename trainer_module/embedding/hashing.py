@@ -1,4 +1,4 @@
-"""Integer hashes of keys: who owns a row, and what it starts as. Pure functions, equal on every platform."""
+"""Integer hashes of keys: the owner of a row, and its start. Pure functions, equal on every platform."""
 
 import tensorflow as tf
 
@@ -22,7 +22,7 @@ def owner_of(keys: tf.Tensor, num_ranks: int) -> tf.Tensor:
     """Returns the rank that owns each key: [n] int64 to [n] int32, in 0 .. num_ranks - 1.
 
     The ranks own equal ranges of a hash of 32 bits, one after another, so that a checkpoint in the order of the hash
-    has a rank's rows together, whatever the number of ranks (`checkpoint.blocks`). The hash is of the id alone: a row
+    has a rank's rows together for any number of ranks (`checkpoint.blocks`). The hash is of the id alone: a row
     keeps its owner when the tag of its table moves.
 
     >>> keys = tf.range(1000, dtype=tf.int64)
@@ -39,13 +39,13 @@ def owner_of(keys: tf.Tensor, num_ranks: int) -> tf.Tensor:
 def initial_rows(keys: tf.Tensor, dim: int, scale: float, seed: int) -> tf.Tensor:
     """Returns starting vectors, uniform in [-scale, scale): a function of seed and key alone.
 
-    A row thus starts the same whatever order, batch or number of ranks it is first trained in.
+    So the start of a row depends on no order, batch or number of ranks.
 
     Args:
         keys: [n] int64.
         dim: floats per row.
         scale: half the width of the distribution.
-        seed: of the run.
+        seed: seed of the run.
 
     Returns:
         [n, dim] float32.

@@ -21,10 +21,10 @@ def snapshot_of(store: RowStore) -> RowsSnapshot:
 
 
 def restore(store: RowStore, held: RowsSnapshot | RowsOnDisk, *, rank: int, ranks: int) -> None:
-    """Replaces all rows of a store by those of a snapshot.
+    """Replaces all rows of a store by the rows of a snapshot.
 
     Args:
-        store: of the same group.
+        store: store of the same group.
         held: rows of this rank alone; `extra` may hold keys of others.
         rank: this one.
         ranks: number of ranks.

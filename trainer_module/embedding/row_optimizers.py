@@ -25,7 +25,7 @@ class StepContext(NamedTuple):
 
     Attributes:
         step: global step, from 1; int64 scalar.
-        factor: of all learning rates.
+        factor: factor of all learning rates.
     """
 
     step: tf.Tensor
@@ -58,7 +58,7 @@ class InPlaceUpdate(Protocol):
 
     @property
     def is_in_place(self) -> bool:
-        """Whether it can here: on one thread of a CPU, and where all tables of the rows have one setting."""
+        """Whether it is possible: on one thread of a CPU, if all tables of the rows have one setting."""
 
     def apply(
         self, rows: tf.Variable, numbers: tf.Tensor, g: tf.Tensor, seen: fused.Seen | None, context: StepContext
@@ -69,7 +69,7 @@ class InPlaceUpdate(Protocol):
             rows: [any, width].
             numbers: [n] int64, each once but 0.
             g: [n, dim].
-            seen: what a step tells of each row; None where rows have no books.
+            seen: new usage of the rows in this step; None without bookkeeping.
             context: see `RowUpdate`.
         """
 
@@ -207,7 +207,7 @@ def adam(
     All tensors have one shape; `step` counts from 1. lr_t = lr sqrt(1 - b2^t) / (1 - b1^t).
     Reference: Kingma, Ba: Adam, ICLR 2015, algorithm 1, in the form of its section 2's last paragraph.
 
-    The first step has the length of the rate, whatever the gradient:
+    The first step has the length of the rate for any gradient:
 
     >>> start, zero, step = tf.constant([1.0]), tf.zeros([1]), tf.constant(1, tf.int64)
     >>> w, m, v = adam(start, zero, zero, tf.constant([0.5]), step, rate=0.25, betas=(0.9, 0.999), epsilon=0.0)

@@ -35,7 +35,7 @@ without a row; rows removed by capacity, and by age."""
 
 
 class Observed(NamedTuple):
-    """What a step's global batch tells about the keys that this rank owns.
+    """Facts of a step's global batch about the keys that this rank owns.
 
     Attributes:
         occurrences: [n] int32.
@@ -47,14 +47,14 @@ class Observed(NamedTuple):
 
 
 class RowStore(tf.Module):
-    """Rows by key, made when their id is admitted; grows by doubling."""
+    """Rows by key, created when their id is admitted; grows by doubling."""
 
     def __init__(self, group: Group, *, seed: int, expected_rows: int = 0, track_changes: bool = False):
         """Makes an empty store.
 
         Args:
-            group: whose rows it holds.
-            seed: of the initial vectors and of admission.
+            group: group of tables whose rows it holds.
+            seed: seed of the initial vectors and of admission.
             expected_rows: room to take at once. Growing later copies the rows and stalls a step.
             track_changes: keep the log that `delta.take_delta` returns and empties. It costs time in every step and
                 room in every checkpoint.
@@ -122,12 +122,12 @@ class RowStore(tf.Module):
         return tf.reshape(self.index.lookup(keys), [-1])
 
     def find_or_make(self, keys: tf.Tensor, observed: Observed | None, step: tf.Tensor) -> tf.Tensor:
-        """Returns row numbers, making a row for every unknown key that is admitted; 0 for the others.
+        """Returns row numbers, and creates a row for every admitted new key; 0 for the others.
 
         Args:
             keys: [n] int64, each once.
             observed: [n]; needed where a table of the group has admission, expiry or a capacity.
-            step: of this batch; int64 scalar.
+            step: step of this batch; int64 scalar.
         """
         known_numbers = self.find(keys)
         is_unknown = tf.equal(known_numbers, 0)
@@ -202,13 +202,13 @@ class RowStore(tf.Module):
         return tf.cond(needed > capacity, grow, lambda: tf.constant(False))
 
     def read(self, numbers: tf.Tensor) -> tf.Tensor:
-        """Returns what `embeddings` and `apply` take of rows by number: [n] int64 to [n, dim], or whole [n, width]."""
+        """Returns the input of `embeddings` and `apply` by row number: [n] int64 to [n, dim], or whole [n, width]."""
         if self._in_place is not None:
             return fused.read_rows(self.rows, numbers, self.group.dim)
         return tf.gather(self.rows, numbers)
 
     def embeddings(self, keys: tf.Tensor, numbers: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        """Returns the embeddings of rows that `read` gave, their table's default for keys without one: [n, dim]."""
+        """Returns the embeddings of rows from `read`, their table's default for keys without one: [n, dim]."""
         w = rows if rows.shape[1] == self.group.dim else rows[:, : self.group.dim]
         if self._default.same == 0.0:
             return w
@@ -228,8 +228,8 @@ class RowStore(tf.Module):
 
         Args:
             keys: [n] int64, each once.
-            numbers: [n] int64, as `find_or_make` gave them.
-            rows: as `read` gave them.
+            numbers: row numbers from `find_or_make`, [n] int64.
+            rows: result of `read`.
             gradients: [n, dim].
             observed: [n]; needed where the group tracks usage.
             context: the step under way.
@@ -262,7 +262,7 @@ class RowStore(tf.Module):
         return tf.ensure_shape(tf.cast(counts, tf.int64), [size])
 
     def counts_by_table(self, keys: tf.Tensor, occurrences: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns what `count_asked` takes, for a batch's unique keys and how often each occurs in it."""
+        """Returns the argument of `count_asked` for a batch's unique keys and their numbers of occurrences."""
         return self._by_table(keys, tf.cast(occurrences, tf.int64)), self._by_table(keys)
 
     def count_asked(self, asked: tf.Tensor, unique: tf.Tensor) -> None:
@@ -283,8 +283,8 @@ class RowStore(tf.Module):
         """Returns a copy of the part of `rows`, `keys` or `touched` that belongs to keys, row 1 first.
 
         Args:
-            variable: of this store.
-            columns: of `rows`.
+            variable: variable of this store.
+            columns: columns of `rows`.
         """
         # After a scatter an ordinary read copies the whole variable, unused room included.
         tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
@@ -300,12 +300,12 @@ class RowStore(tf.Module):
 
         Args:
             blocks: keys [n], each once over all blocks, and rows [n, width]; a block may lie where the last one lay.
-            num_rows: of all blocks together.
+            num_rows: number of rows in all blocks.
         """
         needed = num_rows + num_rows // 8
         if self._was_filled or self.num_rows or needed > self._room:
             self._make_room(needed)
-        # Also if it fails half-way: what came so far is in the index.
+        # Also after a failure half-way: the rows until then are in the index.
         self._was_filled = True
         end = 1
         for keys, rows in blocks:
@@ -324,10 +324,10 @@ def stores_of(
     """Returns empty stores of one of the processes that share the rows, with room for its share of the capacities.
 
     Args:
-        groups: by name.
-        seed: of the spec.
+        groups: groups of tables by name.
+        seed: the spec's `training.seed`.
         rank: the process.
-        ranks: how many share the rows.
+        ranks: number of ranks that share the rows.
         track_changes: see `RowStore`.
     """
     stores = {}
@@ -341,7 +341,7 @@ def stores_of(
 
 
 def share_of(rows: int, rank: int, ranks: int) -> int:
-    """Returns how many of a table's rows a process may keep; the shares of all add up to `rows`."""
+    """Returns the number of a table's rows that a process may keep; the shares of all add up to `rows`."""
     return rows * (rank + 1) // ranks - rows * rank // ranks
 
 

@@ -21,11 +21,11 @@ from trainer_module.embedding.wire import pack, unpack
 
 
 class _Owned(NamedTuple):
-    """What owners are asked for, by group.
+    """The keys that owners are asked for, by group.
 
     Attributes:
         keys_o: unique keys.
-        observed_o: what the batch tells of each of them, for groups that count occurrences.
+        observed_o: times and occurrences of each key in the batch, for groups that count occurrences.
     """
 
     keys_o: dict[str, tf.Tensor]
@@ -37,9 +37,9 @@ class _Route(NamedTuple):
 
     Attributes:
         owned_of_received_r: by group, the index of each received key among the unique ones of these; empty where one
-            rank keeps its keys as they are.
-        sent_RG: how many keys go to each rank.
-        received_RG: how many come from each.
+            rank keeps its keys unchanged.
+        sent_RG: number of keys sent to each rank.
+        received_RG: number of keys received from each rank.
     """
 
     owned_of_received_r: dict[str, tf.Tensor]
@@ -51,9 +51,9 @@ class Routed(NamedTuple):
     """A batch's keys at their owners. Dictionaries are by group; every leaf is a tensor.
 
     Attributes:
-        index_n: of each key asked for, among this rank's unique ones, which are in the order of their owners.
+        index_n: index of each key among this rank's unique keys, which are in the order of their owners.
         asked: this rank's keys, and the unique ones among them, counted by table; empty where nothing is observed.
-        owned: what this rank has been asked for.
+        owned: keys that the ranks have asked this one for.
         route: the way back.
     """
 
@@ -70,7 +70,7 @@ class SentKeys(NamedTuple):
         index_n: see `Routed`.
         asked: see `Routed`.
         uniques: this rank's unique keys, as `_Owned`, in any order.
-        sent_RG: how many of them each rank owns.
+        sent_RG: number of these keys that each rank owns.
         received: returns the message of keys that this rank owns; None where there is only one rank.
     """
 
@@ -109,7 +109,7 @@ class ShardedTables:
     def send_keys(self, keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor] | None, use: str) -> SentKeys:
         """Sends keys to their owners; `routed` receives them. All ranks together.
 
-        Nothing is looked up or made, so a batch's keys can travel while another batch is trained on.
+        No row is looked up or created, so a batch's keys can travel while another batch is trained on.
 
         Args:
             keys: [n] int64 by group.
@@ -141,11 +141,11 @@ class ShardedTables:
             return Routed(sent.index_n, sent.asked, *self._of_owners(sent, *sent.received()))
 
     def pull(self, routed: Routed, step: tf.Tensor) -> Pulled:
-        """Fetches the rows of a training batch, making those of admitted new keys. All ranks together.
+        """Fetches the rows of a training batch, and creates rows for admitted new keys. All ranks together.
 
         Args:
             routed: the batch's keys, `use="train"`.
-            step: of this batch.
+            step: step of this batch.
         """
         with tf.name_scope("lookup"):
             numbers, rows = {}, {}
@@ -159,7 +159,7 @@ class ShardedTables:
         return Pulled(unique, routed, numbers, rows)
 
     def read(self, keys: Mapping[str, tf.Tensor]) -> dict[str, Unique]:
-        """Fetches embeddings without making any; unknown keys read as their table's default. All ranks together."""
+        """Fetches embeddings without creating rows; unknown keys read as their table's default. All ranks together."""
         routed = self.routed(self.send_keys(keys, None, "read"))
         numbers = {name: store.find(routed.owned.keys_o[name]) for name, store in self.stores.items()}
         rows = {name: store.read(numbers[name]) for name, store in self.stores.items()}
@@ -191,7 +191,7 @@ class ShardedTables:
         """Sends gradients to the owners of their rows. All ranks together.
 
         Returns:
-            What returns the gradients of the keys this rank owns, summed over the ranks: {group: [o, dim]}.
+            A function that returns the gradients of this rank's own keys, summed over the ranks: {group: [o, dim]}.
         """
         if self._num_ranks == 1 or not self._groups:
             return lambda: gradients_uD

@@ -15,7 +15,7 @@ from trainer_module.transforms.keys import ID_BITS
 BYTES_BESIDE_ROW = 8 + 16
 """A row's key, and its entry in the index without the index's free slots."""
 NORM_EDGES = np.logspace(-3, 2, 26)
-"""Euclidean norms of rows are counted between these; the outermost bins have what lies beyond."""
+"""Edges of the bins that count Euclidean norms of rows; the outermost bins are open."""
 _AT_ONCE = 1 << 18
 """Rows whose norms are computed at once: 16 MB of 16 numbers each."""
 
@@ -52,7 +52,7 @@ def _by_norm(store: RowStore, tags: NDArray[Any], num_tags: int) -> NDArray[np.i
 
 
 class TableCounts:
-    """Rows of each table, and what became of keys, at the cost of reading a few counters."""
+    """Rows of each table, and counts of admitted, rejected and removed keys, from a few counters."""
 
     def __init__(self, stores: Mapping[str, RowStore]):
         """Counts the rows once; reads all keys."""
@@ -80,7 +80,7 @@ def _rows_by_tag(store: RowStore) -> NDArray[np.int64]:
 
 
 def _change(store: RowStore) -> NDArray[np.int64]:
-    """Returns by how much the counters have changed the number of rows since the store was made, by tag."""
+    """Returns the change of the number of rows since the store was created, by tag."""
     counters = store.counters
     change: NDArray[np.int64] = (counters["admitted"] - counters["evicted"] - counters["expired"]).numpy()
     return change
@@ -94,7 +94,7 @@ def by_table(groups: Mapping[str, Group], counts: Mapping[str, NDArray[np.int64]
     of a rank's batch over all its ids; None where the divisor is 0; `norms`, rows between two of `NORM_EDGES`: [bins].
 
     Args:
-        groups: of tables.
+        groups: groups of tables.
         counts: `counted` of each owner of rows, by group: [owners, 1 + counters + bins, tags].
     """
     tables = {}

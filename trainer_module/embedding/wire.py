@@ -11,8 +11,8 @@ def pack(flats: Sequence[tf.Tensor], sizes_RG: tf.Tensor) -> tf.Tensor:
     """Returns one vector with, for each rank in turn, its part of every group.
 
     Args:
-        flats: one vector per group, the parts of the ranks one after another.
-        sizes_RG: how long each part is; the number of ranks must be known when the graph is built.
+        flats: one vector per group, with the parts of the ranks in turn.
+        sizes_RG: length of each part; the number of ranks must be known when the graph is built.
     """
     ranks = sizes_RG.shape[0]
     parts = [tf.split(flat, sizes_RG[:, group], num=ranks) for group, flat in enumerate(flats)]

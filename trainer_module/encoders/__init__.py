@@ -21,9 +21,9 @@ class Encoder(Protocol):
         """Returns [lists, dim]; zeros for an empty list.
 
         Args:
-            weights: by name.
-            lists: embeddings.
-            target: [lists, dim], for an encoder that has one.
+            weights: weights by name.
+            lists: embeddings of the lists.
+            target: embeddings of the targets, [lists, dim]; None for an encoder without targets.
         """
 
 

@@ -16,8 +16,8 @@ from trainer_module.encoders.lists import Lists
 class DinLists:
     """sum_i a(x_i, t) x_i: equation 3. The weights are not normalized, so that many likes weigh more than one.
 
-    The activation unit a (figure 2) is an MLP over x, x * t and t, with relu; the paper's x - t adds nothing to what a
-    linear layer makes of x and t.
+    The activation unit a (figure 2) is an MLP over x, x * t and t, with relu; the paper's x - t adds nothing to a
+    linear layer of x and t.
     """
 
     def __init__(self, feature: str, spec: DinEncoder, dim: int):
@@ -32,7 +32,7 @@ class DinLists:
             raise ValueError(f"{self._name}: a target is needed")
         x_RLD, is_there_RL = lists.padded()
         w = tf.split(weights[f"{self._name}/first/w"], 3)
-        # Of what has one row for all, the part of the first layer is computed once.
+        # An input with one row for all passes its part of the first layer once.
         hidden_CLU = (
             _times(x_RLD, w[0]) + _times(x_RLD * target[:, None], w[1]) + tf.matmul(target, w[2])[:, None]
         ) + weights[f"{self._name}/first/b"]

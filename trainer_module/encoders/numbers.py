@@ -83,8 +83,8 @@ def passed_shares(numbers_1: tf.Tensor, bins: int) -> tf.Tensor:
 
     Args:
         numbers_1: in coordinates of bins, so that 2.5 is the middle of the third: [..., 1]. Below 0 and above `bins`
-            the lines of the first and of the last bin go on.
-        bins: how many.
+            the lines of the first and of the last bin continue.
+        bins: number of bins.
     """
     shares_T = numbers_1 - tf.range(bins, dtype=tf.float32)
     lowest_T = tf.constant([-math.inf, *[0.0] * (bins - 1)])

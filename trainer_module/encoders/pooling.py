@@ -10,7 +10,7 @@ COMBINERS: tuple[Literal["sum", "mean", "sqrtn"], ...] = ("sum", "mean", "sqrtn"
 
 
 def lists_of_values(lengths_S: tf.Tensor, num_values: tf.Tensor) -> tf.Tensor:
-    """Returns which list each value belongs to, given how many each has: [n] int32.
+    """Returns the list of each value, given the lengths of the lists: [n] int32.
 
     Linear in n and S: `tf.repeat` takes S times the longest list.
 

@@ -51,7 +51,7 @@ class Layout(FeatureOrder):
         self._has_time = spec.event_time is not None
 
     def columns_of(self, group: str, of: Mapping[str, Sequence[str]]) -> slice:
-        """Returns the columns of one group's features, where those of all groups follow one another."""
+        """Returns the range of one group's columns, with all groups in turn."""
         groups = list(of)
         start = sum(len(of[before]) for before in groups[: groups.index(group)])
         return slice(start, start + len(of[group]))
@@ -125,12 +125,12 @@ class Layout(FeatureOrder):
         return batch
 
     def at_serving(self, columns: Columns) -> Columns:
-        """Returns Transform's outputs with bias features as predictions see them."""
+        """Returns Transform's outputs with the values of bias features at serving."""
         return {**columns, **{name: columns[serving_of(name)] for name in (*self.bias_floats, *self.bias_ids)}}
 
 
 def ids_of(batch: Mapping[str, tf.Tensor]) -> Batch:
-    """Returns the tensors that a batch's keys are made of; takes a batch's spec too."""
+    """Returns the tensors behind a batch's keys; takes a batch's spec too."""
     return {name: batch[name] for name in _ID_TENSORS if name in batch}
 
 
@@ -143,7 +143,7 @@ def size_of(batch: Batch) -> tf.Tensor:
 
 
 def empty_batch(layout: Layout) -> Batch:
-    """Returns a batch of no examples: a rank that has run out of data takes part with it."""
+    """Returns a batch of no examples, for a rank that has run out of data."""
     return {
         name: tf.zeros([size or 0 for size in spec.shape.as_list()], spec.dtype)
         for name, spec in layout.batch_spec().items()
@@ -167,9 +167,9 @@ def ragged(column: tf.SparseTensor | tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 def _lists(columns: Sequence[tf.SparseTensor | tf.RaggedTensor]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the values of all columns one after another, and how many each row has: [v], [F, B].
+    """Returns the values of all columns in turn, and the number of values of each row: [v], [F, B].
 
-    Sparse ones, which Transform's graph gives, are counted together: one by one they take nearly 90 operations each.
+    Sparse ones, from Transform's graph, are counted together: one by one they take nearly 90 operations each.
     """
     sparse = [column for column in columns if isinstance(column, tf.SparseTensor)]
     if len(sparse) < len(columns):

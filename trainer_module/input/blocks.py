@@ -13,7 +13,7 @@ from schemas.contracts.example_files import COMPRESSION, lengths_of, values_of
 # Shape suffixes: W blocks; F columns of one type; n rows; v values; B rows of a batch.
 
 Rows = dict[str, tuple[tf.Tensor, tf.Tensor]]
-"""By type, the values of all rows of one column, then of the next [v], and how many each has [F, n]."""
+"""Values of all rows, column after column, [v], and the number of values of each row, [F, n], by type."""
 Joined = dict[str, tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]]
 """By type, the values of two groups of rows; where each row of each column begins, in one column of the first group
 after another, then of the second; by row, its number in the first column, and how far it is to the next one."""
@@ -23,7 +23,7 @@ class Table:
     """Columns, and their rows as tensors.
 
     Attributes:
-        names: of the columns of each type, sorted.
+        names: names of the columns of each type, sorted.
     """
 
     def __init__(self, types: Mapping[str, tf.DType]):
@@ -75,9 +75,9 @@ class Table:
         """Returns two groups of rows as one; only their values are put together, not the columns.
 
         Args:
-            first: come first, as they are.
+            first: rows that come first, unchanged.
             second: come next.
-            order: numbers of those of its rows that are taken, in their order.
+            order: numbers of its taken rows, in their order.
         """
         n, m = num_rows(first), num_rows(second)
         stride = tf.concat([tf.fill([n], n), tf.fill(tf.shape(order), m)], 0)

@@ -14,14 +14,14 @@ import tensorflow as tf
 
 
 def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns a dataset without the tuner, which finds nothing to tune in ours."""
+    """Returns a dataset without the tuner: nothing in ours can be tuned."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
 
 
 class Begun:
-    """An iterator whose first element is made from the start on, in a thread: its owner has other things to begin.
+    """An iterator that prepares its first element in a thread from the start, while its owner does other work.
 
     It is destroyed in a thread of its own. For a client of tf.data service, which logs a warning every second where it
     has no tuner.

@@ -1,4 +1,4 @@
-"""How rows of the files become batches: those that Transform has written, or raw ones that pass its graph here."""
+"""Batches from rows of the files: transformed rows, or raw rows that pass Transform's graph here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ _TYPES = {"float": tf.float32, "key": tf.int64}
 
 @dataclass(frozen=True)
 class ExampleReader:
-    """What files of examples contain.
+    """The contents of files of examples.
 
     Attributes:
         table: their columns.
@@ -34,7 +34,7 @@ class ExampleReader:
 
     @cached_property
     def rows_of(self) -> Callable[[tf.Tensor], tuple[Joined, tf.Tensor]]:
-        """From blocks [W] to those of their rows that take part, and how many; traced once."""
+        """Function from blocks [W] to their rows that take part, and the number of these; traced once."""
 
         def rows_of(blocks_W: tf.Tensor) -> tuple[Joined, tf.Tensor]:
             rows = self.table.decode(blocks_W)
@@ -50,7 +50,7 @@ class ExampleReader:
 
     @cached_property
     def batch_from(self) -> Callable[[Joined, tf.Tensor, tf.Tensor], Batch]:
-        """From such rows, the number of the first one and that after the last one to a batch; traced once."""
+        """Function from such rows, the first number and the number after the last to a batch; traced once."""
         number = tf.TensorSpec([], tf.int64)
         places = [tf.TensorSpec([None], tf.int64)] * 3
         joined = {kind: (tf.TensorSpec([None], kind), *places) for kind in self.table.names}
@@ -63,7 +63,7 @@ class ExampleReader:
 
 
 def reader_of(job: TrainJob) -> ExampleReader:
-    """Returns how a job's examples are read."""
+    """Returns the reader of a job's examples."""
     return raw_reader(job.ranker, job.transform_graph) if job.transform == "in_pool" else transformed_reader(job.ranker)
 
 
@@ -71,8 +71,8 @@ def later_than(reader: ExampleReader, column: str, seconds: int) -> ExampleReade
     """Returns a reader that leaves out rows with a time up to `seconds`; a row without a time stays.
 
     Args:
-        reader: of the files.
-        column: of them, with the time of the event.
+        reader: reader of the files.
+        column: column with the time of the event.
         seconds: since 1970.
     """
 
@@ -84,7 +84,7 @@ def later_than(reader: ExampleReader, column: str, seconds: int) -> ExampleReade
 
 
 def transformed_reader(spec: RankerSpec) -> ExampleReader:
-    """Returns how Transform's examples are read."""
+    """Returns the reader of Transform's examples."""
     written = {output.name: output for output in outputs(spec)}
     table = Table({name: _TYPES[output.type] for name, output in written.items()})
     layout = Layout(spec)
@@ -98,7 +98,7 @@ def transformed_reader(spec: RankerSpec) -> ExampleReader:
 
 
 def raw_reader(spec: RankerSpec, transform_graph: str) -> ExampleReader:
-    """Returns how examples of the logs are read and transformed."""
+    """Returns the reader that transforms examples of the logs."""
     table = Table({column.name: _RAW_TYPES[column.type] for column in columns(spec)})
     layout = Layout(spec)
     transform = TransformGraph(transform_graph)

@@ -24,16 +24,16 @@ def own_batches(
 ) -> tf.data.Dataset:
     """Returns one epoch without a pool: every rank reads all files and keeps its rows of each global batch.
 
-    The examples come in the same order whatever the number of ranks, batch_size_per_rank * ranks in a global batch.
+    The examples come in the same order for any number of ranks, batch_size_per_rank * ranks in a global batch.
 
     Args:
         spec: batch size, order, shuffle buffer and seed.
-        files: of examples.
-        epoch: from 0; epochs are shuffled differently.
-        rank: of this process.
+        files: files of examples.
+        epoch: number of the epoch, from 0; each has its own order.
+        rank: rank of this process.
         ranks: number of ranks.
         skip: examples of this epoch already trained on.
-        reader: of the files; None: they are Transform's.
+        reader: reader of the files; None: Transform's examples.
     """
     reader = reader or transformed_reader(spec)
     order, seed = order_of(spec, files), shuffle_seed(spec, epoch)
@@ -60,13 +60,13 @@ def validation_batches(
 def batches_of_file(reader: ExampleReader, file: str, batch_size: int, *, rank: int, ranks: int) -> Sequence[Batch]:
     """Returns the examples of one small file in their order: a rank's rows of each global batch.
 
-    Without tf.data: it would prepare its graph for each file anew, in half a second of a core.
+    Without tf.data, which would prepare its graph again for each file, in half a second of a core.
 
     Args:
-        reader: of the file.
-        file: of examples.
+        reader: reader of the file.
+        file: file of examples.
         batch_size: rows of a batch of all ranks.
-        rank: of this process.
+        rank: rank of this process.
         ranks: number of ranks.
     """
     rows, count = reader.rows_of(tf.constant(list(tf.compat.v1.io.tf_record_iterator(file)), tf.string))

@@ -1,4 +1,4 @@
-"""The order of training examples as plain data: which files are read together, and by whom."""
+"""The order of training examples as plain data: the files that are read together, and their readers."""
 
 import posixpath
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ _SHUFFLE_SEED = 0x5A17
 
 @dataclass(frozen=True)
 class Segment:
-    """Files that are read together, and which of their records.
+    """Files that are read together, and a share of their records.
 
     Attributes:
-        files: in the order in which they are opened.
-        shares: how many readers the records are dealt to, one by one.
-        share: which reader this is, from 0.
+        files: files in the order of opening.
+        shares: number of readers that the records are dealt to, one by one.
+        share: number of this reader, from 0.
     """
 
     files: tuple[str, ...]

@@ -31,15 +31,15 @@ def traced_once(batches: Callable[..., tf.data.Dataset]) -> Callable[..., tf.dat
 
 
 class Parts(NamedTuple):
-    """What is read in an epoch, as tensors: a graph that takes it is the same for any files, days and epochs.
+    """The parts of an epoch as tensors: one graph serves any files, days and epochs.
 
     Attributes:
-        files: of each segment, one part's segments after another's.
-        shares: of the blocks of a segment's files.
-        share: of them, the segment's own.
-        ends: where each part's segments end.
-        sizes: of the parts, in segments.
-        seed: of the windows' orders.
+        files: files of each segment, part after part.
+        shares: number of shares of the blocks of a segment's files.
+        share: the segment's own share.
+        ends: end of each part's segments.
+        sizes: sizes of the parts, in segments.
+        seed: seed of the windows' orders.
     """
 
     files: tf.RaggedTensor
@@ -51,7 +51,7 @@ class Parts(NamedTuple):
 
 
 def parts_as_tensors(parts: Sequence[Part], seed: int) -> Parts:
-    """Returns parts, which are numbered from 0."""
+    """Returns parts, numbered from 0."""
     segments = [segment for part in parts for segment in part]
     sizes = tf.constant([len(part) for part in parts], tf.int64)
     return Parts(
@@ -75,12 +75,12 @@ class PartReader:
         shuffle_buffer: int,
         keep: Callable[[Rows], tf.Tensor] | None = None,
     ):
-        """Takes what to read.
+        """Takes the parts to read.
 
         Args:
             table: the columns to read.
-            parts: of the examples.
-            order: of their rows; those of `time` stay in the order of the files.
+            parts: parts of the examples.
+            order: order of their rows; `time` keeps the order of the files.
             shuffle_buffer: rows of a window, rounded up to whole blocks.
             keep: says which rows take part: [n] bool; None: all.
         """
@@ -95,8 +95,8 @@ class PartReader:
         Args:
             part: number of the part.
             batch_size: rows of a batch of all ranks.
-            rank: whose share of each batch is taken.
-            ranks: that share each batch.
+            rank: rank that takes its share of each batch.
+            ranks: number of ranks that share each batch.
             skip: first rows to leave out.
         """
         end = self._parts.ends[part]

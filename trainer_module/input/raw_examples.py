@@ -1,4 +1,4 @@
-"""A few rows of blocks as the served model's signature for examples reads them: one serialized tf.Example each.
+"""A few rows of blocks for the served model's signature of examples: one serialized tf.Example each.
 
 Whoever needs many rows reads columns (`blocks.Table`): a tf.Example of a row costs a Python loop over its columns.
 """

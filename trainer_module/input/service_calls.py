@@ -1,4 +1,4 @@
-"""Calls to a tf.data service that TensorFlow has no Python for: who serves, and what a lost worker was to do.
+"""Calls to a tf.data service that TensorFlow has no Python for: its workers, and the tasks of a lost worker.
 
 They are those of tensorflow/core/data/service/dispatcher.proto and worker.proto (TensorFlow 2.16); of their messages,
 only the fields needed here are declared. Others are skipped when a reply is read.
@@ -50,7 +50,7 @@ def workers_of(dispatcher: str) -> list[str]:
 
 
 def living(workers: Sequence[str]) -> set[str]:
-    """Returns those of the workers that answer, whatever they say."""
+    """Returns the workers that answer at all."""
     if not workers:
         return set()
     with ThreadPoolExecutor(min(_AT_ONCE, len(workers))) as threads:
@@ -66,14 +66,14 @@ def _answers(worker: str) -> bool:
 
 
 def end_tasks(dispatcher: str, worker: str) -> int:
-    """Tells the dispatcher, in the name of a lost worker, that all of the worker's tasks are done; returns how many.
+    """Reports all tasks of a lost worker to the dispatcher as done, in the worker's name; returns their number.
 
-    Clients wait for a task's end for as long as it is not done, also when nobody works on it.
+    Clients wait for a task's end even if no worker works on it.
 
     Raises:
         ServiceError: the dispatcher does not answer.
     """
-    # A worker that says it has no task is told all that it should have.
+    # The dispatcher answers a worker that reports no task with all its tasks.
     heartbeat = _message("Heartbeat")(worker_address=worker).SerializeToString()
     told = _call(dispatcher, "DispatcherService/WorkerHeartbeat", heartbeat)
     tasks = [task.task_id for task in _message("HeartbeatReply").FromString(told).new_tasks]

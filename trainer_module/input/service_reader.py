@@ -27,7 +27,7 @@ from trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors
 from trainer_module.input.service_watch import ServiceWatch
 
 _ASK_EVERY_MS = 100
-"""How often a rank asks the dispatcher what is left. By default a second, for which it would wait at an epoch's end."""
+"""Interval of a rank's questions to the dispatcher. By default a second, which would be lost at an epoch's end."""
 
 
 class LostBatchesError(RuntimeError):
@@ -36,13 +36,13 @@ class LostBatchesError(RuntimeError):
 
 @dataclass(frozen=True)
 class PoolParts:
-    """What a pool reads in an epoch.
+    """The parts that a pool reads in an epoch.
 
     Attributes:
-        parts: in this order.
-        order: of their rows.
+        parts: parts in the order of reading.
+        order: order of their rows.
         shuffle_buffer: rows that are shuffled at a time.
-        seed: of the epoch.
+        seed: seed of the epoch.
     """
 
     parts: tuple[Part, ...]
@@ -52,22 +52,22 @@ class PoolParts:
 
 
 def training_parts(spec: RankerSpec, files: Sequence[str], epoch: int) -> PoolParts:
-    """Returns what the pool reads in an epoch of training."""
+    """Returns the parts that the pool reads in an epoch of training."""
     order, seed = order_of(spec, files), shuffle_seed(spec, epoch)
     parts = parts_of_pool(files, order, seed, spec.cluster.data_workers)
     return PoolParts(parts, order, spec.training.shuffle_buffer, seed)
 
 
 def validation_parts(spec: RankerSpec, files: Sequence[str]) -> PoolParts:
-    """Returns what the pool reads for validation: all examples, in the order of the files."""
+    """Returns the parts that the pool reads for validation: all examples, in the order of the files."""
     return PoolParts(parts_of_pool(files, "shuffled", 0, spec.cluster.data_workers), "time", 1, seed=0)
 
 
 class PoolEpoch:
-    """One rank's batches of an epoch, and the names of those it has trained on.
+    """One rank's batches of an epoch, and the names of its trained batches.
 
     Attributes:
-        num_parts: that the pool reads.
+        num_parts: number of parts that the pool reads.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class PoolEpoch:
         """Begins an epoch, or continues it; the pool begins at once.
 
         Args:
-            reader: of the files.
-            read: what is read.
-            batch_size: of a rank.
+            reader: reader of the files.
+            read: parts to read.
+            batch_size: examples of a rank's batch.
             service: host:port of the dispatcher.
-            name: of the request, the same on all ranks; unique over all attempts at the job.
+            name: name of the request, equal on all ranks; unique over all attempts at the job.
             trained: [n, 2] int64, the batches (part, number in part) that all ranks have trained on before.
             watch: over the service; None: waiting for it has no end.
         """
@@ -123,11 +123,11 @@ class PoolEpoch:
         self._steps += 1
 
     def ask_again(self, broken: NDArray[Any], came: NDArray[Any]) -> None:
-        """Makes the next iteration deliver what is missing; all ranks call it, when all have trained on what they got.
+        """Makes the next iteration deliver the missing batches; all ranks call it, after training on the received ones.
 
         Args:
             broken: incomplete parts.
-            came: [n, 2], batches of these parts that some rank was given, in this attempt or before.
+            came: batches of these parts that some rank has received, in this attempt or before: [n, 2].
         """
         self._passes += 1
         self._steps = len(self._taken)
@@ -138,7 +138,7 @@ class PoolEpoch:
 
     @property
     def taken(self) -> NDArray[Any]:
-        """The batches that this rank has been given: [n, 2] int64."""
+        """The batches that this rank has received: [n, 2] int64."""
         return np.array(self._taken, np.int64).reshape(-1, 2)
 
     def delivered(self, before: NDArray[Any]) -> NDArray[np.int64]:
@@ -203,7 +203,7 @@ def _served_batches(
     """Returns (part, number in part, batch) of one epoch: every batch goes to exactly one of the ranks.
 
     The n batches of a part are followed by an empty one numbered ~n: the pool does not report what it loses with a
-    worker, and the ranks tell an incomplete part by the missing end.
+    worker, and the ranks recognize an incomplete part by the missing end.
 
     All ranks must make the same request under the same name. `only` limits it to some parts. See `PoolEpoch` for the
     other arguments.

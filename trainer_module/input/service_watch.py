@@ -1,4 +1,4 @@
-"""Ends a rank that waits for an input service which has gone: TensorFlow's client would wait for an hour."""
+"""Ends a rank that waits for a lost input service: TensorFlow's client would wait for an hour."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ _SHORT_WAIT_S = 2.0
 
 
 class ServiceWatch:
-    """Looks after the service while the rank waits for it, and for as long as it takes to answer."""
+    """Watches the service while the rank waits for its answer."""
 
     def __init__(
         self,
@@ -29,14 +29,14 @@ class ServiceWatch:
         clock: Callable[[], float] = time.monotonic,
         trouble: Callable[[str], str | None] | None = None,
     ):
-        """Takes what to look after; `begin` starts to.
+        """Takes the services to watch; `begin` starts.
 
         Args:
             service: host:port of the dispatcher.
-            timeout_s: how long it may be silent.
-            give_up: is told what is wrong; called by a thread of the watch.
+            timeout_s: longest silence.
+            give_up: called with the reason, by a thread of the watch.
             clock: seconds.
-            trouble: returns what is wrong with a service; None: `trouble_with`.
+            trouble: returns the fault of a service; None: `trouble_with`.
         """
         self._service, self._timeout_s, self._give_up = service, timeout_s, give_up
         self._clock, self._trouble = clock, trouble or trouble_with
@@ -58,7 +58,7 @@ class ServiceWatch:
             self._waiting_since = None
 
     def look(self) -> None:
-        """Asks the service whether it is there, if the rank waits for it; gives up if it was silent for too long."""
+        """Calls the service if the rank waits for it; gives up after too long a silence."""
         since = self._waiting_since
         if since is None or self._clock() - since < _SHORT_WAIT_S:
             self._silent_since = None

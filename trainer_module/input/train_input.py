@@ -26,7 +26,7 @@ from trainer_module.input.service_watch import ServiceWatch, watch_of
 
 _LOG = logging.getLogger("trainer_module.rank")
 _MOST_TIMES_LOST = 10
-"""In an epoch: each time, one more worker was lost while it read what the one before had lost."""
+"""Most losses in an epoch: each time, another worker was lost while it read the batches of the one before."""
 
 
 def no_batches() -> NDArray[Any]:
@@ -55,14 +55,14 @@ class TrainInput:
 
         Args:
             job: says how examples are ordered and batched.
-            files: of examples.
+            files: files of examples.
             rank: this one.
             ranks: number of ranks.
             service: host:port of the pool's dispatcher; empty: every rank reads for itself.
             attempt: names this attempt of the job.
-            start: where to begin.
+            start: position to begin at.
             trained: [n, 2], batches of the pool that all ranks have trained on in the epoch of `start`.
-            reader: of the files; None: the job's.
+            reader: reader of the files; None: the job's.
             watch: over the service that the job has joined; None: the job's.
         """
         self._reader = reader or reader_of(job)
@@ -92,10 +92,10 @@ class TrainInput:
         )
 
     def batches(self, epoch: int, examples: int) -> Iterable[Batch]:
-        """Returns what is left of an epoch.
+        """Returns the rest of an epoch.
 
         Args:
-            epoch: from 0.
+            epoch: number of the epoch, from 0.
             examples: trained on so far, over all ranks and epochs.
         """
         done = self._start.examples if epoch == self._start.epoch else 0
@@ -128,7 +128,7 @@ class TrainInput:
         """Returns this rank's share of the validation split.
 
         Args:
-            epoch: after which it is scored.
+            epoch: epoch after which the split is scored.
             attempt: counts how often it was begun after this epoch, from 0.
         """
         if attempt == 0:
@@ -146,7 +146,7 @@ class TrainInput:
         )
 
     def came_whole(self, validation: Iterable[Batch]) -> bool:
-        """Says whether the ranks together were given all of `validation`; all of them call it after the last batch.
+        """Says whether the ranks together received all of `validation`; all of them call it after the last batch.
 
         Raises:
             LostBatchesError: on all ranks, when the pool keeps losing some.
@@ -171,7 +171,7 @@ class TrainInput:
         _LOG.warning("a data worker was lost: reading parts=%s of the epoch again", broken.tolist())
         mine = np.concatenate([self._trained, self._pool_epoch.taken])
         mine = mine[np.isin(mine[:, 0], broken)]
-        # The ranks agree on the highest number first, then on which batches some rank was given.
+        # The ranks agree on the highest number first, then on the batches that some rank has received.
         last = int(collectives.allreduce_max(tf.constant(mine[:, 1].max(initial=0)), name="last_number"))
         came = np.zeros([self._parts, last + 1], np.int32)
         came[mine[:, 0], mine[:, 1]] = 1

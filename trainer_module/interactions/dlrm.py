@@ -22,7 +22,7 @@ _FLOATS = "interaction/bottom"
 
 
 class DlrmInteraction:
-    """The dot products of all pairs of vectors, and beside them the vector that an MLP makes of the floats.
+    """The dot products of all pairs of vectors, and beside them the output of an MLP over the floats.
 
     They are the strictly lower triangle of V V^T, row by row. Without floats there is no MLP and no such vector.
     """

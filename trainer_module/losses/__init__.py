@@ -1,4 +1,4 @@
-"""What training minimizes: the loss of each example and task, their balance, and what a logit predicts."""
+"""The objective of training: the loss of each example and task, their balance, and predictions from logits."""
 
 from trainer_module.losses.balance import Balance
 from trainer_module.losses.tasks import correction, logits_of_mean_prediction, loss_sums, predictions

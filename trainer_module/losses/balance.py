@@ -1,4 +1,4 @@
-"""How the tasks' losses become one: fixed weights, learned uncertainties, or GradNorm.
+"""One loss from the losses of the tasks: fixed weights, learned uncertainties, or GradNorm.
 
 Everything is a function of sums over the global batch, so that it does not depend on the number of ranks.
 """
@@ -81,7 +81,7 @@ class Balance(tf.Module):
 
         Args:
             losses_T: mean loss over the global batch.
-            gradients_TS: of that, with respect to the weights that all tasks share: [tasks, floats].
+            gradients_TS: gradients of these losses by the weights that all tasks share: [tasks, floats].
         """
         if not isinstance(self._balance, GradNormBalance):
             return

@@ -1,4 +1,4 @@
-"""All tasks of a batch: their losses with masks and weights, and what their logits predict."""
+"""All tasks of a batch: their losses with masks and weights, and the predictions of their logits."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ def loss_sums(
     in the number of examples by which the trainer divides: a task on a tenth of the examples has a tenth of the weight.
 
     Args:
-        spec: of the model.
+        spec: spec of the ranker.
         tasks: names, in the order of the logits.
         logits_BT: [batch, tasks].
         labels_BT: [batch, tasks], NaN where a task is masked.
@@ -80,7 +80,7 @@ def _last_of_chain(spec: RankerSpec) -> str | None:
 def predictions(
     spec: RankerSpec, tasks: Sequence[str], logits_BT: tf.Tensor, calibrations: Mapping[str, Calibration]
 ) -> dict[str, tf.Tensor]:
-    """Returns what is predicted, {task: [batch, 1]}: a probability, a number, or a time in units of the label."""
+    """Returns the predictions, {task: [batch, 1]}: a probability, a number, or a time in units of the label."""
     parts = tf.split(logits_BT, len(tasks), axis=1)
     return {
         task: prediction(spec.tasks[task], logits_B1, calibrations.get(task))
@@ -92,9 +92,9 @@ def logits_of_mean_prediction(spec: RankerSpec, tasks: Sequence[str], logits_KBT
     """Returns the logits whose predictions are the means of the members' predictions: [batch, tasks].
 
     Args:
-        spec: of the model.
+        spec: spec of the ranker.
         tasks: names, in the order of the logits.
-        logits_KBT: of each member: [members, batch, tasks].
+        logits_KBT: logits of each member: [members, batch, tasks].
     """
     parts = tf.unstack(logits_KBT, len(tasks), axis=2)
     means = [_logit_of_mean(spec.tasks[task], logits_KB) for task, logits_KB in zip(tasks, parts, strict=True)]
@@ -119,7 +119,7 @@ def _logit_of_mean(task: Task, logits_KB: tf.Tensor) -> tf.Tensor:
 
 
 def prediction(task: Task, logits: tf.Tensor, calibration: Calibration | None = None) -> tf.Tensor:
-    """Returns what a task's logits predict, in their shape, float32."""
+    """Returns the predictions of a task's logits, in their shape, float32."""
     match task:
         case BinaryTask():
             corrected = logits + correction(task) if task.keep_negatives else logits
@@ -137,7 +137,7 @@ def prediction(task: Task, logits: tf.Tensor, calibration: Calibration | None = 
 
 
 def correction(task: BinaryTask) -> float:
-    """Returns what a logit lacks where negatives were sampled: log k.
+    """Returns the correction of a logit for sampled negatives: log k.
 
     With a share k of the negatives kept, the model learns the odds among the kept examples; the true odds are k times
     these: sigmoid(z + log k).
@@ -149,8 +149,8 @@ def correction(task: BinaryTask) -> float:
 def calibrated(calibration: Calibration, logits: tf.Tensor) -> tf.Tensor:
     """Returns the calibrated logits, float64, in the shape of the logits.
 
-    Float32 logits keep their order, and those that differ by 1e-9 or more still differ: the slopes are far above what
-    float64 rounds.
+    Float32 logits keep their order, and those that differ by 1e-9 or more still differ: the slopes are far above the
+    rounding of float64.
     """
     z = tf.cast(logits, tf.float64)
     first, last = calibration.logits[0], calibration.logits[-1]

@@ -1,4 +1,4 @@
-"""Adaptive information transfer: in a chain of tasks, each sees what the one before passes on.
+"""Adaptive information transfer: in a chain of tasks, each sees an output of the task before.
 
 Reference: Xi et al.: Modeling the sequential dependence among audience multi-step conversions with multi-task learning
 in targeted display advertising, KDD 2021; where the paper leaves layers open, they follow the authors' program.
@@ -58,7 +58,7 @@ class Transfer:
         self._matrix, self._width = f"{name}/w", width
 
     def __call__(self, weights: Weights, passed_BH: tf.Tensor, own_BH: tf.Tensor) -> tf.Tensor:
-        """Returns [batch, width], given what the task before passes on and the tower's output."""
+        """Returns [batch, width], given the output of the task before and the tower's."""
         both = tf.reshape(tf.stack([passed_BH, own_BH], axis=1), [-1, self._width])
         projected = tf.reshape(product(weights, self._matrix, both), [-1, 2, 3, self._width])
         values_B2H, queries_B2H, keys_B2H = tf.unstack(projected, axis=2)

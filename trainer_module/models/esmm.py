@@ -32,7 +32,7 @@ class EsmmModel(NoAuxiliary):
         self.shared: tuple[str, ...] = ()
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
-        """See `RankingModel`: the logits of the products, so that losses and predictions are those of any task."""
+        """See `RankingModel`: the logits of the products, so that losses and predictions need no special case."""
         conditional_BT = tf.cast(self._heads(weights, self._towers(weights, x_BI, noise)), tf.float32)
         first_B, *others = tf.unstack(conditional_BT, num=len(self._chain), axis=1)
         logits = [first_B]

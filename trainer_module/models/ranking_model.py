@@ -22,9 +22,9 @@ class RankingModel(Protocol):
         """Returns logits [batch, tasks].
 
         Args:
-            weights: by name.
+            weights: weights by name.
             x_BI: [batch, inputs].
-            noise: of dropout in training; None for prediction.
+            noise: noise of dropout in training; None for prediction.
         """
 
     def auxiliary_B(self, logits_BT: tf.Tensor) -> tf.Tensor | None:

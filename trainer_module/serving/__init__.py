@@ -1,4 +1,4 @@
-"""The trained ranker as it is served: one SavedModel, in a form of stock operations or of TFRA's tables.
+"""The served ranker: one SavedModel, in a form of stock operations or of TFRA's tables.
 
 `signatures` is the model and its signatures; `stock_table` and `tfra_table` hold the rows, in a type of `row_types`;
 `raw_columns` and `candidates` score one user with many candidates; `reduction` measures what smaller rows

@@ -1,4 +1,4 @@
-"""One user with many candidates: what all candidates share is looked up and pooled once."""
+"""One user with many candidates: features that all candidates share are looked up and pooled once."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,7 +32,7 @@ def candidate_logits(
 
 
 class _Candidates:
-    """The rows of all candidates; a feature that all of them share is held once. See `EmbeddedRows`."""
+    """The rows of all candidates, with shared features held once. See `EmbeddedRows`."""
 
     def __init__(
         self, ranker: Ranker, columns: Columns, tables: Mapping[str, ServedTable], candidates: tf.Tensor
@@ -40,7 +40,7 @@ class _Candidates:
         self._layout, self._columns, self._candidates = ranker.layout, columns, candidates
         self._dims = {name: group.dim for name, group in ranker.groups.items()}
         self._embeddings: dict[str, tf.Tensor] = {}
-        """Of each feature, [rows or values, D]."""
+        """Embeddings of each feature, [rows or values, D]."""
         self._lists: dict[str, tf.RaggedTensor] = {name: ragged(columns[name]) for name in self._layout.all_lists}
         for group, table in tables.items():
             names = self._layout.features(group)
@@ -85,11 +85,11 @@ class _Candidates:
 
 
 def _for_all(flat: tf.Tensor, rows_F: tf.Tensor, widths: Sequence[int], candidates: tf.Tensor) -> tf.Tensor:
-    """Returns features side by side, those of one row for every candidate: [C, sum of widths, ...].
+    """Returns features side by side, with features of one row repeated for every candidate: [C, sum of widths, ...].
 
     Args:
         flat: values of the features one behind the other, row after row: [sum of rows times width, ...].
-        rows_F: of each feature.
+        rows_F: number of rows of each feature.
         widths: values in a row of each.
         candidates: number of them.
     """

@@ -56,7 +56,7 @@ def description(spec: RankerSpec, spec_digest: str, served: ServedRanker, signat
 
 
 def write_extras(model_dir: Path, described: Description, served: ServedRanker, examples: Sequence[bytes]) -> None:
-    """Writes the description, and warm-up requests made of real examples.
+    """Writes the description, and warm-up requests from real examples.
 
     Reference: https://www.tensorflow.org/tfx/serving/saved_model_warmup
     """

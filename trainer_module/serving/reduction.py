@@ -43,7 +43,7 @@ def _labels(spec: Inputs, task: str, values: Mapping[str, NDArray[Any]]) -> NDAr
 
 
 def reductions(spec: Inputs, labels: Scores, full: Scores, reduced: Scores) -> dict[str, TaskLoss]:
-    """Returns for each task its metric with float32 rows and with smaller ones, and what is lost.
+    """Returns each task's metric with float32 rows and with smaller ones, and the loss.
 
     A number is None where it is undefined: without positives, or without negatives.
     """

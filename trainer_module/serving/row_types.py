@@ -1,4 +1,4 @@
-"""How an embedding is stored: as it was trained, in half precision, or as 8-bit integers with a scale for each row.
+"""Stored types of an embedding: float32 as trained, half precision, or 8-bit integers with a scale for each row.
 
 The export and `upsert` reduce rows by the same operations, so that a row reads the same either way.
 """
@@ -23,8 +23,8 @@ class RowType:
     Attributes:
         rows: the spec's `export.rows`.
         dim: floats of the embedding.
-        dtype: of a stored row.
-        width: of a stored row.
+        dtype: type of a stored row's numbers.
+        width: numbers in a stored row.
     """
 
     def __init__(self, rows: Rows, dim: int):
@@ -33,7 +33,7 @@ class RowType:
         self.width = dim + (_SCALE_BYTES if rows == "int8" else 0)
 
     def pack(self, rows_nD: tf.Tensor) -> tf.Tensor:
-        """Returns float32 embeddings as they are stored: [n, dim] to [n, width].
+        """Returns the stored form of float32 embeddings: [n, dim] to [n, width].
 
         float16: the nearest half, within 2^-11 of the value or 2^-25, whichever is more; values beyond 65504 are
         clipped. int8: round(x / s) with s = max|x| / 127, within s / 2, followed by the bytes of s, so that one read

@@ -27,8 +27,8 @@ class ServedRanker(tf.Module):
     """The served model: raw examples or columns in, one prediction per task out; its rows can be changed meanwhile.
 
     Attributes:
-        columns: of the logs that features read, by name.
-        history_as_of: YYYY-MM-DD: what happened before is known up to the day before; None: no feature needs it.
+        columns: columns of the logs that features read, by name.
+        history_as_of: first day, YYYY-MM-DD, that the history tables do not cover; None: no feature needs them.
         tables: rows by group.
     """
 
@@ -51,7 +51,7 @@ class ServedRanker(tf.Module):
 
     @property
     def calibrations(self) -> Mapping[str, Calibration]:
-        """Of the predictions, by task."""
+        """Calibrations of the predictions by task."""
         return self._ranker.calibrations
 
     @tf.function(input_signature=[_EXAMPLES], autograph=False)
@@ -122,7 +122,7 @@ class ServedRanker(tf.Module):
             return {"replaced": tf.size(flat, tf.int64)}
 
     def _transformed(self, given: Mapping[str, tf.SparseTensor], rows: tf.Tensor | int) -> Columns:
-        """Returns Transform's outputs as predictions see them; `rows` of the columns that predictions do not need."""
+        """Returns Transform's outputs for predictions, given the number of `rows` of columns that these do not need."""
         return self._ranker.layout.at_serving(self._transform(given, rows))
 
     def _weights(self) -> Mapping[str, tf.Tensor]:

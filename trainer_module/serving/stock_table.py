@@ -9,7 +9,7 @@ from trainer_module.serving.table import ServedTable
 from trainer_module.serving.trained_rows import TrainedRows
 
 _NO_KEY = -1
-"""Less than every key: the one entry of a table without rows, so that it can be searched."""
+"""A number less than every key: the one entry of a table without rows, so that it can be searched."""
 _ROW, _REMOVED = 1.0, -1.0
 """Last float of a key's entry in the overlay; 0 for a key without an entry."""
 
@@ -85,7 +85,7 @@ class StockTable(ServedTable):
         return self._num_trained + made - tf.math.count_nonzero(tf.equal(state_n, _REMOVED))
 
     def release(self) -> tf.Operation:
-        """See `ServedTable`. Graphs of TensorFlow that nobody needs any more may still hold the variables."""
+        """See `ServedTable`. Unused graphs of TensorFlow may still hold the variables."""
         return tf.group(
             self._rows.assign(tf.zeros([0, self.row_type.width], self.row_type.dtype)),
             self._keys.assign(tf.zeros([0], tf.int64)),

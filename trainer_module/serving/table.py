@@ -37,7 +37,7 @@ class ServedTable(tf.Module, ABC):
         """Adds or replaces whole rows; returns their number, int64 scalar.
 
         Args:
-            keys_n: int64, each once, as `trainer_module.transforms.keys` makes them of ids of this group's tables.
+            keys_n: int64, each once, from `trainer_module.transforms.keys` for ids of this group's tables.
             rows_nD: float32; stored as the spec's `export.rows`.
 
         Raises:
@@ -49,7 +49,7 @@ class ServedTable(tf.Module, ABC):
             return tf.size(keys_n, tf.int64)
 
     def remove(self, keys_n: tf.Tensor) -> tf.Tensor:
-        """Removes rows; returns how many of the keys had one, int64 scalar."""
+        """Removes rows; returns the number of keys that had one, int64 scalar."""
         with tf.control_dependencies(self._checks("remove", keys_n)):
             keys_n = tf.identity(keys_n)
         _, had_row_n = self.find(keys_n)
@@ -87,13 +87,13 @@ class ServedTable(tf.Module, ABC):
         return checks
 
     def packed(self, trained: TrainedRows, row_numbers: NDArray[Any] | None) -> tf.Variable:
-        """Returns all rows as they are stored, in one piece: [n, width].
+        """Returns the stored form of all rows, in one piece: [n, width].
 
         They are written block by block to their row numbers, without a second copy of all of them.
 
         Args:
             trained: the rows.
-            row_numbers: where each belongs, [n]; None: in their order.
+            row_numbers: place of each row, [n]; None: their order.
         """
         shape = [len(trained.keys), self.row_type.width]
         room = tf.raw_ops.Empty(shape=shape, dtype=self.row_type.dtype)

@@ -16,11 +16,11 @@ _LEAST_SLOTS = 1 << 10
 
 
 class _Table(de.CuckooHashTable):
-    """A table saved with rows that it does not hold, as holding them would take twice their memory again.
+    """A table saved with rows that it does not hold: holding them would take twice their memory.
 
     Attributes:
         to_save: keys and packed rows; None: the table's own.
-        slots: of the saved table.
+        slots: number of slots of the saved table.
     """
 
     to_save: tuple[tf.Tensor, tf.Tensor] | None = None
@@ -40,7 +40,7 @@ class _Table(de.CuckooHashTable):
 class TfraTable(ServedTable):
     """One raw cuckoo table from key to packed row; an operation reads or writes each row under its lock.
 
-    It is made empty, and its rows go straight into the SavedModel; `fill` loads them for look-ups in this process.
+    It is created empty, and its rows go straight into the SavedModel; `fill` loads them for look-ups in this process.
     """
 
     def __init__(self, group: Group, rows: Rows, trained: TrainedRows):

@@ -1,4 +1,4 @@
-"""The rows of one group of tables in a checkpoint, as the export reads them."""
+"""The rows of one group of tables in a checkpoint, for the export."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -46,7 +46,9 @@ def read_trained(checkpoint: Path, manifest: Manifest, group: Group) -> TrainedR
     keys = read_keys(checkpoint, manifest, group.name)
     in_order = np.sort(keys)
     if np.any(in_order[1:] == in_order[:-1]):
-        raise CheckpointError(f"{checkpoint}: a key of {group.name} has two owners; train anew with mode: full")
+        raise CheckpointError(
+            f"{checkpoint}: a key of {group.name} has two owners; train from scratch with training.mode: full"
+        )
 
     def blocks() -> Iterator[NDArray[Any]]:
         for rows in read_row_blocks(checkpoint, manifest, group.name, _ROWS_AT_ONCE):

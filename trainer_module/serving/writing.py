@@ -29,7 +29,7 @@ def write(job: TrainJob, target: Path) -> None:
     """Writes the SavedModel and the files beside the graph; for smaller rows also the scores with float32 rows.
 
     Raises:
-        ValueError: when float32 rows do not give the ranks' own scores, or there is nothing to score.
+        ValueError: when float32 rows do not reproduce the ranks' own scores, or there is nothing to score.
     """
     if job.ranker.export.rows != "float32":
         _write_full_scores(job)
@@ -59,7 +59,7 @@ def _write_full_scores(job: TrainJob) -> None:
 
 
 def served_ranker(job: TrainJob, spec: Export) -> ServedRanker:
-    """Returns the trained ranker as it is served."""
+    """Returns the served form of the trained ranker."""
     checkpoint = Path(job.final_checkpoint)
     manifest = read_manifest(checkpoint)
     ranker = Ranker(with_precision(job.ranker, manifest.dense_precision), manifest.calibrations)

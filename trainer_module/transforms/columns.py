@@ -1,4 +1,4 @@
-"""Columns as Transform and requests give them: SparseTensors, each with its own number of rows.
+"""Columns from Transform and from requests: SparseTensors, each with its own number of rows.
 
 In training every column has as many rows as the batch. In a request a column has one row or one for each candidate, so
 that what is made of two columns has the rows of the longer one.
@@ -18,11 +18,11 @@ def one_value(column: tf.SparseTensor, default: Any) -> tf.Tensor:
 
 
 def is_present(column: tf.SparseTensor) -> tf.Tensor:
-    """Returns which rows have their one value: [R] bool."""
+    """Returns whether each row has its one value: [R] bool."""
     return one_value(tf.SparseTensor(column.indices, tf.ones_like(column.values, tf.bool), column.dense_shape), False)
 
 
 def num_values(column: tf.SparseTensor) -> tf.Tensor:
-    """Returns how many values each row has: [R] int64."""
+    """Returns the number of values of each row: [R] int64."""
     ones_n = tf.ones_like(column.values, tf.int64)
     return tf.math.unsorted_segment_sum(ones_n, column.indices[:, 0], column.dense_shape[0])

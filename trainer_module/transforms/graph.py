@@ -9,14 +9,14 @@ from trainer_module.transforms.history import HistoryTables
 
 
 class TransformGraph(tf.Module):
-    """From raw columns to the outputs of Transform. What happened before a row's day is as the newest tables have it.
+    """From raw columns to the outputs of Transform. Counts before a row's day come from the newest tables.
 
     TensorFlow Transform's own layer walks the graph once for each output, to learn which columns it needs; with 2,000
     features that takes four minutes. Its package also imports Beam.
 
     Attributes:
         columns: types of the columns of the logs by name.
-        history: makes the others.
+        history: adds the columns of the history tables.
     """
 
     def __init__(self, folder: str):

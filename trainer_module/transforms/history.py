@@ -1,4 +1,4 @@
-"""What happened before a day: keys of ids, and the newest tables, which make the columns that requests do not have."""
+"""Counts before a day: keys of ids, and the newest tables, which give the columns that requests lack."""
 
 import math
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from trainer_module.transforms.ids import keys_of_ids, keys_of_pairs
 
 _NAME = "by"
 _TAGS = {_NAME: 1}
-"""Every table has keys of its own, so that one tag does for all."""
+"""One tag serves all tables: each has its own keys."""
 _NO_KEY = -1
-"""Less than every key: the one entry of a table without keys, so that it can be searched."""
+"""A number less than every key: the one entry of a table without keys, so that it can be searched."""
 
 # Shape suffixes: R rows of a column, 1 or as many as candidates; n keys of a table; F features of a table.
 
@@ -26,7 +26,7 @@ def history_keys(by: Mapping[str, IdType], columns: Mapping[str, tf.SparseTensor
 
     Args:
         by: columns and the types of their ids, one or two.
-        columns: by name.
+        columns: columns by name.
     """
     in_order = [columns[column] for column in sorted(by)]
     if len(by) == 1:
@@ -42,12 +42,12 @@ class HistoryTables(tf.Module):
     """The newest tables. Constant: a daily run exports its own.
 
     Attributes:
-        columns: names of those that it makes.
+        columns: names of the columns that it adds.
         as_of: YYYY-MM-DD; only earlier days count. None without tables.
     """
 
     def __init__(self, graph: str):
-        """Loads the tables in the folder of a Transform artifact; without any it makes no columns."""
+        """Loads the tables in the folder of a Transform artifact; without tables it adds no columns."""
         super().__init__()
         folder = Path(graph, FOLDER)
         file = folder / FILE_NAME

@@ -22,9 +22,9 @@ def keys_of_ids(
     """Returns the key of each row's id, or of a missing one: {feature: int64 [rows]}.
 
     Args:
-        features: by name.
-        tags: of tables.
-        columns: of each feature.
+        features: features by name.
+        tags: tags of tables by name.
+        columns: column of each feature.
     """
     names, texts = texts_of(features, columns)
     tag_F = [tags[features[name].table] for name in names]
@@ -78,8 +78,8 @@ def keys_of_pairs(
     lists them.
 
     Args:
-        features: by name.
-        tags: of tables.
+        features: features by name.
+        tags: tags of tables by name.
         columns: the two of each feature, in the order of their names.
     """
     names = list(features)

@@ -8,7 +8,7 @@ ID_BITS = KEY_ID_BITS
 """Low bits of a key: FarmHash64 of the id. Above them lies the tag of its table, from 1."""
 
 NO_ID = 0
-"""Key of an absent id: no row is ever made for it, so that it reads as zeros."""
+"""Key of an absent id: it never gets a row, and reads as zeros."""
 
 
 def id_keys(tag: int | tf.Tensor, ids: tf.Tensor) -> tf.Tensor:

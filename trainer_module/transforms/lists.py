@@ -1,4 +1,4 @@
-"""Lists of ids and their weights, cut to what the spec keeps of them."""
+"""Lists of ids and their weights, cut to the spec's lengths."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,9 +19,9 @@ def keys_of_lists(
     """Returns the keys of each row's ids, of a sequence the most recent one first: {feature: int64, sparse}.
 
     Args:
-        features: by name.
-        tags: of tables.
-        columns: of each feature.
+        features: features by name.
+        tags: tags of tables by name.
+        columns: column of each feature.
     """
     names, texts = texts_of(features, columns)
     tag_F = tf.constant([tags[features[name].table] for name in names], tf.int64)
@@ -40,9 +40,9 @@ def weights_of_lists(
     A weight that is not finite becomes 0, so that its id does not count; ingestion leaves such pairs out.
 
     Args:
-        features: with weights, by name.
+        features: features with weights by name.
         ids: columns of their ids.
-        columns: of their weights.
+        columns: columns of their weights.
 
     Raises:
         InvalidArgumentError: by the graph, unless every row has as many weights as ids.

@@ -19,10 +19,10 @@ from trainer_module.transforms.stacked import Rows, num_at_most, one_row, padded
 
 Features = Mapping[str, OneNumber]
 Place = Callable[[Features, Rows, Mapping[str, Analyzed]], tf.Tensor]
-"""Places numbers by their features' statistics, and gives a float where there is none, NaN: [R]."""
+"""Function that scales or bins numbers by their features' statistics, and replaces a missing one, NaN: [R]."""
 
 _AT_ONCE = 64
-"""A multiple of how many numbers any CPU computes at a time."""
+"""A multiple of the numbers that any CPU computes at a time."""
 _HIGHEST = 3.4028234663852886e38
 
 # Shape suffixes: F features side by side; R rows of all their columns; B batch in training; E ends of bins.
@@ -31,14 +31,14 @@ _HIGHEST = 3.4028234663852886e38
 def logged(
     features: Sequence[NumericFeature | HistoryFeature | BucketsFeature], columns: Sequence[tf.SparseTensor]
 ) -> Rows:
-    """Returns the numbers as they are logged, NaN where there is neither a finite number nor a default."""
+    """Returns the logged numbers, NaN where there is neither a finite number nor a default."""
     rows = stacked([tf.cast(column, tf.float32) for column in columns]).one_each(math.nan)
     missing_R = tf.gather(tf.constant(list(map(replacement_of, features)), tf.float32), rows.feature_R())
     return rows.with_values(tf.where(tf.math.is_finite(rows.values_R), rows.values_R, missing_R))
 
 
 def _log1p(x_R: tf.Tensor) -> tf.Tensor:
-    """Returns log(1 + x), the same for a number whatever other numbers there are.
+    """Returns log(1 + x), equal for equal numbers in any batch.
 
     TensorFlow computes several at a time, and those left over one by one, with another last bit: none may be left.
     """
@@ -47,7 +47,7 @@ def _log1p(x_R: tf.Tensor) -> tf.Tensor:
 
 
 class Numbers:
-    """Features that become one float each, and those that learn of missing numbers a second one, which is 1 there."""
+    """Features of one float each, with a second float, 1 for a missing number, if they learn from missing numbers."""
 
     def __init__(self, features: Features, rows: Rows, place: Place):
         """Takes the features' numbers in their order."""
@@ -68,7 +68,7 @@ class Numbers:
         return {name: part[0] for name, part in self._of(one_each, results).items()}
 
     def prepared(self) -> dict[str, tf.Tensor]:
-        """Returns each feature's numbers as they are before they are placed: [rows]."""
+        """Returns each feature's numbers before they are scaled or binned: [rows]."""
         return dict(zip(self._features, self._prepared.parts(), strict=True))
 
     def _prepare(self, rows: Rows) -> Rows:
@@ -133,6 +133,6 @@ def binned(features: Features, rows: Rows, results: Mapping[str, Analyzed]) -> t
 
 
 def _has_open_ends(feature: OneNumber, num_bins: int) -> bool:
-    """Says whether lines go on beyond the bins; the trainer's last line is that of the last bin if it has them all."""
+    """Says whether lines continue beyond the bins; with all bins, the trainer's last line is the last bin's."""
     encoding = feature.encoding
     return isinstance(encoding, PiecewiseLinearEncoding) and encoding.tail == "linear" and num_bins == encoding.bins

@@ -59,7 +59,8 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
             `schemas.contracts.statistics.Statistics` for all numeric features.
 
     Returns:
-        What `schemas.derived.outputs.outputs` lists; labels, example weights and event times where the logs have them.
+        The outputs that `schemas.derived.outputs.outputs` lists; labels, example weights and event times only where
+        the logs have them.
     """
     spec = Inputs.model_validate_json(custom_config["inputs"])
     statistics = Statistics.model_validate_json(custom_config["statistics"])
@@ -81,7 +82,7 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
 
 
 def numbers_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> dict[str, tf.Tensor]:
-    """Returns the numbers that the statistics of features are computed of; Transform calls it for batches of rows.
+    """Returns the numbers behind the statistics of features; Transform calls it for batches of rows.
 
     Args:
         inputs: column name to SparseTensor [batch, values].
@@ -102,7 +103,7 @@ def numbers_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> dict[st
 
 
 def history_keys_fn(inputs: dict[str, Any], by: Mapping[str, IdType]) -> tf.Tensor:
-    """Returns whose history a row adds to, and reads: int64 [batch]; Transform calls it for batches of rows.
+    """Returns the ids whose history a row adds to and reads: int64 [batch]; Transform calls it for batches of rows.
 
     Args:
         inputs: column name to SparseTensor [batch, values].
@@ -164,7 +165,7 @@ def _in_every_row(value: tf.Tensor, num_rows: tf.Tensor) -> tf.Tensor:
 
 
 def _placed(features: Mapping[str, Feature]) -> list[tuple[numbers.Place, dict[str, OneNumber]]]:
-    """Returns features that are one number each by how their numbers are placed, numbers of columns before ages."""
+    """Returns features of one number each, scaled or binned, with numbers of columns before ages."""
     found: dict[str, OneNumber] = {
         name: feature for name, feature in features.items() if isinstance(feature, NumericFeature | HistoryFeature)
     }

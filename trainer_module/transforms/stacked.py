@@ -21,7 +21,7 @@ class Rows:
     Attributes:
         values_R: column after column.
         rows_F: int64, of each column.
-        num: of columns.
+        num: number of columns.
     """
 
     values_R: tf.Tensor
@@ -51,7 +51,7 @@ class Values:
         position_n: int64, within the row.
         sizes_F: int64, values of each column.
         rows_F: int64, rows of each column.
-        num: of columns.
+        num: number of columns.
     """
 
     values_n: tf.Tensor
@@ -108,7 +108,7 @@ def num_at_most(rows: Rows, ascending_FN: tf.Tensor) -> tf.Tensor:
     """Returns for each value how many of its column's numbers are at most as large: [R] int32.
 
     Args:
-        rows: of float32.
+        rows: rows of float32.
         ascending_FN: `padded`, a row for each column.
     """
     values = tf.RaggedTensor.from_row_lengths(rows.values_R, rows.rows_F, validate=False).to_tensor()
