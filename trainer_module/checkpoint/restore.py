@@ -69,8 +69,7 @@ def read_extra(directory: Path, manifest: Manifest) -> Arrays:
 
 def read_batches(directory: Path, manifest: Manifest) -> NDArray[Any]:
     """Returns the pool's batches that all ranks together had trained on in the epoch: [n, 2] int64."""
-    files = [batches_file(part) for part in range(manifest.ranks)]
-    return np.concatenate([_read(directory, manifest, file) for file in files if file in manifest.files])
+    return np.concatenate([_read(directory, manifest, batches_file(part)) for part in range(manifest.ranks)])
 
 
 def read_keys(directory: Path, manifest: Manifest, group: str) -> NDArray[Any]:

@@ -1,8 +1,8 @@
 """Writes one process's part of a checkpoint; rank 0 waits for all parts and completes them with the manifest.
 
-Every rank has a part; where servers hold the rows, every server has one, and of the ranks only rank 0. Each part ends
-with a small file of sizes and checksums. The processes coordinate through the shared folder alone, so that training's
-own messages need not wait. A disk error may pass: writing is retried until a deadline.
+Ranks have parts, and so have parameter servers, which then write the rows. Each part ends with a small file of sizes
+and checksums. The processes coordinate through the shared folder alone, so that training's own messages need not wait.
+A disk error may pass: writing is retried until a deadline.
 """
 
 import errno
@@ -46,7 +46,7 @@ class Contents:
     Attributes:
         manifest: manifest of the checkpoint, without files.
         snapshot: this rank's state.
-        batches: [n, 2] int64, the pool's batches trained on in this epoch: by this rank, or all of them.
+        batches: [n, 2] int64, the pool's batches that this rank has trained on in this epoch.
         history: JSON of the training's history; rank 0 writes it.
         arrays: more arrays of rank 0, read with the history.
     """
@@ -87,8 +87,6 @@ class Writer:
             is_needed: missing the deadline is an error; otherwise the checkpoint is given up with a warning.
         """
         self.finish()
-        if not _has_part(self._rank, contents.manifest):
-            return
         work = (target, contents, keep, is_needed)
         self._thread = threading.Thread(target=self._run, args=work, name="checkpoint", daemon=True)
         self._thread.start()
@@ -214,15 +212,9 @@ def flat_moments(contents: Contents) -> dict[str, NDArray[Any]]:
     return {moment: np.concatenate([dense[f"{moment}/{name}"].ravel() for name in names]) for moment in moments}
 
 
-def _has_part(rank: int, manifest: Manifest) -> bool:
-    """Says whether a rank has something to write: where servers hold the rows, it may be lost before it has."""
-    return rank == 0 or manifest.servers == 0
-
-
 def _part_files(target: Path, manifest: Manifest) -> dict[str, Path]:
     """Returns the last file of every part by who writes it."""
-    having = [rank for rank in range(manifest.ranks) if _has_part(rank, manifest)]
-    ranks = {f"rank {rank}": _rank_file(target, rank) for rank in having}
+    ranks = {f"rank {rank}": _rank_file(target, rank) for rank in range(manifest.ranks)}
     servers = {f"parameter server {server}": _server_file(target, server) for server in range(manifest.servers)}
     return ranks | servers
 

@@ -145,7 +145,7 @@ class Checkpointer:
                 update={"step": snapshot.step, "position": position, "best_step": run.history.best_step}
             ),
             snapshot=snapshot,
-            batches=run.trained(),
+            batches=run.source.trained(),
             history=history,
             arrays=arrays,
         )

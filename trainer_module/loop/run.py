@@ -5,15 +5,11 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from schemas.contracts.training_job import TrainJob
-from trainer_module import collectives
 from trainer_module.checkpoint.manifest import Manifest
 from trainer_module.input.batch import Batch
-from trainer_module.input.train_input import TrainInput, no_batches
+from trainer_module.input.train_input import TrainInput
 from trainer_module.loop.epoch import train_epoch
 from trainer_module.loop.history import History
 from trainer_module.loop.trainer import Trainer
@@ -100,13 +96,6 @@ class Run:
             self.trainer.share(self.history.reports[-1])
             # Where the input goes on from: skipped steps have used their examples up.
             self.progress.examples = sum(report.examples + report.left_out for report in self.history.reports)
-
-    def trained(self) -> NDArray[Any]:
-        """Returns the pool's batches trained on in this epoch: this rank's share, or all. All ranks together."""
-        if self.manifest.servers == 0:
-            return self.source.trained()
-        batches = collectives.allgather(self.source.trained(), name="trained")
-        return batches if self.trainer.rank == 0 else no_batches()
 
     def validate(self, epoch: int) -> None:
         """Scores the validation split into the epoch's report, calibrations included. All ranks together."""
