@@ -139,28 +139,43 @@ def test_a_damaged_run_says_so(damaged: dict[str, RunFolder], kind: str) -> None
     assert sangam("why", str(run.path)).stdout.startswith(f"{run.path.name} {state}: ")
     assert json.loads(sangam("why", str(run.path), "--json").stdout)["state"] == state
     assert f"-> {state}" in sangam("diff", str(other), str(run.path)).stdout
-    ids = run.path.name, other.name
-    paths = (f"/runs/{ids[0]}", f"/runs/{ids[0]}/live", f"/compare?a={ids[0]}&b={ids[1]}")
-    for status, text, _ in answers(Root(str(run.path.parents[1])), *paths):
-        assert (status, state in text) == (200, True)
 
 
-@pytest.mark.parametrize("file", ["spec.json", "logs", "logs/steps.jsonl", "logs/progress.jsonl", "report.html"])
+@pytest.mark.long
+def test_every_page_of_a_damaged_run_says_so(damaged: dict[str, RunFolder]) -> None:
+    paths = [path for run in damaged.values() for path in pages_of(run.path.name)]
+    states = [state_of(kind) for kind in damaged for _ in range(3)]
+    root = Root(str(damaged["empty"].path.parents[1]))
+    for path, state, (status, text, _) in zip(paths, states, answers(root, *paths), strict=True):
+        assert (path, status, state in text) == (path, 200, True)
+
+
+def pages_of(run: str) -> tuple[str, str, str]:
+    """Returns the pages that show a run."""
+    return f"/runs/{run}", f"/runs/{run}/live", f"/compare?a={run}&b={run_id(NEW)}"
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["nested", "folder", "loop of links", "not UTF-8", "empty"])
-def test_other_damage_in_a_runs_folder_hides_no_run_either(root: Root, file: str, kind: str) -> None:
-    folder = root.run(BAD)
-    path = folder.path / file
-    if file == "logs":
-        folder.logs.rmdir()
-    if file == "logs" or not path.exists():
-        path.write_text("{}")
-    DAMAGE[kind](path)
-    for command in ("show", "why"):
-        sangam(command, str(folder.path))
+def test_other_damage_in_runs_folders_hides_no_run_either(root: Root, kind: str) -> None:
+    files = ("spec.json", "logs", "logs/steps.jsonl", "logs/progress.jsonl", "report.html")
+    folders = [root.run(run_id(number)) for number in range(len(files))]
+    for folder, file in zip(folders, files, strict=True):
+        path = folder.path / file
+        if file == "logs":
+            shutil.rmtree(path)
+        if not path.exists():
+            path.write_text("{}")
+        DAMAGE[kind](path)
     assert len(sangam("runs", str(root.path)).stdout.splitlines()) == 6
-    sangam("diff", str(root.run(run_id(NEW)).path), str(folder.path))
-    paths = ("/", f"/runs/{BAD}", f"/runs/{BAD}/live", f"/compare?a={BAD}&b={run_id(NEW)}")
-    assert [status for status, *_ in answers(root, *paths)] == [200] * 4
+    for folder in folders:
+        sangam("show", str(folder.path))
+        sangam("why", str(folder.path))
+        sangam("diff", str(folders[NEW].path), str(folder.path))
+    paths = ["/", *(path for folder in folders for path in pages_of(folder.path.name))]
+    assert {
+        path: status for path, (status, *_) in zip(paths, answers(root, *paths), strict=True) if status != 200
+    } == {}
 
 
 @pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda path: path.symlink_to(path)])
