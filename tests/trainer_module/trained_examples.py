@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ EVERY_STEPS = 25
 """From one checkpoint to the next."""
 
 
+_IDS = ("user", "post", "tags")
+
+
 def counting(**changes: Any) -> RankerSpec:
-    """Returns the small ranker with tables that count how often each id was trained on."""
+    """Returns a lean ranker, whose graph is traced soon, with tables that count how often each id was trained on."""
     counted = {name: {"capacity": {"rows": 1000, "evict": "least_frequent"}} for name in ("users", "posts", "tags")}
-    return declared(
+    ranker = declared(
         tables=counted,
         **{
             "ranks": 2,
@@ -31,6 +35,10 @@ def counting(**changes: Any) -> RankerSpec:
             **changes,
         },
     )
+    document = ranker.model_dump(mode="json", exclude_unset=True)
+    del document["features"]["history"]
+    document["model"] = {"kind": "shared_bottom", "bottom_units": [16], "tower_units": [8]}
+    return RankerSpec.model_validate_json(json.dumps(document))
 
 
 def report_of(directory: Path) -> dict[str, Any]:
@@ -54,11 +62,11 @@ def counted_ids(directory: Path) -> dict[int, int]:
     return counted
 
 
-def occurrences(files: tuple[str, ...]) -> Counter[int]:
-    """Returns how often each key occurs in the data."""
+def occurrences(files: tuple[str, ...], features: Iterable[str] = _IDS) -> Counter[int]:
+    """Returns how often each key occurs in the data, in these features."""
     found: Counter[int] = Counter()
     for record in first_examples(files, NUM_EXAMPLES):
         feature = tf.train.Example.FromString(record).features.feature
-        for name in ("user", "post", "history", "tags"):
+        for name in features:
             found.update(feature[name].int64_list.value)
     return found

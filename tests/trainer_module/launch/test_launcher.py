@@ -148,13 +148,12 @@ def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
 def test_a_rank_that_hangs_is_noticed_and_not_taken_for_one_that_waits_for_it(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    # Ranks load TensorFlow before they can beat, which takes 20 s on two cores that five others want.
-    ranker = declared(ranks=2, data_workers=0, epochs=100_000, retries=0, heartbeat_timeout_s=40, deadline_s=300)
+    ranker = declared(ranks=2, data_workers=0, epochs=100_000, retries=0, heartbeat_timeout_s=12, deadline_s=300)
     job_file = write_job(tmp_path, ranker, files)
     launched = launch(job_file)
     _wait_for_training(job_file)
     rank_process(launched.pid, 1).send_signal(signal.SIGSTOP)
-    assert launched.wait(40 + 30) == 1
+    assert launched.wait(12 + 30) == 1
     assert tells(failure(job_file), "training", "rank-1 ... no progress")
     assert group_of(launched.pid) == []
 
