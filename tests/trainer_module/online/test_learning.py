@@ -102,7 +102,9 @@ def _assert_each_counted(made: TrainJob, base: Trained) -> None:
     for group in ("adagrad_4", "adagrad_8"):
         keys, rows = read_rows(_last(made), group)
         counts |= dict(zip(keys.tolist(), rows[:, -1].copy().view(np.int32).tolist(), strict=True))
-    wanted = {key: (1 + _TIMES) * count for key, count in occurrences(base.files, ("user", "post", "history", "tags")).items()}
+    wanted = {
+        key: (1 + _TIMES) * count for key, count in occurrences(base.files, ("user", "post", "history", "tags")).items()
+    }
     assert {key: n for key, n in counts.items() if key >> ID_BITS != tags} == {
         key: n for key, n in wanted.items() if key >> ID_BITS != tags
     }
