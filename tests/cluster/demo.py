@@ -118,7 +118,7 @@ def run_demo(team: Team, image: str) -> Demo:
     sync = {"kind": "stale", "staleness": 0}
     spec = world.spec("short_video", {("cluster",): CLUSTER, ("training", "epochs"): 1, ("training", "sync"): sync})
     file = team.data / "short_video.pipeline.yaml"
-    compiled = sangam("compile", str(spec), "--image", image, "--output", str(file))
+    compiled = sangam("compile", str(spec), "--image", image, "--output", str(file), is_cold=True)
     assert compiled.returncode == 0, compiled.stderr
     folder = team.plane.folder / "volumes" / LAUNCHER_CLAIM
     folder.mkdir(mode=0o755)
