@@ -5,7 +5,6 @@ name of a Service without a selector, which leads to the gateway.
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,36 +14,18 @@ from typing import Any
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.cluster.demo import Demo
 from tests.cluster.node import GATEWAY
 from tests.cluster.serving import CLIENT, SERVER, ask, built, client, remove
-from tests.cluster.team import NAMESPACE, SECURE_CONTAINER, SECURE_POD, Manifest, Team, volume
-from tests.e2e.user_run import DATE, World
+from tests.cluster.team import NAMESPACE, Manifest, volume
+from tests.e2e.user_run import DATE
 from tests.kafka.broker import Broker
-from tests.paths import SPECS
-from trainer_module.launch.loopback import library
 
 LABELS = "app.kubernetes.io/component=online"
 TRAINER, TOPIC, GROUP = "short-video-online", "short_video", "sangam-short_video"
 PARTITIONS = 2
-_CLAIM, _ROOT, _BASE = "online-root", "/sangam/root", "online-base"
+_CLAIM = "online-root"
 _DAY_S = 86_400
-_QUICK = {
-    "sync": {"rows_every_s": 1, "dense_every_s": 3, "full_every": 3},
-    "checkpoint_every_s": 2,
-    "joining": {"segment_every_s": 0.5, "idle_s": 1, "lateness_s": 0},
-}
-_CHANGES: dict[tuple[str | int, ...], Any] = {
-    ("event_time",): "event_time",
-    ("online",): _QUICK,
-    ("training", "epochs"): 1,
-    # Two ranks in one pod; what the daily run would do with several has no effect.
-    ("cluster",): {
-        "ranks": 2,
-        "data_workers": 0,
-        "launcher": {"kind": "mpijob"},
-        "volumes": {"root": {"claim": _CLAIM, "path": _ROOT}},
-    },
-}
 
 
 class Online:
@@ -58,29 +39,25 @@ class Online:
         manifests: of trainer, server and what they need.
     """
 
-    def __init__(self, team: Team, image: str, broker: Broker, folder: Path):
-        """Trains the base in a pod of its own.
+    def __init__(self, demo: Demo, image: str, broker: Broker, folder: Path):
+        """Starts from the model of the demo.
 
         Args:
-            team: a prepared namespace.
+            demo: a run of the daily pipeline.
             image: of all pods.
             broker: that runs.
-            folder: of the volume.
+            folder: folder of the volume, with a copy of the demo's root.
         """
-        self.team, self.broker, self.root, self.produced = team, broker, folder, 0
-        world = World(folder, SPECS / "short_video.yaml")
-        world.generate()
-        self._spec = world.spec("spec", _CHANGES).read_text()
-        self._day = pq.read_table(next((world.logs / DATE).glob("*.parquet"))).to_pylist()
+        self.team, self.broker, self.root, self.produced = demo.team, broker, folder, 0
+        self._day = pq.read_table(next((demo.logs / DATE).glob("*.parquet"))).to_pylist()
         self._producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
         broker.create_topic(TOPIC, PARTITIONS)
-        _run_base(team, image)
         self.manifests = [
             *_kafka(broker.address),
-            _object("ConfigMap", "short-video-spec", data={"spec.yaml": self._spec}),
+            _object("ConfigMap", "short-video-spec", data={"spec.yaml": demo.spec}),
             _object("Secret", "sangam-kafka", stringData={"client.properties": "socket.keepalive.enable=true\n"}),
-            *_with_claim(built(team, "online", image)),
-            *_with_claim(built(team, "serving", image)),
+            *_with_claim(built(demo.team, "online", image)),
+            *_with_claim(built(demo.team, "serving", image)),
             client(image),
         ]
 
@@ -145,61 +122,17 @@ class Online:
 
 
 @contextmanager
-def online(team: Team, image: str) -> Iterator[Online]:
-    """Runs a broker, trains a base, and starts trainer and server; removes all of it from the cluster."""
-    folder = team.plane.folder / "volumes" / _CLAIM
-    folder.mkdir()
-    folder.chmod(0o777)
+def online(demo: Demo, image: str) -> Iterator[Online]:
+    """Runs a broker, trainer and server on a copy of the demo's root; removes all of it from the cluster."""
+    team, folder = demo.team, demo.kept.rename(demo.kept.with_name(_CLAIM))
     team.apply(volume(_CLAIM, folder), _claim())
     with Broker(team.plane.folder / "broker", host=GATEWAY) as broker:
-        made = Online(team, image, broker, folder)
+        made = Online(demo, image, broker, folder)
         try:
             made.start()
             yield made
         finally:
             remove(team, *made.manifests)
-
-
-def first_process(*words: str) -> int:
-    """Returns the process of a pod whose command line has these words, one after the other."""
-    wanted = b"\0".join(word.encode() for word in words)
-    [found] = [folder for folder in Path("/proc").glob("[0-9]*") if wanted in _command_line(folder)]
-    return int(found.name)
-
-
-def _command_line(folder: Path) -> bytes:
-    try:
-        return (folder / "cmdline").read_bytes() if int(folder.name) != os.getpid() else b""
-    except OSError:
-        return b""
-
-
-def _run_base(team: Team, image: str) -> None:
-    """Runs the daily pipeline in a pod, below the path at which the trainer will see it."""
-    library()  # Pods see this Python's folder, and cannot write to it.
-    command = ["sangam", "run", f"{_ROOT}/spec.yaml", "--date", DATE, "--data", f"{_ROOT}/logs", "--root", _ROOT]
-    container = {
-        "name": "main",
-        "image": image,
-        "command": command,
-        "env": [{"name": "HOME", "value": "/tmp"}],
-        "securityContext": SECURE_CONTAINER,
-        "volumeMounts": [{"name": "root", "mountPath": _ROOT}, {"name": "tmp", "mountPath": "/tmp"}],
-    }
-    volumes = [{"name": "root", "persistentVolumeClaim": {"claimName": _CLAIM}}, {"name": "tmp", "emptyDir": {}}]
-    spec = {
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "securityContext": SECURE_POD,
-        "containers": [container],
-        "volumes": volumes,
-    }
-    team.apply(_object("Pod", _BASE, spec=spec))
-    ended = "--for=jsonpath={.status.containerStatuses[0].state.terminated}"
-    team.kubectl("wait", ended, f"pod/{_BASE}", "--timeout=600s")
-    [status] = team.plane.get("pod", "--namespace", NAMESPACE, _BASE)["status"]["containerStatuses"]
-    assert status["state"]["terminated"]["exitCode"] == 0, team.kubectl("logs", _BASE)
-    remove(team, _object("Pod", _BASE))
 
 
 def _kafka(address: str) -> list[Manifest]:
@@ -226,7 +159,7 @@ def _object(kind: str, name: str, **fields: Any) -> Manifest:
 
 
 def _with_claim(manifests: list[Manifest]) -> list[Manifest]:
-    """Puts this root in the place of the one of the demo, which was trained with a parameter server."""
+    """Puts the copy of the root in the place of the one of the demo."""
     for manifest in manifests:
         if manifest["kind"] == "Deployment":
             for each in manifest["spec"]["template"]["spec"]["volumes"]:

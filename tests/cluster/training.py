@@ -4,6 +4,7 @@ In modes other than `sync` a parameter server joins them.
 """
 
 import argparse
+import functools
 import json
 import logging
 import multiprocessing
@@ -19,7 +20,9 @@ from typing import Any
 
 from typing_extensions import Self
 
+from components.steps.trainer.kubernetes.launch import run_pods
 from components.steps.trainer.kubernetes.run import RUN_LABEL, run_name
+from components.steps.trainer.kubernetes.timing import Timing
 from schemas.contracts.training_job import PROGRESS_FILE
 from schemas.errors import UserError
 from schemas.host.files import tail
@@ -31,6 +34,8 @@ _FORKS = multiprocessing.get_context("forkserver")
 INPUTS = "inputs"
 KINDS = "mpijobs,jobsets,jobs,services,statefulsets,networkpolicies,pods"
 RANKER = "served"
+_PENDING_S = 15.0
+"""How long a pod waits until the step says why: in place of a minute."""
 
 
 def execute(
@@ -186,6 +191,9 @@ def _run(kubeconfig: Path, log: Path, inputs: Path, root: Path, fields: dict[str
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     _log_as_a_step()
+    from components.steps.trainer import executor
+
+    executor.run_pods = functools.partial(run_pods, timing=Timing(pending_s=_PENDING_S))
     try:
         execute(inputs, root, **fields)
     except UserError as error:
