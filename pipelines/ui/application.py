@@ -165,12 +165,12 @@ def _refuse(kind: type[web.HTTPException], sentence: str, advice: str = "") -> N
 
 
 _TITLES: Mapping[int, str] = {
-    401: "Who are you?",
-    404: "Not here",
-    405: "This only shows",
-    421: "Another host",
+    401: "Token required",
+    404: "Not found",
+    405: "Read only",
+    421: "Unknown host",
     500: "This could not be read",
-    503: "Too many at once",
+    503: "Too many requests",
 }
 
 
