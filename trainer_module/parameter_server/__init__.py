@@ -1,1 +1,1 @@
-"""Processes that hold the rows, and what the ranks ask of them, where `training.sync` is not `sync`."""
+"""Parameter servers, which hold the rows unless `training.sync` is `sync`, and the ranks' calls to them."""

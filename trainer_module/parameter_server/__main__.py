@@ -44,7 +44,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Serves one attempt until told to stop; returns the exit code where it cannot."""
+    """Serves one attempt until stopped; returns the exit code if it cannot serve."""
     arguments = _arguments()
     end_with_parent(arguments.parent_pid)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -80,7 +80,7 @@ def _serve(arguments: argparse.Namespace) -> None:
 
 
 def _monitored(job: TrainJob, number: int) -> TableMetrics | None:
-    """Serves the metrics of this server's tables until the process ends; None: nobody has asked for them."""
+    """Serves the metrics of this server's tables until the process ends; None if metrics are off."""
     if job.monitoring is None:
         return None
     registry = new_registry()

@@ -1,4 +1,4 @@
-"""Pulls ahead of a rank's steps and pushes behind them, never more than a declared number of batches apart."""
+"""Pulls rows ahead of a rank's steps and pushes gradients behind them, at most a set number of batches apart."""
 
 import queue
 import threading
@@ -13,12 +13,12 @@ from trainer_module.parameter_server.shard import Outcome
 
 @dataclass(frozen=True)
 class Pushed:
-    """What servers said to a push.
+    """The servers' results of a push.
 
     Attributes:
-        outcome: `shard.Outcome`; the worst of theirs.
-        staleness: updates that the worst of them applied between reading a row and updating it.
-        updates: that the first of them has applied in this attempt, of all ranks.
+        outcome: the worst `shard.Outcome` of all servers.
+        staleness: the most updates that a server applied between reading a row and updating it.
+        updates: number of updates, by all ranks, that the first server has applied in this attempt.
     """
 
     outcome: Outcome
@@ -27,11 +27,11 @@ class Pushed:
 
 
 class Ahead:
-    """The calls of one rank, batch after batch.
+    """The pulls and pushes of one rank, in batch order.
 
-    A batch is pulled once the push of `staleness` + 1 batches before has been carried out: while its rows are away, at
-    most `staleness` other batches of the rank update them. A thread waits for the pushes and sends the pulls, so that
-    neither waits for the dense part.
+    A batch is pulled once the push of `staleness` + 1 batches before is applied: between reading and updating its rows,
+    at most `staleness` other batches of the rank update them. A thread waits for the pushes and sends the pulls, so
+    that neither waits for the dense part.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Ahead:
         while_waiting: Callable[[], None] = lambda: None,
         first: int = 0,
     ):
-        """Begins.
+        """Starts the thread.
 
         Args:
-            staleness: the bound.
-            pull: sends the pulls of a batch: (number, request) -> one answer a server.
-            finish: waits until a push is carried out: its answers.
+            staleness: the bound, in batches.
+            pull: sends the pulls of a batch: (number, request) -> one answer per server.
+            finish: waits until a push is applied, given its answers.
             while_waiting: called every few seconds while a batch waits for the pushes of other ranks.
             first: number of the first batch.
         """
@@ -65,13 +65,13 @@ class Ahead:
         self._thread.start()
 
     def offer(self, number: int, request: Any) -> None:
-        """Names a batch's keys; batches are offered in their order."""
+        """Queues a batch's keys for the pull, in batch order."""
         with self._changed:
             self._requests[number] = request
             self._advance()
 
     def take(self, number: int) -> list[Arrays]:
-        """Returns the answers to a batch's pull, one a server."""
+        """Returns the answers to a batch's pull, one per server."""
         with self._changed:
             while number not in self._pulls:
                 self._raise()
@@ -81,18 +81,18 @@ class Ahead:
         return [answer.result() for answer in answers]
 
     def push(self, number: int, answers: Sequence[Answer]) -> None:
-        """Hands over the calls that push a batch's gradients; batches are pushed in their order."""
+        """Queues the calls that push a batch's gradients, in batch order."""
         self._pushes.put((number, answers))
 
     def results(self) -> list[Pushed]:
-        """Returns what servers have said since this was last asked, in the order of the batches."""
+        """Returns the results of the pushes since the last call, in batch order."""
         with self._changed:
             self._raise()
             results, self._results = self._results, []
             return results
 
     def drain(self, number: int) -> None:
-        """Waits until every push before a batch has been carried out."""
+        """Waits until every push before a batch is applied."""
         with self._changed:
             while self._done < number:
                 self._raise()
@@ -106,7 +106,7 @@ class Ahead:
         return self._next_pull
 
     def close(self) -> list[int]:
-        """Ends the thread after the pushes handed over; returns the batches that were pulled in vain."""
+        """Ends the thread after the queued pushes; returns the batches that were pulled but never pushed."""
         self._pushes.put(None)
         while self._thread.is_alive():
             self._thread.join(PATIENCE_S)
@@ -138,7 +138,7 @@ class Ahead:
                     self._results.append(result)
                     self._done = number + 1
                     self._advance()
-        except BaseException as error:  # noqa: BLE001 - it is raised where the rank next asks
+        except BaseException as error:  # noqa: BLE001 - raised at the rank's next call
             with self._changed:
                 self._error = error
                 self._changed.notify_all()

@@ -1,7 +1,7 @@
-"""A rank's side of averaging dense weights with other ranks while it trains; see `center` for the arithmetic.
+"""A rank's side of averaging dense weights with other ranks during training; see `center` for the arithmetic.
 
-The thread does nothing but wait for servers: the training thread copies the weights for it and adds what it brings
-back, between two steps. So no update is lost, and no step waits for the network.
+The thread only waits for servers: between two steps, the training thread copies the weights for it and adds the
+result. So no update is lost, and no step waits for the network.
 """
 
 import threading
@@ -21,15 +21,15 @@ class Averaging:
     """The exchanges of one rank.
 
     Attributes:
-        gaps: steps from one exchange that reached the weights to the next.
+        gaps: number of steps between successive exchanges that changed the weights.
     """
 
     def __init__(self, servers: Servers, sync: Shadow, flat: tf.Variable):
-        """Begins; in the background unless `every_steps` is declared.
+        """Starts the exchanges, in the background unless `every_steps` is set.
 
         Args:
-            servers: hold the center.
-            sync: how often.
+            servers: the servers that hold the center.
+            sync: algorithm and interval.
             flat: the rank's dense weights.
         """
         self._servers, self._sync, self._flat = servers, sync, flat
@@ -46,10 +46,10 @@ class Averaging:
             self._thread.start()
 
     def after_step(self) -> None:
-        """Adds what an exchange has brought, and copies the weights for the next; called after every step.
+        """Adds the result of an exchange, and copies the weights for the next; called after every step.
 
         Raises:
-            What ended the thread.
+            The error that ended the thread.
         """
         self._steps += 1
         if self._sync.every_steps is not None:
@@ -67,7 +67,7 @@ class Averaging:
                 self._changed.notify_all()
 
     def settle(self) -> None:
-        """Waits for an exchange under way, and makes one more: the center then knows this rank's last steps."""
+        """Waits for the exchange under way, and makes one more, so that the center has this rank's last steps."""
         if self._thread is not None:
             with self._changed:
                 self._is_settling = True
@@ -87,7 +87,7 @@ class Averaging:
         return np.concatenate([arrays[0] for _, arrays in self._servers.ask("dense", {})])
 
     def close(self) -> None:
-        """Ends the thread after an exchange under way."""
+        """Ends the thread after the exchange under way."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -111,7 +111,7 @@ class Averaging:
             while True:
                 started = time.monotonic()
                 with self._changed:
-                    # One exchange at a time: what the last one brought is added before the next copy is taken.
+                    # One exchange at a time: the last result is added before the next copy.
                     while self._moved is not None and not self._is_closed:
                         self._changed.wait(0.05)
                     self._wants_copy = True
@@ -129,7 +129,7 @@ class Averaging:
                     left_s = self._sync.least_interval_s - (time.monotonic() - started)
                     if left_s > 0:
                         self._changed.wait_for(lambda: self._is_closed or self._is_settling, left_s)
-        except BaseException as error:  # noqa: BLE001 - it is raised after the next step
+        except BaseException as error:  # noqa: BLE001 - raised after the next step
             with self._changed:
                 self._error = error
                 self._changed.notify_all()

@@ -1,8 +1,8 @@
-"""Dense weights that ranks with weights of their own move towards, by algorithm. Pure NumPy.
+"""Averages of ranks that each train their own dense weights, by algorithm. Pure NumPy.
 
-A rank sends its weights and adds the answer to them, whatever it has learned meanwhile: no update is lost. The rank
-names itself, so that a slow or late one holds up no other. A server has a part of the weights: everything
-here is element by element.
+A rank sends its weights and adds the answer to its current ones, so updates made meanwhile are kept. The server stores
+state by rank, so that a slow rank delays no other. Each server has a part of the weights: all operations are
+elementwise.
 """
 
 from typing import Any, Protocol
@@ -17,10 +17,10 @@ Vector = NDArray[np.float32]
 
 
 class Center(Protocol):
-    """What the ranks' weights are averaged into."""
+    """The average of the ranks' weights, or the point they move towards."""
 
     def exchange(self, rank: int, w: Vector) -> Vector:
-        """Takes a rank's weights; returns what the rank must add to its own: [size] each."""
+        """Takes a rank's weights; returns the change to add to them: [size] each."""
 
     def average(self) -> Vector:
         """Returns the model of all ranks: [size]."""
@@ -33,7 +33,7 @@ class Easgd:
     """
 
     def __init__(self, start: Vector, rate: float):
-        """Takes the center at the start, and how far a rank moves in an exchange, in (0, 1]."""
+        """Takes the initial center, and the share of the distance that a rank moves in an exchange, in (0, 1]."""
         self._center, self._rate = start.copy(), np.float32(rate)
 
     def exchange(self, rank: int, w: Vector) -> Vector:
@@ -55,7 +55,7 @@ class ModelAveraging:
     """
 
     def __init__(self, start: Vector, rate: float):
-        """Takes the average before any rank has sent its weights, and how far a rank moves."""
+        """Takes the initial average, and the share of the distance that a rank moves in an exchange."""
         self._start, self._rate = start.copy(), np.float32(rate)
         self._last: dict[int, Vector] = {}
 
@@ -78,7 +78,7 @@ class BlockMomentum:
     """
 
     def __init__(self, start: Vector, rate: float, *, momentum: float, ranks: int):
-        """Takes the center at the start, how far a rank moves, b, and how many ranks make a round."""
+        """Takes the initial center, a, b, and the number of ranks in a round."""
         self._center, self._rate, self._momentum = start.copy(), np.float32(rate), np.float32(momentum)
         self._velocity = np.zeros_like(start)
         self._ranks = ranks
@@ -100,7 +100,7 @@ class BlockMomentum:
 
 
 def mean(by_rank: dict[int, Vector]) -> Vector:
-    """Returns the mean of the ranks' weights, summed in the order of the ranks."""
+    """Returns the mean of the ranks' weights, summed in rank order."""
     total = np.zeros_like(next(iter(by_rank.values())))
     for rank in sorted(by_rank):
         total += by_rank[rank]
@@ -109,12 +109,12 @@ def mean(by_rank: dict[int, Vector]) -> Vector:
 
 
 def center_of(sync: Shadow, start: NDArray[Any], *, ranks: int) -> Center:
-    """Returns the center that a spec declares.
+    """Returns the center that the spec sets.
 
     Args:
         sync: algorithm and rates.
-        start: [size], the weights that all ranks start with.
-        ranks: how many there are.
+        start: initial weights of all ranks: [size].
+        ranks: number of ranks.
     """
     match sync.algorithm:
         case "easgd":

@@ -42,7 +42,7 @@ class ServerLostError(RuntimeError):
 
 
 class Server:
-    """One server, as a rank sees it."""
+    """One server's connection, used by one rank."""
 
     def __init__(self, number: int, address: str, *, attempt: int, rank: int):
         self.number, self.address = number, address
@@ -52,16 +52,16 @@ class Server:
         self._sequences: dict[str, int] = {}
 
     def call(self, method: str, arrays: Sequence[NDArray[Any]], *, sequence: int | None = None) -> Arrays:
-        """Calls, repeatedly where the connection fails, and returns the answer.
+        """Calls the server, retries failed connections, and returns the answer.
 
         Args:
-            method: of `service.Service`.
-            arrays: of the request.
-            sequence: number of the call; None: the next of the method.
+            method: a method of `service.Service`.
+            arrays: the request.
+            sequence: number of the call; None: the method's next.
 
         Raises:
             ServerLostError: no answer for `LOST_AFTER_S`.
-            CheckpointError: the server found a checkpoint damaged or unfit.
+            CheckpointError: the server's checkpoint is damaged or does not fit.
         """
         return self.begin(method, arrays, sequence=sequence).result()
 
@@ -79,7 +79,7 @@ class Server:
             method: see `call`.
             arrays: see `call`.
             sequence: see `call`.
-            limit_s: of one try; None: as long as the server lives, for calls that take as long as a disk does.
+            limit_s: time limit of one try; None: as long as the server lives, for calls that wait for the disk.
         """
         if sequence is None:
             sequence = self._sequences.get(method, 0)
@@ -95,7 +95,7 @@ class Server:
 
 
 class Answer:
-    """The answer to a call under way; the same message is sent again until one comes."""
+    """The answer to a call under way; the same message is sent again until an answer arrives."""
 
     def __init__(self, server: Server, method: Any, message: bytes, limit_s: float | None):
         self._server, self._method, self._message, self._limit_s = server, method, message, limit_s
@@ -105,7 +105,7 @@ class Answer:
         return self._method.future(self._message, timeout=self._limit_s)
 
     def again(self) -> "Answer":
-        """Calls again with the same message; returns itself."""
+        """Sends the same message again; returns itself."""
         self._future = self._send()
         return self
 
@@ -135,7 +135,7 @@ class Answer:
 
 
 def _meant(error: Any) -> Exception:
-    """Returns the exception that a server's status stands for."""
+    """Returns the exception for a server's gRPC status."""
     if error.code() == grpc.StatusCode.DATA_LOSS:
         return DamagedError(error.details())
     if error.code() == grpc.StatusCode.FAILED_PRECONDITION:
@@ -144,20 +144,20 @@ def _meant(error: Any) -> Exception:
 
 
 class Servers:
-    """All servers of an attempt, as one rank sees them.
+    """One rank's connections to all servers of an attempt.
 
     Attributes:
-        while_waiting: called every few seconds while this rank waits for others, which then count as the slow ones.
+        while_waiting: called every few seconds while this rank waits for slower ranks.
     """
 
     def __init__(self, addresses: Sequence[str], *, attempt: str, rank: int, ranks: int):
         """Connects.
 
         Args:
-            addresses: host:port of each, in the order of their numbers.
-            attempt: names the attempt.
-            rank: this one.
-            ranks: how many train together.
+            addresses: host:port of each server, by number.
+            attempt: name of the attempt.
+            rank: this rank.
+            ranks: number of ranks.
         """
         self.rank, self.ranks = rank, ranks
         number = attempt_number(attempt)
@@ -169,13 +169,13 @@ class Servers:
         return len(self.all)
 
     def meet(self, part: NDArray[Any], operation: Operation, name: str) -> NDArray[Any]:
-        """Returns the sum (...) of all ranks' parts; see `Meetings.meet`. All ranks together."""
+        """Returns the sum (or another operation) of all ranks' parts; see `Meetings.meet`. All ranks together."""
         if self.ranks == 1:
             return part
         return self._finish_meeting(self._begin_meeting(self.all[0], part, operation, name))
 
     def sum_spread(self, part: NDArray[Any], name: str) -> NDArray[Any]:
-        """Returns the sum of all ranks' vectors, each server adding its part of them: [size] to [size].
+        """Returns the sum of all ranks' vectors, of which each server sums a part: [size] to [size].
 
         Reference: Jiang et al.: A unified architecture for accelerating distributed DNN training (BytePS), OSDI 2020.
         """
@@ -201,12 +201,12 @@ class Servers:
         return arrays[0]
 
     def ask(self, method: str, document: dict[str, Any], *arrays: NDArray[Any]) -> Sequence[tuple[Any, Arrays]]:
-        """Calls a method of every server that takes and returns JSON and arrays; returns the answers in their order."""
+        """Calls a method that takes and returns JSON and arrays on every server; returns the answers by server."""
         begun = [server.begin(method, [_encoded(document), *arrays], limit_s=None) for server in self.all]
         return [_decoded(answer.result()) for answer in begun]
 
     def tell_parts(self, method: str, document: dict[str, Any], vectors: Sequence[NDArray[Any]]) -> None:
-        """Calls a method of every server with JSON and its part of vectors over all servers."""
+        """Calls a method with JSON and the server's part of each vector, on every server."""
         begun = []
         for server in self.all:
             parts = [vector[part_of(len(vector), server.number, len(self))] for vector in vectors]
@@ -229,10 +229,10 @@ def _decoded(arrays: Arrays) -> tuple[Any, Arrays]:
 
 
 def find_servers(job: TrainJob, attempt: str, *, rank: int, ranks: int) -> Servers:
-    """Connects to the servers of an attempt, which write their addresses when they serve.
+    """Connects to the servers of an attempt, which write their addresses once they serve.
 
     Raises:
-        ServerLostError: one has not in 120 s.
+        ServerLostError: a server has not written its address in 120 s.
     """
     given_up, addresses = time.monotonic() + _START_S, []
     for number in range(job.ranker.num_parameter_servers):

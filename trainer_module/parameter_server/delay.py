@@ -1,4 +1,4 @@
-"""Calls answered late, for measurements on a machine without a slow network."""
+"""Delayed calls, for measurements on a machine without a slow network."""
 
 import time
 from typing import Any
@@ -8,21 +8,21 @@ import grpc
 from schemas.errors import UserError
 
 VARIABLE = "SANGAM_PARAMETER_SERVER_DELAY_MS"
-"""Of a server's environment: `20`, milliseconds by which every call is late; `exchange:20`, only calls of a method."""
+"""A server's environment variable: `20` delays every call by 20 ms; `exchange:20` only calls of that method."""
 
 
 class Delayed(grpc.GenericRpcHandler):
-    """Answers as another handler does, later; waiting takes a thread and no CPU."""
+    """Delays another handler; waiting blocks a thread but uses no CPU."""
 
     def __init__(self, handler: grpc.GenericRpcHandler, declared: str):
-        """Reads what is declared.
+        """Parses the delay.
 
         Args:
-            handler: answers.
-            declared: see `VARIABLE`.
+            handler: the handler that answers.
+            declared: value of `VARIABLE`.
 
         Raises:
-            UserError: it is not a number.
+            UserError: the delay is not a number.
         """
         self._handler = handler
         self._method, _, milliseconds = declared.rpartition(":")

@@ -1,4 +1,4 @@
-"""A server's part of the dense weights and their optimizer, updated as the ranks' gradients come."""
+"""A server's part of the dense weights and their optimizer, updated as gradients arrive."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ WEIGHTS = "weights"
 
 
 def part_of(size: int, server: int, servers: int) -> slice:
-    """Returns which of `size` weights a server holds.
+    """Returns the slice of `size` weights that a server holds.
 
     >>> [part_of(10, server, 3) for server in range(3)]
     [slice(0, 3, None), slice(3, 6, None), slice(6, 10, None)]
@@ -24,10 +24,10 @@ def part_of(size: int, server: int, servers: int) -> slice:
 
 
 class DensePart:
-    """Dense weights with their moments."""
+    """A part of the dense weights with its optimizer moments."""
 
     def __init__(self, spec: RankerSpec, arrays: Mapping[str, NDArray[Any]], *, server: int):
-        """Begins with weights and moments: [part] each, by name."""
+        """Takes weights and moments: [part] each, by name."""
         weights = Ranker(with_precision(spec, "float32")).weights
         part = part_of(weights.size, server, spec.num_parameter_servers)
         self._state = DenseState(spec.training.dense_optimizer, weights, seed=spec.training.seed, part=part)

@@ -1,4 +1,4 @@
-"""Where the ranks meet: sums over all of them, each under a name and in rounds."""
+"""Reductions over all ranks, by name and round."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from trainer_module.parameter_server.wire import MessageError
 
 Operation = Literal["sum", "max", "rows"]
 OPERATIONS: tuple[Operation, ...] = ("sum", "max", "rows")
-"""Element by element over equal shapes; `rows`: one rank's after the other's."""
+"""Elementwise over equal shapes; `rows`: concatenated in rank order."""
 
 
 @dataclass
@@ -22,10 +22,10 @@ class _Round:
 
 
 class Meetings:
-    """Rounds under way. A rank that sends its part again waits for the same result."""
+    """Rounds under way. A rank that sends its part again gets the same result."""
 
     def __init__(self, ranks: int):
-        """Takes how many ranks meet."""
+        """Takes the number of ranks."""
         self._ranks = ranks
         self._changed = threading.Condition()
         self._rounds: dict[str, dict[int, _Round]] = {}
@@ -33,25 +33,25 @@ class Meetings:
     def meet(
         self, name: str, number: int, rank: int, operation: Operation, part: NDArray[Any], *, patience_s: float
     ) -> NDArray[Any] | None:
-        """Returns the result of a round once all ranks have sent their parts; None where that takes too long.
+        """Returns the result of a round once all ranks have sent their parts; None after `patience_s`.
 
-        Sums are in the order of the ranks: every rank gets the same bits.
+        Sums are in rank order: every rank gets the same bits.
 
         Args:
-            name: each has one round under way at a time.
-            number: of the round, from 0.
-            rank: that calls.
-            operation: the same on all ranks.
-            part: of this rank; kept, not copied.
-            patience_s: how long to wait.
+            name: name of the reduction; one round of it runs at a time.
+            number: number of the round, from 0.
+            rank: the calling rank.
+            operation: equal on all ranks.
+            part: the rank's part; kept, not copied.
+            patience_s: seconds to wait.
 
         Raises:
-            MessageError: the ranks' parts do not fit each other.
+            MessageError: the ranks' parts do not match.
         """
         given_up = time.monotonic() + patience_s
         with self._changed:
             rounds = self._rounds.setdefault(name, {})
-            # Who begins a round has the result of the one before it: two back, all have.
+            # A rank begins a round after it has the previous result: all ranks have the one before that.
             for old in [each for each in rounds if each < number - 1]:
                 del rounds[old]
             meeting = rounds.setdefault(number, _Round())

@@ -1,4 +1,4 @@
-"""Reads what is in a message, array after array, and refuses what does not belong there."""
+"""Reads a message array by array, and refuses unexpected arrays."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from trainer_module.parameter_server.wire import MessageError
 
 
 class Reader:
-    """Takes one array of a message after another, each of the kind that must come next."""
+    """Takes the arrays of a message in order, each with its expected type."""
 
     def __init__(self, arrays: list[NDArray[Any]]):
         """Takes the arrays."""
@@ -19,13 +19,12 @@ class Reader:
     def take(self, kind: Any, dimensions: int, width: int | None = None) -> NDArray[Any]:
         """Returns the next array.
 
-        Args:
-            kind: its type.
-            dimensions: their number.
-            width: of the last one; None: any.
+        kind: the dtype.
+        dimensions: number of dimensions.
+        width: size of the last dimension; None: any.
 
         Raises:
-            MessageError: it is of another kind, or there is none.
+            MessageError: the array has another type or shape, or is missing.
         """
         array = self._left.pop() if self._left else None
         if array is None or array.dtype != kind or array.ndim != dimensions or (width and array.shape[1] != width):
@@ -36,7 +35,7 @@ class Reader:
         return array
 
     def numbers(self, count: int) -> list[int]:
-        """Returns the next array, of so many integers."""
+        """Returns the next array of `count` integers."""
         array = self.take(np.int64, 1)
         if len(array) != count:
             raise MessageError(f"expected {count} numbers (got {len(array)})")
@@ -57,7 +56,7 @@ def document(arrays: list[NDArray[Any]]) -> dict[str, Any]:
     """Returns the JSON object in the first array.
 
     Raises:
-        MessageError: there is none.
+        MessageError: it is missing or not a JSON object.
     """
     try:
         found = json.loads(arrays[0].tobytes())

@@ -1,4 +1,4 @@
-"""A batch's keys by the server that owns them, as a rank sends them."""
+"""Groups a batch's keys by the server that owns them."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,18 +11,18 @@ from schemas.derived.groups import Group
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.transforms.keys import tags_of
 
-# Shape suffixes: n keys asked for, u unique ones, S servers.
+# Shape suffixes: n requested keys, u unique keys, S servers.
 
 
 class RoutedKeys(NamedTuple):
-    """One group's keys, server after server; arrays in `Request`, tensors in a graph.
+    """One group's keys, ordered by server; arrays in `Request`, tensors in a graph.
 
     Attributes:
-        keys_u: int64, each once.
-        index_n: of each key asked for, among them.
-        counts_S: how many are of each server.
+        keys_u: unique keys, int64.
+        index_n: index into `keys_u` of each requested key.
+        counts_S: number of keys by server.
         observed_u2: int32, occurrences and newest minute, for groups that count; else empty.
-        asked: what `RowStore.count_asked` takes, one after the other: [2, tags].
+        asked: flattened arguments of `RowStore.count_asked`: [2, tags].
     """
 
     keys_u: Any
@@ -35,13 +35,13 @@ class RoutedKeys(NamedTuple):
 def route(
     groups: Mapping[str, Group], keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor], servers: int
 ) -> dict[str, RoutedKeys]:
-    """Returns a batch's unique keys in the order of their servers; a function for graphs.
+    """Returns a batch's unique keys ordered by server; runs in graphs.
 
     Args:
-        groups: of tables.
+        groups: groups of tables.
         keys: [n] int64 by group.
-        minutes: [n] int32, the time of each key's event, for groups that track usage.
-        servers: how many.
+        minutes: [n] int32, the event time of each key, for groups that track usage.
+        servers: number of servers.
     """
     routed = {}
     for name, group in groups.items():
@@ -72,15 +72,15 @@ class Request(NamedTuple):
 
     @classmethod
     def of(cls, routed: Mapping[str, RoutedKeys]) -> "Request":
-        """Takes what `route` gave."""
+        """Converts the result of `route`."""
         return cls({name: RoutedKeys(*(tensor.numpy() for tensor in of_group)) for name, of_group in routed.items()})
 
     def keys(self, server: int) -> list[NDArray[Any]]:
-        """Returns a server's keys, group after group."""
+        """Returns a server's keys by group."""
         return [of_group.keys_u[self.rows(name, server)] for name, of_group in self.groups.items()]
 
     def counted(self, server: int, groups: Mapping[str, Group]) -> list[NDArray[Any]]:
-        """Returns what a server is told of its keys, for groups that count; the first one counts the batch."""
+        """Returns usage counts of a server's keys, for groups that count; the first server also counts the batch."""
         observed = [
             of_group.observed_u2[self.rows(name, server)]
             for name, of_group in self.groups.items()
@@ -90,6 +90,6 @@ class Request(NamedTuple):
         return [*observed, np.concatenate([np.zeros(0, np.int64), *asked])]
 
     def rows(self, group: str, server: int) -> slice:
-        """Returns where a server's keys are among all."""
+        """Returns the slice of a server's keys among all."""
         ends = np.cumsum(self.groups[group].counts_S)
         return slice(int(ends[server] - self.groups[group].counts_S[server]), int(ends[server]))

@@ -1,7 +1,7 @@
-"""One server's rows: pulled ahead of the step that needs them, updated by gradients that are pushed behind it.
+"""One server's rows: read ahead of the step that needs them, updated by gradients that arrive after it.
 
-The rows are those of `embedding.row_store`, as on a rank that owns them. Its functions are not re-entrant: the caller
-holds one lock around every method.
+They are the rows of `embedding.row_store`. Its functions are not re-entrant: the caller holds one lock around every
+method.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass
 class Pulled:
-    """A batch's keys on this server, kept until its gradients come.
+    """A batch's keys on this server, kept until its gradients arrive.
 
     Attributes:
-        keys: [n] int64 by group, each once.
+        keys: unique keys, [n] int64 by group.
         observed: [n, 2] int32 by group, occurrences and newest minute, for groups that count occurrences.
-        numbers: [n] int64 by group, of the keys' rows.
-        layout: of the store when the numbers were found: removing rows moves others.
-        version: updates applied when the rows were read.
+        numbers: row numbers of the keys, [n] int64 by group.
+        layout: the store's layout version at the lookup: removing rows moves others.
+        version: number of updates applied before the rows were read.
     """
 
     keys: Arrays
@@ -47,7 +47,7 @@ class Gradients(NamedTuple):
     Attributes:
         pulled: the keys.
         by_group: [n, D] float32 or float16, sums over the rank's examples.
-        scales: by group, 1 / what the gradients were multiplied by for the wire.
+        scales: by group, the inverse of the factor that scaled the gradients for the wire.
     """
 
     pulled: Pulled
@@ -59,9 +59,9 @@ class Update(NamedTuple):
     """One optimizer step.
 
     Attributes:
-        step: of the optimizers, from 1.
-        scale: of the gradients, 1 / the number of examples that they are sums over.
-        factor: of the learning rates.
+        step: the optimizer step, from 1.
+        scale: factor of the gradients: 1 / the number of examples that they are summed over.
+        factor: factor of the learning rates.
     """
 
     step: int
@@ -76,17 +76,17 @@ class Rows:
         stores: by group.
         version: updates applied since the attempt began.
         newest: minute of the newest event trained on.
-        overflows: floats of embeddings beyond the range of float16, sent as its largest.
+        overflows: embedding values beyond the range of float16, sent as its largest.
     """
 
     def __init__(self, stores: Mapping[str, RowStore], *, server: int, servers: int, half: bool):
         """Takes the stores of a server.
 
         Args:
-            stores: empty or filled; none may be filled later.
-            server: this one.
-            servers: how many share the rows.
-            half: embeddings and gradients travel as float16.
+            stores: empty or filled; rows are loaded only before training.
+            server: this server.
+            servers: number of servers that share the rows.
+            half: whether embeddings and gradients are sent as float16.
         """
         self.stores = dict(stores)
         self.version, self.newest = 0, 0
@@ -109,13 +109,13 @@ class Rows:
         self._unscale = _function(self._to_float, gradients, scales)
 
     def pull(self, keys: Arrays, observed: Arrays, asked: NDArray[Any], step: int) -> Pulled:
-        """Finds the rows of a training batch, makes those of admitted new keys, and counts the batch.
+        """Looks up the rows of a training batch, creates those of admitted new keys, and counts the batch.
 
         Args:
-            keys: [n] int64 by group, each once.
-            observed: as in `Pulled`.
-            asked: [groups, 2, tags] flat, what `RowStore.count_asked` takes; empty where another server counts.
-            step: of the batch.
+            keys: unique keys, [n] int64 by group.
+            observed: see `Pulled`.
+            asked: flattened arguments of `RowStore.count_asked`, [groups, 2, tags]; empty if another server counts.
+            step: step of the batch.
         """
         if asked.size:
             tags = [store.counters["asked"].shape[0] for store in self.stores.values()]
@@ -126,19 +126,19 @@ class Rows:
         return Pulled(keys, observed, _arrays(numbers), self._layout, self.version)
 
     def embeddings(self, pulled: Pulled) -> Arrays:
-        """Returns the embeddings of a batch as they are now: [n, D] by group, in the type of the wire."""
+        """Returns the current embeddings of a batch: [n, D] by group, in the type of the wire."""
         return _arrays(self._read(_tensors(pulled.keys), _tensors(self._numbers(pulled))))
 
     def read(self, keys: Arrays) -> Arrays:
-        """Returns embeddings without making rows; unknown keys read as their table's default."""
+        """Returns embeddings without creating rows; unknown keys read as their table's default."""
         tensors = _tensors(keys)
         return _arrays(self._read(tensors, self._find(tensors)))
 
     def apply(self, parts: Sequence[Gradients], update: Update) -> bool:
-        """Updates every row once, with the sum of what the ranks have sent.
+        """Updates every row once, with the sum of the ranks' gradients.
 
         Returns:
-            False where a gradient was not finite: nothing was updated.
+            False if a gradient was not finite: nothing was updated.
         """
         context = (
             tf.constant(update.step, tf.int64),
@@ -170,7 +170,7 @@ class Rows:
                 self._layout += 1
 
     def _numbers(self, pulled: Pulled) -> Arrays:
-        """Returns the row numbers of a batch's keys, found again where rows have moved since."""
+        """Returns the row numbers of a batch's keys, looked up again if rows have moved."""
         if pulled.layout != self._layout:
             pulled.numbers, pulled.layout = _arrays(self._find(_tensors(pulled.keys))), self._layout
         return pulled.numbers
@@ -208,12 +208,12 @@ class Rows:
         return self._apply_finite(keys, numbers, self._to_float(gradients, scales), observed, *update)
 
     def _apply_summed(self, keys: Any, numbers: Any, gradients: Any, observed: Any, *update: tf.Tensor) -> tf.Tensor:
-        """Applies the gradients of several ranks, one after another in each tensor, as one step."""
+        """Applies the gradients of several ranks, concatenated in rank order, as one step."""
         own_keys, own_numbers, sums, seen = {}, {}, {}, {}
         for name in self.stores:
             own_keys[name], index_n = tf.unique(keys[name])
             size = tf.size(own_keys[name])
-            # A row may have been made between two ranks' pulls: 0 for the first of them, its number for the second.
+            # A row may be created between two ranks' pulls: the first has 0, the second its number.
             own_numbers[name] = tf.math.unsorted_segment_max(numbers[name], index_n, size)
             sums[name] = tf.math.unsorted_segment_sum(gradients[name], index_n, size)
             if name in observed:

@@ -37,11 +37,11 @@ CHANNEL_OPTIONS = (
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 64 << 20),
 )
-"""Messages are as large as a batch; small frames and windows would cost as much time as copying them."""
+"""Messages are as large as a batch; small frames and windows would take as long as copying them."""
 _ALLOWED_PINGS = ("grpc.http2.min_ping_interval_without_data_ms", 5_000)
 """The ranks' pings, every 10 s, are not abuse."""
 PATIENCE_S = 5.0
-"""A call that waits for other ranks is answered after so long, and asked again."""
+"""Seconds after which a call that waits for other ranks is answered; the rank then calls again."""
 
 _Call = Callable[[Caller, list[NDArray[Any]]], Sequence[NDArray[Any]]]
 
@@ -50,12 +50,12 @@ class Service(grpc.GenericRpcHandler):
     """Answers the ranks of one attempt."""
 
     def __init__(self, job: TrainJob, attempt: str, *, server: int):
-        """Makes an empty shard.
+        """Creates an empty shard.
 
         Args:
-            job: what is trained.
-            attempt: names this attempt.
-            server: this one.
+            job: the training job.
+            attempt: name of the attempt.
+            server: this server.
         """
         spec = job.ranker
         self._job, self._server, self._servers = job, server, spec.num_parameter_servers
@@ -159,7 +159,7 @@ class Service(grpc.GenericRpcHandler):
         return list(self.shard.read(keys).values())
 
     def _meet(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        """Returns the result; nothing: ask again."""
+        """Returns the result; empty: call again."""
         if len(arrays) != 3:
             raise MessageError(f"a meeting has three arrays (got {len(arrays)})")
         message = Reader(arrays)
@@ -174,7 +174,7 @@ class Service(grpc.GenericRpcHandler):
         return [] if result is None else [result]
 
     def table_counts(self) -> dict[str, dict[str, int]]:
-        """Returns rows of each table and what became of keys, see `TableCounts`; nothing before training begins."""
+        """Returns row and key counts by table, see `TableCounts`; empty before training begins."""
         return {} if self._table_counts is None else self._table_counts.read()
 
     def _exchange(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
@@ -190,7 +190,7 @@ class Service(grpc.GenericRpcHandler):
         directory = Path(asked["directory"])
         manifest = read_manifest(directory)
         where = {"rank": self._server, "ranks": self._servers}
-        with self._disk_lock:  # A call that is repeated must not load beside the first.
+        with self._disk_lock:  # A repeated call must not load concurrently with the first.
             self.shard.empty()
             if asked["is_base"]:
                 held = warm_rows(directory, manifest, self._job.ranker, changed=self._job.changed_features, **where)
@@ -230,12 +230,12 @@ class Service(grpc.GenericRpcHandler):
         return [document_of({"dense": list(dense)}), *dense.values()]
 
     def _statistics(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        """Returns by group `statistics.counted`."""
+        """Returns `statistics.counted` by group."""
         del caller, arrays
         return [document_of({}), *(counted(store) for store in self.shard.rows.stores.values())]
 
     def _account(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        """Returns what this server has done."""
+        """Returns this server's counters."""
         del caller, arrays
         told = {
             "updates": self.shard.num_updates,
@@ -263,10 +263,10 @@ def serve(service: grpc.GenericRpcHandler, *, address: str, ranks: int, ahead: i
     """Serves until the server is stopped; returns it and its port.
 
     Args:
-        service: answers.
+        service: the handler.
         address: host:port; port 0 for any.
-        ranks: that may call at once.
-        ahead: calls of one rank that may wait for other ranks at once.
+        ranks: number of ranks that may call at once.
+        ahead: number of one rank's calls that may wait for other ranks at once.
 
     Raises:
         UserError: the port is taken.

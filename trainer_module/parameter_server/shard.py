@@ -1,7 +1,7 @@
-"""One server's share of the model, and what its ranks may ask of it.
+"""One server's share of the model, and the operations of its ranks.
 
-Every call is safe to repeat: it names itself by attempt, rank and sequence number. A pull that is repeated finds the
-same rows; a push that is repeated counts once.
+Every call is idempotent: attempt, rank and sequence number identify it. A repeated pull returns the same rows; a
+repeated push is applied once.
 """
 
 import logging
@@ -33,13 +33,13 @@ _RESULTS_KEPT = 256
 
 @dataclass
 class _Rank:
-    """What the server remembers of a rank.
+    """The server's state of a rank.
 
     Attributes:
-        pulled: batches whose gradients have not come, by sequence number.
-        waiting: pushes that are here and not carried out, by sequence number; None: a batch that is skipped.
-        done: pushes carried out.
-        results: of the last of them.
+        pulled: batches whose gradients have not arrived, by sequence number.
+        waiting: pushes that arrived but are not applied, by sequence number; None: a skipped batch.
+        done: pushes applied.
+        results: results of the latest pushes.
         exchanged: sequence number and answer of the last exchange.
     """
 
@@ -51,7 +51,7 @@ class _Rank:
 
 
 class Outcome(IntEnum):
-    """What became of a push: the rank left its batch out, or its gradients were applied, or not finite."""
+    """The result of a push: skipped by the rank, applied, or refused as not finite."""
 
     SKIPPED = 0
     APPLIED = 1
@@ -63,7 +63,7 @@ class Answered:
     """The answer to a push.
 
     Attributes:
-        outcome: of it.
+        outcome: its outcome.
         staleness: updates applied between reading the rows and this one.
     """
 
@@ -73,14 +73,14 @@ class Answered:
 
 @dataclass(frozen=True)
 class Push:
-    """A rank's gradients of a batch that it has pulled.
+    """A rank's gradients of a pulled batch.
 
     Attributes:
-        update: the optimizer step; its `step` counts only where ranks are in step.
+        update: the optimizer step; its `step` is read only if ranks train in step.
         newest: minute of the batch's newest event.
         scales: by group, see `rows.Gradients`.
-        by_group: gradients.
-        dense: [part], of this server's part of the dense weights, where servers hold them; else None.
+        by_group: gradients by group.
+        dense: gradient of this server's part of the dense weights, [part], if servers hold them; else None.
     """
 
     update: Update
@@ -91,21 +91,21 @@ class Push:
 
 
 class Shard:
-    """The rows of one server, and its part of the dense weights where servers have them.
+    """The rows of one server, and its part of the dense weights if servers hold them.
 
     Attributes:
         sync: the mode.
         rows: by group.
-        num_keys: pulled in this attempt.
-        num_examples: trained on in this attempt, where every push is a step of its own.
+        num_keys: keys pulled in this attempt.
+        num_examples: examples trained on in this attempt, if every push is a step of its own.
     """
 
     def __init__(self, spec: RankerSpec, *, server: int):
-        """Makes a share without rows.
+        """Creates a shard without rows.
 
         Args:
-            spec: of the model; `training.sync` is not `sync`.
-            server: this one.
+            spec: the model's spec; its `training.sync` is not `sync`.
+            server: this server.
         """
         sync = spec.training.sync
         assert isinstance(sync, Served)
@@ -121,7 +121,7 @@ class Shard:
         self.empty()
 
     def empty(self) -> None:
-        """Removes all rows; frees their memory before others are loaded."""
+        """Removes all rows, to free their memory before others are loaded."""
         with self._changed:
             self.rows = Rows({}, server=self._server, servers=self._servers, half=False)
             groups = groups_of(self._spec)
@@ -130,15 +130,15 @@ class Shard:
             self.rows = Rows(stores, server=self._server, servers=self._servers, half=half)
 
     def begin(self, step: int, newest: int, dense: Mapping[str, NDArray[Any]]) -> None:
-        """Begins to train, after the rows were loaded.
+        """Begins training, after the rows are loaded.
 
         Args:
-            step: done before.
+            step: steps done before.
             newest: minute of the newest event trained on.
             dense: [part] each, this server's part of the dense weights (`weights`) and their optimizer's moments.
         """
         with self._changed:
-            # Calls of ranks that return to an earlier state of the model count from 0 again.
+            # The sequence numbers of ranks that restore an earlier state restart from 0.
             self._ranks = [_Rank() for _ in range(self._num_ranks)]
             self._base_step, self.rows.newest = step - self.rows.version, newest
             self._version_before = self.rows.version
@@ -156,12 +156,12 @@ class Shard:
     def pull(
         self, caller: Caller, keys: Arrays, observed: Arrays, asked: NDArray[Any], step: int
     ) -> tuple[int, Arrays, NDArray[Any] | None]:
-        """Returns the version of the rows, a training batch's embeddings, and this part of the dense weights if held.
+        """Returns the rows' version, a training batch's embeddings, and this part of the dense weights if held.
 
         See `Rows.pull`.
 
         Raises:
-            MessageError: the batch's gradients have come already.
+            MessageError: the batch's gradients have already arrived.
         """
         with self._changed:
             rank = self._rank(caller)
@@ -175,15 +175,15 @@ class Shard:
             return pulled.version, self.rows.embeddings(pulled), None if self.dense is None else self.dense.weights()
 
     def push(self, caller: Caller, push: Push | None, *, patience_s: float) -> Answered | None:
-        """Updates the rows of a batch, once however often it is called; None: other ranks are missing, ask again.
+        """Updates the rows of a batch, once per batch; None: other ranks are missing, call again.
 
         Args:
-            caller: with the sequence number of the pull.
+            caller: has the sequence number of the pull.
             push: gradients; None: the batch is skipped.
-            patience_s: how long to wait for the other ranks of this step.
+            patience_s: seconds to wait for the other ranks of this step.
 
         Raises:
-            MessageError: the batch was not pulled, or the gradients do not fit it.
+            MessageError: the batch was not pulled, or the gradients do not match it.
         """
         given_up = time.monotonic() + patience_s
         with self._changed:
@@ -198,7 +198,7 @@ class Shard:
                 left_s = given_up - time.monotonic()
                 if left_s <= 0 or not self._changed.wait(left_s):
                     return None
-            # A rank asks again for an answer that it has not had, and never for one so old that it is forgotten.
+            # A rank calls again only until it has the answer: older results are not needed.
             return rank.results.get(caller.sequence, Answered(Outcome.APPLIED))
 
     def _refuse_misfit(self, pulled: Pulled, push: Push | None) -> None:
@@ -211,10 +211,10 @@ class Shard:
             raise MessageError(f"gradients of other than the {self._dense_size} dense weights of this server")
 
     def _carry_out(self) -> None:
-        """Carries out every push whose turn it is.
+        """Applies every push whose turn it is.
 
-        A rank's pushes may overtake each other on their way, but not here: otherwise more batches than declared would
-        lie between reading a row and updating it.
+        A rank's pushes may arrive out of order, but are applied in order: otherwise more batches than allowed would lie
+        between reading a row and updating it.
         """
         while self._skip_next() or self._apply_next():
             self._changed.notify_all()
@@ -227,7 +227,7 @@ class Shard:
         return False
 
     def _apply_next(self) -> bool:
-        """Applies the next pushes, if they are here: of one rank, or of all where their dense weights move in step."""
+        """Applies the next pushes that have arrived: one rank's, or all ranks' if dense weights are updated in step."""
         ranks = list(range(self._num_ranks))
         for together in [ranks] if isinstance(self.sync, Stale) else [[rank] for rank in ranks]:
             pushes = [self._next(self._ranks[rank]) for rank in together]
@@ -243,7 +243,7 @@ class Shard:
         return False
 
     def _next(self, rank: _Rank) -> tuple[Pulled, Push] | None:
-        """Returns the push whose turn it is and its pull; None if it is not here."""
+        """Returns the push whose turn it is and its pull; None if it has not arrived."""
         push = rank.waiting.get(rank.done.next)
         return None if push is None else (rank.pulled[rank.done.next], push)
 
@@ -251,7 +251,7 @@ class Shard:
         update = pushes[0][1].update
         self.rows.newest = max(self.rows.newest, *(push.newest for _, push in pushes))
         if not isinstance(self.sync, Stale):
-            # Every push is a step of its own. The dense part must not move where the rows do not.
+            # Every push is a step of its own. The dense part must not be updated if the rows are not.
             update = update._replace(step=self._base_step + self.rows.version + 1)
             dense = pushes[0][1].dense
             if dense is not None and not np.isfinite(dense).all():
@@ -281,12 +281,12 @@ class Shard:
             of_rank.results.pop(sequence - _RESULTS_KEPT, None)
 
     def read(self, keys: Arrays) -> Arrays:
-        """Returns embeddings without making rows."""
+        """Returns embeddings without creating rows."""
         with self._changed:
             return self.rows.read(keys)
 
     def exchange(self, caller: Caller, w: NDArray[Any]) -> NDArray[Any]:
-        """Returns what a rank adds to its dense weights, once for each sequence number; see `center`."""
+        """Returns the change to a rank's dense weights, once per sequence number; see `center`."""
         with self._changed:
             rank = self._rank(caller)
             if self.center is None:
@@ -305,14 +305,14 @@ class Shard:
             self.rows.evict()
 
     def dense_arrays(self) -> Arrays:
-        """Returns this server's part of the dense weights: `weights`, and moments where it updates them."""
+        """Returns this server's part of the dense weights: `weights`, and moments if it updates them."""
         with self._changed:
             if self.dense is not None:
                 return self.dense.arrays()
             return {} if self.center is None else {"weights": self.center.average()}
 
     def pushes_done(self) -> list[int]:
-        """Returns how many pushes of each rank were carried out or skipped."""
+        """Returns the number of pushes of each rank that were applied or skipped."""
         with self._changed:
             return [rank.done.count for rank in self._ranks]
 

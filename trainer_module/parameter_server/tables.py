@@ -1,4 +1,4 @@
-"""A rank's tables, on parameter servers: the calls of a batch, and those of a whole model."""
+"""A rank's tables on parameter servers: calls for a batch, and for the whole model."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,10 +21,10 @@ _SKIPPED = np.array([0, 0, 1], np.int64)
 
 
 class ServedTables:
-    """All rows of all groups, as a rank sees them.
+    """One rank's access to all rows of all groups.
 
     Attributes:
-        servers: that hold them.
+        servers: the servers that hold the rows.
     """
 
     def __init__(self, groups: Mapping[str, Group], servers: Servers):
@@ -32,12 +32,12 @@ class ServedTables:
         self._groups, self.servers = dict(groups), servers
 
     def pull(self, number: int, request: Request, step: int) -> list[Answer]:
-        """Asks for the rows of a training batch, which are made where admitted.
+        """Requests the rows of a training batch; admitted new keys get rows.
 
         Args:
-            number: of the batch.
+            number: number of the batch.
             request: its keys.
-            step: of training.
+            step: the training step.
         """
         return [
             server.begin(
@@ -53,7 +53,7 @@ class ServedTables:
         ]
 
     def embeddings(self, answers: Sequence[Arrays]) -> tuple[dict[str, tf.Tensor], NDArray[Any] | None]:
-        """Returns a batch's embeddings in the order of its request, and the dense weights where servers hold them."""
+        """Returns a batch's embeddings in the order of its request, and the dense weights if servers hold them."""
         parts = [answer[1:] for answer in answers]
         embeddings = self._joined(parts)
         has_dense = len(parts[0]) > len(self._groups)
@@ -72,13 +72,13 @@ class ServedTables:
         """Sends a batch's gradients.
 
         Args:
-            number: of the batch.
+            number: number of the batch.
             request: its keys.
             gradients: [u, dim] by group, sums over examples, in the type of the wire.
             scales: [groups], see `loop.served_step.half_of`.
             update: the optimizer step.
             newest: minute of the batch's newest event.
-            dense: [size], gradient of the dense weights where servers hold them.
+            dense: gradient of the dense weights, [size], if servers hold them.
         """
         arrays = {name: tensor.numpy() for name, tensor in gradients.items()}
         context = [
@@ -94,11 +94,11 @@ class ServedTables:
         return begun
 
     def skip(self, number: int) -> list[Answer]:
-        """Tells the servers that a batch that was pulled is not trained on; see `push`."""
+        """Tells the servers that a pulled batch is skipped; see `push`."""
         return [server.begin("push", [_SKIPPED], sequence=number) for server in self.servers.all]
 
     def finish(self, answers: Sequence[Answer]) -> Pushed:
-        """Waits until all servers have carried out a push."""
+        """Waits until all servers have applied a push."""
         told = []
         for answer in answers:
             numbers = answer.result()[0]
@@ -109,7 +109,7 @@ class ServedTables:
         return Pushed(Outcome(max(outcomes)), max(staleness), updates[0])
 
     def read(self, request: Request) -> dict[str, tf.Tensor]:
-        """Returns embeddings without making rows; unknown keys read as their table's default."""
+        """Returns embeddings without creating rows; unknown keys read as their table's default."""
         begun = [server.begin("read", request.keys(server.number)) for server in self.servers.all]
         return self._joined([answer.result() for answer in begun])
 
@@ -117,7 +117,7 @@ class ServedTables:
         return {name: tf.constant(_joined([part[i] for part in parts])) for i, name in enumerate(self._groups)}
 
     def begin(self, dense: Mapping[str, NDArray[Any]], *, step: int, newest: int) -> None:
-        """Begins to train, after rows were loaded; one rank calls it.
+        """Begins training, after rows are loaded; one rank calls it.
 
         Args:
             dense: weights and moments, [size] by name.
@@ -128,7 +128,7 @@ class ServedTables:
         self.servers.tell_parts("begin", document, list(dense.values()))
 
     def dense(self) -> dict[str, NDArray[Any]]:
-        """Returns the dense vectors that servers hold: [size] by name."""
+        """Returns the dense vectors on the servers: [size] by name."""
         answers = self.servers.ask("dense", {})
         names = answers[0][0]["dense"]
         return {name: np.concatenate([arrays[i] for _, arrays in answers]) for i, name in enumerate(names)}
@@ -142,7 +142,7 @@ class ServedTables:
         self.servers.ask("load", {"directory": str(directory), "is_base": is_base})
 
     def save(self, target: Path) -> None:
-        """Has the servers copy their rows, and then write them; one rank calls it."""
+        """Has the servers copy their rows, then write the copies; one rank calls it."""
         self.servers.ask("save", {"target": str(target)})
 
     def evict(self) -> None:
@@ -150,11 +150,11 @@ class ServedTables:
         self.servers.ask("evict", {})
 
     def account(self) -> list[dict[str, Any]]:
-        """Returns what each server has done."""
+        """Returns the counters of each server."""
         return [document for document, _ in self.servers.ask("account", {})]
 
     def report(self) -> dict[str, Any]:
-        """Returns what the servers have done, and how evenly."""
+        """Returns the servers' counters, and how evenly load is spread."""
         told = self.account()
         return {
             "number": len(told),
@@ -165,7 +165,7 @@ class ServedTables:
         }
 
     def statistics(self) -> dict[str, dict[str, Any]]:
-        """Returns numbers by table, see `embedding.statistics.by_table`."""
+        """Returns statistics by table, see `embedding.statistics.by_table`."""
         answers = self.servers.ask("statistics", {})
         counts = {name: np.stack([arrays[i] for _, arrays in answers]) for i, name in enumerate(self._groups)}
         return by_table(self._groups, counts)

@@ -1,10 +1,10 @@
-"""Which calls of a rank have been carried out: a repeated or late one counts once."""
+"""Tracks which calls of a rank were applied, so that repeated calls count once."""
 
 MOST_OPEN = 4096
 
 
 class Window:
-    """Sequence numbers seen, in memory bounded by how far calls overtake each other.
+    """Sequence numbers seen; memory is bounded by how far calls arrive out of order.
 
     >>> window = Window()
     >>> [window.add(number) for number in (0, 2, 0, 1, 2)]
@@ -15,10 +15,10 @@ class Window:
         self._below, self._above = 0, set[int]()
 
     def add(self, number: int) -> bool:
-        """Notes a number; returns whether it is new.
+        """Adds a number; returns whether it is new.
 
         Raises:
-            ValueError: too many numbers before it are missing.
+            ValueError: too many earlier numbers are missing.
         """
         if number in self:
             return False
@@ -35,10 +35,10 @@ class Window:
 
     @property
     def next(self) -> int:
-        """The first number that was not seen."""
+        """The first number not seen."""
         return self._below
 
     @property
     def count(self) -> int:
-        """How many different numbers were seen."""
+        """Number of distinct numbers seen."""
         return self._below + len(self._above)

@@ -1,10 +1,10 @@
-"""Messages between ranks and servers: who calls, and a few arrays as raw bytes.
+"""Messages between ranks and servers: the caller's identity, and arrays as raw bytes.
 
     magic, number of arrays, attempt, rank, sequence number
     for each array: dtype, number of dimensions, dimensions
-    the bytes of the arrays, each from a multiple of 8
+    the bytes of the arrays, each aligned to 8 bytes
 
-Arrays are copied once, into the message; the receiver reads them where they lie in it.
+Arrays are copied once, into the message; the receiver reads them in place.
 """
 
 import hashlib
@@ -28,16 +28,16 @@ _ALIGNMENT = 8
 
 
 class MessageError(ValueError):
-    """A message that is not what its receiver expects."""
+    """An invalid or unexpected message."""
 
 
 class Caller(NamedTuple):
-    """Who calls, and which of its calls it is: a repeated call has the same three numbers.
+    """Identifies a call; a repeated call has the same three numbers.
 
     Attributes:
-        attempt: of the job, see `attempt_number`.
-        rank: within it.
-        sequence: of the call, from 0, by kind of call.
+        attempt: the attempt of the job, see `attempt_number`.
+        rank: the calling rank.
+        sequence: number of the call, from 0, per kind of call.
     """
 
     attempt: int
@@ -46,7 +46,7 @@ class Caller(NamedTuple):
 
 
 def attempt_number(label: str) -> int:
-    """Returns 64 bits for the name of an attempt: a server answers only ranks of its own."""
+    """Returns a 64-bit hash of an attempt's name; a server answers only ranks of its own attempt."""
     return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "little")
 
 
@@ -65,10 +65,10 @@ def encode(caller: Caller, arrays: Sequence[NDArray[Any]]) -> bytes:
 
 
 def decode(message: bytes) -> tuple[Caller, list[NDArray[Any]]]:
-    """Returns what was encoded; the arrays are views of the message.
+    """Decodes a message; the arrays are views of it.
 
     Raises:
-        MessageError: it is not a whole message.
+        MessageError: the message is invalid or incomplete.
     """
     try:
         magic, number, *caller = _HEAD.unpack_from(message)
@@ -87,7 +87,7 @@ def decode(message: bytes) -> tuple[Caller, list[NDArray[Any]]]:
         for dtype, shape in described:
             position += -position % _ALIGNMENT
             size = math.prod(shape)
-            # Before NumPy, which would not say of every wrong number that it is one.
+            # NumPy does not reject every bad size.
             if min(shape, default=0) < 0 or size > len(message):
                 raise MessageError(f"a size that no array in it can have (got {shape})")
             arrays.append(np.frombuffer(message, dtype, size, position).reshape(shape))
