@@ -1,4 +1,4 @@
-"""Training without any exchange among ranks: the dense weights are on the parameter servers too; see `own_pace`.
+"""Training without exchange among ranks: the dense weights are on the parameter servers too; see `own_pace`.
 
 Reference: Liu et al.: Monolith: real time recommendation system with collisionless embedding table, 2022, section 2.2.
 """
@@ -11,7 +11,7 @@ from trainer_module.parameter_server.rows import Update
 
 
 class AsyncTrainer(OwnPaceTrainer):
-    """Dense weights come with a batch's rows, and their gradient goes with those of the rows."""
+    """Receives dense weights with a batch's rows, and sends their gradient with those of the rows."""
 
     def _follow(self, message: tf.Tensor) -> Computed:
         result, scale, factor, step, gradient = self._graphs.of_own(message)

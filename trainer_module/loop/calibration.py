@@ -1,8 +1,8 @@
 """Fits a binary task's calibration on the validation split: float64, from counts by logit, equal on all ranks.
 
-Both kinds fit Platt's targets instead of labels, (P + 1) / (P + 2) for positives and 1 / (N + 2) for negatives, of
-which there are P and N: no probability becomes 0 or 1 (Platt: Probabilistic outputs for support vector machines, 1999,
-section 2.2).
+Both kinds fit Platt's targets instead of labels: for P positives and N negatives, (P + 1) / (P + 2) for positives and
+1 / (N + 2) for negatives, so that no probability becomes 0 or 1 (Platt: Probabilistic outputs for support vector
+machines, 1999, section 2.2).
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from schemas.spec.tasks import BinaryTask, Isotonic, Platt
 from trainer_module.losses import correction
 
 MOST_POINTS = 200
-"""Of an isotonic calibration between its ends; each stands for a two-hundredth of the examples or more."""
+"""Maximum number of inner points of an isotonic calibration; each stands for at least 1 / 200 of the examples."""
 LEAST_SLOPE = 0.01
-"""Of an isotonic calibration; what rises less is level, and would let float32 scores that differ become equal."""
+"""Minimum slope of an isotonic calibration; with a smaller one, different float32 scores could become equal."""
 _MOST_STEPS = 100
 _TOLERANCE = 1e-10
-"""Of the gradient of the mean loss."""
+"""Tolerance of the gradient of the mean loss."""
 
 Floats = NDArray[np.float64]
 
@@ -31,9 +31,9 @@ class Counts:
     """Examples by logit.
 
     Attributes:
-        logits: rising, [n].
-        negatives: [n].
-        positives: [n].
+        logits: rising: [n].
+        negatives: negative examples by logit: [n].
+        positives: positive examples by logit: [n].
     """
 
     logits: Floats
@@ -42,22 +42,22 @@ class Counts:
 
     @property
     def examples(self) -> Floats:
-        """Of both labels, [n]."""
+        """Examples with either label: [n]."""
         return self.negatives + self.positives
 
     def targets(self) -> Floats:
-        """Returns the sums of Platt's targets, [n]."""
+        """Returns the sums of Platt's targets: [n]."""
         num_negatives, num_positives = self.negatives.sum(), self.positives.sum()
         return self.positives * (num_positives + 1) / (num_positives + 2) + self.negatives / (num_negatives + 2)
 
 
 def fit(task: BinaryTask, counts: Counts, days: tuple[str, ...]) -> Calibration | None:
-    """Returns a task's calibration, which changes nothing and says why where it cannot be fitted; None: not wanted.
+    """Returns a task's calibration; the identity, with a reason, if none can be fitted; None if the task has none.
 
     Args:
-        task: binary.
-        counts: of the model's own logits on the validation split.
-        days: of the split.
+        task: a binary task.
+        counts: counts of the model's uncalibrated logits on the validation split.
+        days: days of the split.
     """
     if task.calibration is None:
         return None
@@ -94,7 +94,7 @@ def _problem(counts: Counts) -> str:
 
 
 def platt(counts: Counts) -> tuple[float, float]:
-    """Returns a and b of z' = a z + b, at least two logits given.
+    """Returns a and b of z' = a z + b; needs at least two logits.
 
     Newton's method with backtracking (Lin, Lin, Weng: A note on Platt's probabilistic outputs for support vector
     machines, Machine Learning 68, 2007, algorithm 1). The loss is convex; a may be 0 or less.
@@ -124,12 +124,12 @@ def platt(counts: Counts) -> tuple[float, float]:
 
 
 def isotonic(counts: Counts) -> tuple[Floats, Floats]:
-    """Returns points, rising logits and what they become, rising by `LEAST_SLOPE` or more: each [n].
+    """Returns points: rising logits and their calibrated logits, which rise by `LEAST_SLOPE` or more: each [n].
 
     Pool adjacent violators over at most `MOST_POINTS` groups of equally many examples, as in scikit-learn's
-    `IsotonicRegression`; then each level is a point, its mean logit with the logit of its rate. Between them the
-    calibration is linear, so that it rises strictly where the fit is level. To the lowest and the highest logit of all
-    it goes on with `LEAST_SLOPE`: where scores are too sure, the last level is wide.
+    `IsotonicRegression`. Each level becomes a point: its mean logit, and the logit of its rate. The calibration is
+    linear between points, so it rises strictly where the fit is level. Beyond them, to the lowest and the highest
+    logit, its slope is `LEAST_SLOPE`: with overconfident scores, the last level is wide.
     """
     examples, targets = counts.examples, counts.targets()
     middles = np.cumsum(examples) - examples / 2

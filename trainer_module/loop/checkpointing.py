@@ -1,4 +1,4 @@
-"""When a training writes checkpoints, and what they hold besides weights and rows."""
+"""When training writes checkpoints, and their content besides weights and rows."""
 
 import gc
 import logging
@@ -22,13 +22,13 @@ _LOG = logging.getLogger("trainer_module.rank")
 
 @dataclass
 class Checkpointer:
-    """Writes a checkpoint every so many steps, one after each epoch that is the best so far, and one at the end.
+    """Writes a checkpoint every `every_steps` steps, one after each epoch that is the best so far, and one at the end.
 
     Attributes:
-        run: whose state is written.
-        settings: how often, and how many of the last ones stay.
-        directory: for all but the final one.
-        writer: of this rank.
+        run: the run whose state is written.
+        settings: interval, and number of recent checkpoints kept.
+        directory: folder of all checkpoints but the final one.
+        writer: this rank's writer.
     """
 
     run: Run
@@ -44,17 +44,17 @@ class Checkpointer:
         self._next_step = self.run.trainer.next_pause = (self.run.trainer.step // every + 1) * every
 
     def after_step(self) -> None:
-        """Writes a checkpoint where one is due; all ranks call it after every step.
+        """Writes a checkpoint if one is due; all ranks call it after every step.
 
         Raises:
-            Whatever kept the last one from being written, except a disk that failed until the deadline.
+            The error of the previous write, except for a disk that failed until the deadline.
         """
         self.writer.check()
         self._note_given_up()
         if self.run.trainer.step < self._next_step or not self.run.trainer.may_save:
             return
-        # Asked only when one is due. If the disk is slower than training, the checkpoint waits for a later step, on
-        # all ranks alike: a snapshot is a second copy of the rows, and there is never a third.
+        # Checked only when a checkpoint is due. If the disk is slower than training, it waits for a later step, on all
+        # ranks alike: a snapshot is a second copy of the rows, and there is never a third.
         is_writing = tf.constant(int(self.writer.is_writing))
         if int(collectives.allreduce_sum(is_writing, name="checkpoint_busy")) > 0:
             return
@@ -64,10 +64,10 @@ class Checkpointer:
         """Writes a checkpoint after the best epoch so far; all ranks call it.
 
         Raises:
-            Whatever kept the last one from being written.
+            The error of the previous write.
         """
         with self.run.progress.beating():
-            # Later checkpoints refer to this one: wait for it, however long it takes.
+            # Later checkpoints refer to this one: wait until it is written.
             self._settle()
             self.run.history.best_step = self.run.trainer.step
             self._write(is_best=True)
@@ -81,7 +81,7 @@ class Checkpointer:
             rank, ranks, last_minute = old.rank, old.ranks, old.last_minute
             assert step is not None
             old.close()
-            # The rows of two trainers may not fit into memory together.
+            # Memory may not hold the rows of two trainers.
             del run.trainer, old
             gc.collect()
             directory = folder.step_folder(self.directory, step, is_best=True)
@@ -105,7 +105,7 @@ class Checkpointer:
         self.writer.finish()
 
     def _settle(self) -> None:
-        """Waits until the checkpoints so far are published; all ranks call it."""
+        """Waits until all checkpoints so far are published; all ranks call it."""
         self.writer.finish()
         collectives.barrier(name="settled")
 

@@ -18,7 +18,7 @@ class StopDecision:
     """The decision after the epochs so far.
 
     Attributes:
-        metric: the one that counts, `<task>.auc`, `<task>.rmse` or `mean auc`.
+        metric: the decisive metric, `<task>.auc`, `<task>.rmse` or `mean auc`.
         values: its value after each epoch.
         best_epoch: from 0.
         reason: why training ends after these epochs; None: it continues.
@@ -31,11 +31,11 @@ class StopDecision:
 
     @property
     def last_is_best(self) -> bool:
-        """Whether the last epoch so far is the best."""
+        """Whether the latest epoch is the best."""
         return self.best_epoch == len(self.values) - 1
 
     def document(self) -> dict[str, Any]:
-        """Returns its part of the training's report."""
+        """Returns its part of the training report."""
         return {
             "metric": self.metric,
             "best_epoch": self.best_epoch,
@@ -46,7 +46,7 @@ class StopDecision:
 
 
 def judge(spec: RankerSpec, validations: Sequence[Validation]) -> StopDecision | None:
-    """Returns the verdict after the epochs so far; None without early stopping.
+    """Returns the decision after the epochs so far; None without early stopping.
 
     Raises:
         UserError: there is no validation split, or the metric is undefined on it.
@@ -85,7 +85,7 @@ def judge(spec: RankerSpec, validations: Sequence[Validation]) -> StopDecision |
 
 
 def _metric(spec: RankerSpec) -> tuple[str, int, list[str]]:
-    """Returns the metric, its sign (1: larger is better; -1: smaller), and the tasks that it is the mean of."""
+    """Returns the metric, its sign (1: larger is better; -1: smaller), and the tasks that it averages."""
     stopping = spec.training.early_stopping
     if stopping is not None and stopping.task is not None:
         is_binary = isinstance(spec.tasks[stopping.task], BinaryTask)

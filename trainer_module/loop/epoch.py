@@ -1,4 +1,4 @@
-"""One epoch of training: every batch once, with what the ranks must do between steps."""
+"""One epoch of training: every batch once, and the ranks' work between steps."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -21,13 +21,13 @@ def train_epoch(
 ) -> Iterator[EpochReport]:
     """Trains until no rank has a batch left; yields the report after every step. All ranks together.
 
-    A rank that has run out of batches takes part with empty ones; every example counts once and equally.
+    A rank that has run out of batches continues with empty ones; every example counts once and equally.
 
     Args:
-        trainer: is updated.
-        batches: of this rank.
+        trainer: updated.
+        batches: this rank's batches.
         progress: counts every step.
-        report: of this epoch; may hold steps from before an interruption.
+        report: this epoch's report; may contain steps from before an interruption.
 
     Raises:
         NotFiniteError: on all ranks in the same step.
@@ -44,11 +44,11 @@ def train_epoch(
 def train_batches(
     trainer: Trainer, batches: Iterable[Batch], progress: Progress, report: EpochReport
 ) -> Iterator[EpochReport]:
-    """Does the same without what ends an epoch: rows are removed only every `evict_every_steps`."""
+    """Like `train_epoch`, without the end of an epoch: rows are removed only every `evict_every_steps`."""
     share, started = trainer.updates_a_step / trainer.ranks, time.monotonic()
     for result in trainer.steps(_timed(batches, report, progress)):
         num_examples, losses = int(result.count), result.losses_T.numpy().tolist()
-        if num_examples == 0:  # Others train on.
+        if num_examples == 0:  # Other ranks train on.
             progress.beat()
             yield report
             continue
@@ -84,7 +84,7 @@ def _add_eviction(report: EpochReport, seconds: float, progress: Progress) -> No
 
 
 def _timed(batches: Iterable[Batch], report: EpochReport, progress: Progress) -> Iterator[Batch]:
-    """Yields the batches; adds to the report how long they were waited for."""
+    """Yields the batches; adds the waiting time to the report."""
     left = iter(batches)
     while True:
         started = time.monotonic()

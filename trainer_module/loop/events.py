@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a training: rank 0 writes event files beside the logs, while it trains."""
+"""TensorBoard events of a training, which rank 0 writes beside the logs."""
 
 import contextlib
 import time
@@ -18,15 +18,15 @@ _FLUSH_MS = 2000
 
 
 class Events:
-    """Writes scalars and histograms by step. Training does not depend on them: errors of the disk are passed over.
+    """Writes scalars and histograms by step. Training does not depend on them: disk errors are ignored.
 
     Tags: `loss/<task>`, the mean of the steps of about a second; `examples_per_s`, `learning_rate/dense`,
-    `learning_rate/rows`; `validation/<metric>/<task>` after an epoch; `input_wait`, `tables/<table>/<count>` and
-    `tables/<table>/norm`, a histogram of the rows' norms, at the end.
+    `learning_rate/rows`; `validation/<metric>/<task>` after an epoch; at the end, `input_wait`,
+    `tables/<table>/<count>` and `tables/<table>/norm`, a histogram of the rows' norms.
     """
 
     def __init__(self, job: TrainJob):
-        """Takes the job; the file is made with the first step."""
+        """Takes the job; the first step creates the file."""
         self._folder, self._training, self._tasks = Path(job.log_dir), job.ranker.training, tuple(job.ranker.tasks)
         self._losses: list[Sequence[float]] = []
         self._next = 0.0
@@ -55,7 +55,7 @@ class Events:
         self._write(step, named)
 
     def finished(self, step: int, report: Mapping[str, Any], norm_edges: Sequence[float]) -> None:
-        """Adds what `training.json` says at the end, and flushes."""
+        """Adds the values of the final `training.json`, and flushes."""
         scalars: dict[str, float] = {"input_wait": report["input_wait"]}
         for table, counts in report["tables"].items():
             scalars |= {

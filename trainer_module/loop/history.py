@@ -1,4 +1,4 @@
-"""What a training has done so far. Every checkpoint holds it, so that the report of a resumed job covers all of it."""
+"""The training so far. Every checkpoint contains it, so that the report of a resumed job covers all of it."""
 
 import json
 from dataclasses import dataclass, field
@@ -15,20 +15,20 @@ _LOSSES, _EXAMPLES, _ONLINE = "history_losses", "history_examples", "history_onl
 
 @dataclass
 class EpochReport:
-    """What one epoch did.
+    """The results of one epoch.
 
     Attributes:
         step_losses: every step's mean loss by task: [steps, tasks].
         step_examples: every step's number of examples: [steps].
-        skipped: steps left out of both, for losses or gradients that were not finite.
-        left_out: examples of these.
-        seconds: of training, without validation.
-        evict_s: of these, spent removing rows on this rank.
-        input_wait_s: of these, spent waiting for batches; the mean over the ranks once the epoch is complete.
-        num_shared: of these steps, the first so many are known to all ranks, where each trains at its own pace.
-        shared_skipped, shared_left_out: of `skipped` and `left_out`, what all ranks know.
-        validation: by task, `auc` or `rmse` on the validation split; empty without one.
-        calibrations: by task that wants one, fitted on that split.
+        skipped: number of steps missing from both, because losses or gradients were not finite.
+        left_out: number of examples in skipped steps.
+        seconds: duration of training, without validation.
+        evict_s: the part of `seconds` spent removing rows on this rank.
+        input_wait_s: the part of `seconds` spent waiting for batches; averaged over the ranks after the epoch.
+        num_shared: number of leading steps known to all ranks, if each trains at its own pace.
+        shared_skipped, shared_left_out: the parts of `skipped` and `left_out` known to all ranks.
+        validation: `auc` or `rmse` on the validation split by task; empty without one.
+        calibrations: fitted on that split, for calibrated tasks.
     """
 
     step_losses: list[list[float]] = field(default_factory=list)
@@ -57,24 +57,24 @@ class EpochReport:
 
 @dataclass
 class History:
-    """Grows while a job trains.
+    """The state of a training's report; grows while the job trains.
 
     Attributes:
-        reports: of every epoch; the last one may be under way.
-        examples: trained on, over all ranks and epochs.
-        seconds: of training and validation.
-        resumed_from: steps of the checkpoints that the job was resumed from.
-        warm_start: what was loaded from the base, see `checkpoint.warm_start`; None: from nothing.
-        blocked_s: seconds that training stood still for checkpoints.
-        num_checkpoints: published, the final one not counted.
-        num_given_up: checkpoints not written by their deadline.
+        reports: every epoch's report; the last may be under way.
+        examples: number of examples trained on, over all ranks and epochs.
+        seconds: duration of training and validation.
+        resumed_from: steps of the checkpoints that the job resumed from.
+        warm_start: rows and weights loaded from the base, see `checkpoint.warm_start`; None without a base.
+        blocked_s: seconds that training waited for checkpoints.
+        num_checkpoints: number of published checkpoints, without the final one.
+        num_given_up: number of checkpoints not written by their deadline.
         passed_over: names of damaged checkpoints.
-        best_step: of the checkpoint of the best epoch so far; None without early stopping.
-        notes: for the user, a sentence each.
-        validated: examples of the validation split.
-        refit_from: first of the reports that are of passes over the validation split; None: not begun.
-        online: what an online training has noted, JSON.
-        online_arrays: arrays of it.
+        best_step: step of the best epoch's checkpoint so far; None without early stopping.
+        notes: sentences for the user.
+        validated: number of examples in the validation split.
+        refit_from: index of the first report of a pass over the validation split; None before the refit.
+        online: state of an online training, JSON.
+        online_arrays: arrays of that state.
     """
 
     reports: list[EpochReport] = field(default_factory=list)
@@ -94,12 +94,12 @@ class History:
     online_arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     def note(self, text: str) -> None:
-        """Adds a note, once however often the job is resumed."""
+        """Adds a note, once even if the job is resumed."""
         if text not in self.notes:
             self.notes.append(text)
 
     def report_of(self, epoch: int) -> EpochReport:
-        """Returns an epoch's report; begins it where the epoch is new."""
+        """Returns an epoch's report; creates it if the epoch is new."""
         if epoch == len(self.reports):
             self.reports.append(EpochReport())
         return self.reports[epoch]
@@ -116,12 +116,12 @@ class History:
 
     @property
     def validations(self) -> list[dict[str, dict[str, float]]]:
-        """What the validation split gave after each epoch on the train split."""
+        """Metrics on the validation split after each epoch on the train split."""
         return [report.validation for report in self.epochs]
 
     @property
     def num_steps(self) -> int:
-        """Steps trained, those skipped included."""
+        """Number of steps trained, including skipped ones."""
         return sum(len(report.step_losses) + report.skipped for report in self.reports)
 
     def losses(self) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -132,8 +132,8 @@ class History:
         """Returns the history as JSON and arrays.
 
         Args:
-            epoch_s: of the epoch under way, in this process.
-            seconds: of training in this process.
+            epoch_s: seconds of the epoch under way, in this process.
+            seconds: seconds of training in this process.
         """
         epochs = [
             {
@@ -153,14 +153,14 @@ class History:
         rest = {name: value for name, value in vars(self).items() if name not in ("reports", "online_arrays")}
         document = {**rest, "seconds": self.seconds + seconds, "epochs": epochs}
         examples = [number for report in self.reports for number in report.step_examples]
-        # float64: the reports hold Python floats, which must come back exactly.
+        # float64: the reports' Python floats must be restored exactly.
         losses = np.array([losses for report in self.reports for losses in report.step_losses], np.float64)
         arrays: Arrays = {_ONLINE + name: array for name, array in self.online_arrays.items()}
         return json.dumps(document).encode(), {_LOSSES: losses, _EXAMPLES: np.array(examples, np.int64), **arrays}
 
 
 def decode(content: bytes, arrays: Arrays) -> History:
-    """Returns what `History.encode` was given."""
+    """Decodes the result of `History.encode`."""
     document = json.loads(content)
     losses, examples = arrays[_LOSSES].tolist(), arrays[_EXAMPLES].tolist()
     reports, start = [], 0

@@ -36,21 +36,21 @@ def route_keys(state: StepState, tables: ShardedTables, batch: Batch) -> Routed:
 def one_step(
     state: StepState, tables: ShardedTables, batch: Batch, routed: Routed, following: Batch
 ) -> tuple[StepResult, Routed]:
-    """Trains on a batch, and routes the keys of the next one meanwhile. All ranks together.
+    """Trains on a batch, and routes the next batch's keys meanwhile. All ranks together.
 
     Args:
         state: read and updated.
         tables: read and updated.
-        batch: of this rank.
+        batch: this rank's batch.
         routed: the batch's keys, by `route_keys`.
         following: the next batch; its keys suffice.
     """
     pulled = tables.pull(routed, state.step + 1)
-    # After this batch's rows, not before them: messages are served in order, and the dense part hides this one.
+    # After this batch's rows: messages are served in order, and the dense part hides this latency.
     with tf.control_dependencies([of_group.embeddings_uD for of_group in pulled.unique.values()]):
         next_keys = send_keys(state, tables, following)
     local = local_step(state, batch, pulled.unique)
-    # All is sent before anything is waited for.
+    # Send everything before waiting for anything.
     sent_rows, sent_dense = tables.send_gradients(pulled, local.rows), collectives.send_sum(local.message, name="dense")
     row_gradients = sent_rows()
     with tf.name_scope("exchange"):
@@ -69,10 +69,10 @@ def one_step(
 
 
 class InStepTrainer(Trainer):
-    """A ranker in training on one rank of several, in step.
+    """A ranker trained in step on one of several ranks.
 
     Attributes:
-        tables: this rank's share of the rows, and its way to those of others.
+        tables: this rank's share of the rows, and access to the other ranks' rows.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class InStepTrainer(Trainer):
     def steps(self, batches: Iterable[Batch]) -> Iterator[StepResult]:
         """See `Trainer`.
 
-        While a batch is trained on, the keys of the next one travel to their owners. Rows are not
-        read ahead: the results equal those of one batch after another.
+        While a batch is trained on, the keys of the next one are sent to their owners. Rows are not read ahead: the
+        results equal those of one batch after another.
         """
         ahead = then_empty(batches, self.ranker.layout)
         batch = next(ahead)

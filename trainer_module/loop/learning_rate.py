@@ -13,7 +13,7 @@ _START, _PACE = "schedule_start", "schedule_pace"
 
 
 class StepsOfSchedule:
-    """Counts the steps of a schedule: from the step at which it began, `pace` for each step of training."""
+    """Counts the steps of a schedule: from its first step, `pace` for each step of training."""
 
     def __init__(self) -> None:
         self._start = tf.Variable(0, dtype=tf.int64, trainable=False, name=_START)
@@ -25,21 +25,21 @@ class StepsOfSchedule:
         self._pace.assign(pace)
 
     def at(self, step: tf.Tensor) -> tf.Tensor:
-        """Returns the schedule's step at a step of training: int64 scalar, from 1."""
+        """Returns the schedule's step at a training step: int64 scalar, from 1."""
         done = tf.cast(step - 1 - self._start, tf.float64) * self._pace
         return tf.cast(done, tf.int64) + 1
 
     def snapshot(self) -> Arrays:
-        """Returns what `restore` needs."""
+        """Returns the state for `restore`."""
         return {_START: np.array([int(self._start)], np.int64), _PACE: np.array([float(self._pace)], np.float64)}
 
     def restore(self, arrays: Arrays, *, step: int) -> None:
-        """Restores a snapshot; without its own start, the schedule begins at `step`."""
+        """Restores a snapshot; if it has no start, the schedule begins at `step`."""
         self.begin(step=int(arrays.get(_START, [step])[0]), pace=float(arrays.get(_PACE, [1.0])[0]))
 
 
 def rates(training: Training, step: int) -> dict[str, float]:
-    """Returns the learning rates of dense weights and of rows without an optimizer of their own, at a step, from 1."""
+    """Returns the learning rates at a step, from 1: of dense weights, and of rows without an optimizer of their own."""
     by = float(factor(training.schedule, tf.constant(step, tf.int64)))
     optimizers = {"dense": training.dense_optimizer, "rows": training.embedding_optimizer}
     return {name: by * optimizer.learning_rate for name, optimizer in optimizers.items()}
@@ -54,7 +54,7 @@ def factor(schedule: Schedule, step: tf.Tensor) -> tf.Tensor | float:
     equation 5.
 
     Args:
-        schedule: how it changes.
+        schedule: the schedule.
         step: from 1.
     """
     done = tf.maximum(step - 1 - schedule.warmup_steps, 0)

@@ -1,6 +1,6 @@
-"""Training of ranks at their own pace: they meet only where a checkpoint is due and at the end of an epoch.
+"""Training of ranks at their own pace: they synchronize only for checkpoints and at the end of an epoch.
 
-Every rank's batch is a step of its own for the rows. A step of the spec's settings is as many batches as there are
+For the rows, every rank's batch is a step of its own. One step in the spec's settings is as many batches as there are
 ranks.
 """
 
@@ -22,16 +22,16 @@ _STEPS_TO_NEXT_TRY = 20
 
 
 class OwnPaceTrainer(ServedTrainer):
-    """A rank that waits for no other within an epoch."""
+    """A rank that waits for no other rank within an epoch."""
 
     def __init__(self, *arguments: Any, is_dealt: bool = False, **more: Any):
         """See `ServedTrainer`.
 
         Args:
-            arguments: see there.
-            is_dealt: a pool gives each batch to whichever rank asks. Otherwise the ranks share each global batch, and
-                what is left of an epoch is known only where all have trained on as many.
-            more: see there.
+            arguments: see `ServedTrainer`.
+            is_dealt: whether a pool gives each batch to the rank that asks. Otherwise the ranks share each global
+                batch, and the rest of an epoch is known only after all ranks have trained on equally many.
+            more: see `ServedTrainer`.
         """
         super().__init__(*arguments, **more)
         self._is_dealt = is_dealt
@@ -39,7 +39,7 @@ class OwnPaceTrainer(ServedTrainer):
 
     @property
     def step(self) -> int:
-        """See `Trainer`: all updates at the last pause, over the number of ranks."""
+        """See `Trainer`: all updates at the last pause, divided by the number of ranks."""
         return self._all_steps
 
     @property
@@ -48,7 +48,7 @@ class OwnPaceTrainer(ServedTrainer):
         return self.ranks
 
     def _steps(self, batches: Iterable[Batch]) -> Iterator[StepResult]:
-        """Yields empty results while others train on, so that this rank can save with them."""
+        """Yields empty results while other ranks train on, so that this rank can save with them."""
         waiting: deque[Numbered] = deque()
         source = iter(batches)
         updates_before, own_batches = self._paused_at, 0
@@ -69,21 +69,21 @@ class OwnPaceTrainer(ServedTrainer):
             yield StepResult(tf.zeros([len(self.ranker.tasks)]), tf.constant(0.0), tf.constant(True))
 
     def _after_step(self) -> None:
-        """Exchanges dense weights, where ranks have their own."""
+        """Exchanges dense weights, if ranks have their own."""
 
     @property
     def _pause_after(self) -> int:
-        """Updates in this attempt after which the ranks stop, equal on all of them."""
+        """The number of updates in this attempt after which the ranks pause, equal on all of them."""
         due = (self.next_pause - self._num_trained_before) * self.ranks
-        # Where a pause has led to no checkpoint, because the last one was still being written, another follows later.
+        # If a pause wrote no checkpoint, because the last one was still being written, another pause follows later.
         return due if due > self._paused_at else self._paused_at + _STEPS_TO_NEXT_TRY * self.ranks
 
     def _pause(self, *, is_finished: bool) -> bool:
-        """Stops with all other ranks, each between two of its steps; returns whether none has a batch left."""
+        """Pauses with all other ranks, each between two of its steps; returns whether no rank has a batch left."""
         self._drain()
         own = np.array([[int(is_finished), self._updates]], np.int64)
         of_all_ranks = collectives.allgather(own, name="pause")
-        # The last push of all has been told of all updates.
+        # The answer to the last push has the total number of updates.
         self._paused_at = int(of_all_ranks[:, 1].max())
         self._all_steps = self._num_trained_before + self._paused_at // self.ranks
         are_finished = bool(of_all_ranks[:, 0].all())
@@ -95,7 +95,7 @@ class OwnPaceTrainer(ServedTrainer):
         collectives.barrier(name="settled")
         self._check_pushes()
         self._read_model()
-        # Nobody trains on before all have read.
+        # No rank trains on before all have read.
         collectives.barrier(name="read_model")
 
     @abstractmethod

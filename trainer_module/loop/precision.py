@@ -1,7 +1,7 @@
-"""Which precision the dense layers compute in: the spec's, or the faster one on this machine.
+"""Precision of the dense layers: the spec's, or the faster one on this machine.
 
-Processors without matrix units for bfloat16 (AMX) multiply in it more slowly than in float32, and a spec does not
-say which processor a job runs on. So each job measures.
+Processors without matrix units for bfloat16 (AMX) multiply more slowly in it than in float32, and the spec does not
+say which processor runs the job. So each job measures.
 """
 
 import logging
@@ -22,12 +22,12 @@ _PRECISIONS = ("float32", "bfloat16")
 _MEASURED_S = 1.0
 _LEAST_STEPS = 3
 _CLEARLY_FASTER = 0.95
-"""`auto` takes bfloat16 below this share of float32's time: bfloat16 rounds, so a tie goes to float32."""
+"""`auto` chooses bfloat16 below this share of float32's time: bfloat16 rounds, so a tie goes to float32."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """What was decided.
+    """The chosen precision.
 
     Attributes:
         chosen: `float32` or `bfloat16`.
@@ -39,7 +39,7 @@ class Precision:
 
 
 def settle(spec: RankerSpec) -> tuple[RankerSpec, Precision]:
-    """Returns the spec with a precision that is not `auto`. All ranks call it together and agree."""
+    """Returns the spec with `auto` replaced by the chosen precision. All ranks call it together and agree."""
     wanted = spec.training.dense_precision
     precision = decide(wanted, {} if wanted == "float32" else _measured_s(spec))
     if precision.note:
@@ -51,8 +51,8 @@ def decide(wanted: str, seconds: Mapping[str, float]) -> Precision:
     """Returns the precision to compute in.
 
     Args:
-        wanted: the spec's.
-        seconds: of the dense part of a step, by precision; unread for float32.
+        wanted: the spec's precision.
+        seconds: duration of the dense part of a step, by precision; not read for float32.
     """
     if wanted == "float32":
         return Precision("float32")
@@ -68,13 +68,13 @@ def decide(wanted: str, seconds: Mapping[str, float]) -> Precision:
 
 
 def _measured_s(spec: RankerSpec) -> dict[str, float]:
-    """Returns the median seconds of the dense part, forward and backward, by precision; the mean over the ranks.
+    """Returns the median seconds of the dense part, forward and backward, by precision, averaged over the ranks.
 
-    Both precisions take turns, so that other work on the machine affects both alike.
+    Measures the precisions alternately, so that other load on the machine affects both alike.
     """
     steps = {precision: _dense_step(with_precision(spec, precision)) for precision in _PRECISIONS}
     for step in steps.values():
-        step()  # Traces it.
+        step()  # Trace it.
     seconds: dict[str, list[float]] = {precision: [] for precision in _PRECISIONS}
     given_up = time.monotonic() + _MEASURED_S
     while time.monotonic() < given_up or len(seconds[_PRECISIONS[-1]]) < _LEAST_STEPS:
@@ -88,7 +88,7 @@ def _measured_s(spec: RankerSpec) -> dict[str, float]:
 
 
 def _dense_step(spec: RankerSpec) -> Callable[[], object]:
-    """Returns a call that computes logits of a batch of noise, and the gradients of weights and inputs."""
+    """Returns a function that computes logits of a random batch, and the gradients of weights and inputs."""
     ranker = Ranker(spec)
     flat = tf.constant(ranker.weights.initial(seed=spec.training.seed))
     x_BI = tf.random.stateless_normal([spec.training.batch_size_per_rank, ranker.inputs.width], [1, 2])

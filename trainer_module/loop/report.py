@@ -1,4 +1,4 @@
-"""training.json, the report of a training, and losses.npy, every step's losses by task [steps, tasks]."""
+"""training.json, the report of a training, and losses.npy, every step's losses by task: [steps, tasks]."""
 
 import json
 import math
@@ -20,14 +20,13 @@ from trainer_module.loop.learning_rate import rates
 from trainer_module.loop.run import Run
 
 _POINTS = 100
-"""Steps whose learning rates are told."""
+"""Maximum number of steps whose learning rates are reported."""
 
 
 def by_rank(run: Run) -> list[dict[str, float]]:
-    """Returns what differs between ranks, of each one's process, in their order. All ranks together.
+    """Returns the statistics of each rank's process, by rank. All ranks together.
 
-    `seconds` since it began to train, `input_wait` as a share of them, and `peak_memory_bytes`. Of a rank that was lost
-    all are 0.
+    `seconds` since training began, `input_wait` as a share of them, and `peak_memory_bytes`; 0 for a lost rank.
     """
     rank, ranks = run.trainer.rank, run.trainer.ranks
     own = np.zeros((ranks, 3))
@@ -49,10 +48,10 @@ def write_report(
     """Writes both files, training.json last and atomically.
 
     Args:
-        run: at its end.
-        tables: `Trainer.statistics`.
-        exchange: `Trainer.exchange_report`.
-        ranks: `by_rank`.
+        run: the finished run.
+        tables: result of `Trainer.statistics`.
+        exchange: result of `Trainer.exchange_report`.
+        ranks: result of `by_rank`.
     """
     job, trainer, history = run.job, run.trainer, run.history
     seconds = history.seconds + run.seconds
@@ -111,7 +110,7 @@ def _epoch(report: EpochReport, tasks: Iterable[str]) -> dict[str, Any]:
 
 
 def _learning_rates(run: Run) -> dict[str, list[float]]:
-    """Returns the learning rates at some of the job's steps, which begin at 1 after a warm start too."""
+    """Returns the learning rates at a sample of the job's steps, which begin at 1 after a warm start too."""
     last = max(run.history.num_steps, 1)
     steps = sorted({1 + (last - 1) * part // _POINTS for part in range(_POINTS + 1)})
     told = [rates(run.job.ranker.training, step) for step in steps]
@@ -120,7 +119,7 @@ def _learning_rates(run: Run) -> dict[str, list[float]]:
 
 
 def _input_wait(reports: Sequence[EpochReport]) -> float:
-    """Returns the share of the seconds that the ranks waited for batches."""
+    """Returns the share of the time that the ranks waited for batches."""
     seconds = sum(report.seconds for report in reports)
     return round(sum(report.input_wait_s for report in reports) / seconds, 4) if seconds else 0.0
 

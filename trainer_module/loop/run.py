@@ -1,4 +1,4 @@
-"""What one rank trains with, and an epoch of it: its steps and its validation."""
+"""The state of one rank's training, with the steps and the validation of an epoch."""
 
 import itertools
 import logging
@@ -21,17 +21,17 @@ _LOG = logging.getLogger("trainer_module.rank")
 
 @dataclass
 class Run:
-    """A job in training on one rank; `start.load` makes it.
+    """A job in training on one rank; created by `start.load`.
 
     Attributes:
-        job: what to train.
+        job: the training job.
         trainer: weights and tables; replaced when training returns to the best epoch.
-        source: batches, and how far they have been trained on.
-        history: grows while training continues.
-        progress: counts steps and examples, and reports them.
-        manifest: what all checkpoints of the job have in common.
-        trainer_of: makes a trainer without rows.
-        first_epoch: where training starts, or continues.
+        source: batches, and how many of them were trained on.
+        history: grows during training.
+        progress: counts and reports steps and examples.
+        manifest: fields that all checkpoints of the job share.
+        trainer_of: creates a trainer without rows.
+        first_epoch: the epoch at which training starts or resumes.
     """
 
     job: TrainJob
@@ -49,35 +49,35 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Since this process began to train."""
+        """Seconds since this process began to train."""
         return time.monotonic() - self._started
 
     @property
     def epoch_s(self) -> float:
-        """Seconds of the epoch under way that its report does not include yet."""
+        """Seconds of the epoch under way that its report does not yet include."""
         return 0.0 if self._epoch_started is None else time.monotonic() - self._epoch_started
 
     @property
     def epochs_left(self) -> range:
-        """Epochs on the train split from here on; none once the refit has begun."""
+        """Remaining epochs on the train split; none once the refit has begun."""
         num_epochs = self.job.ranker.training.epochs
         return range(self.first_epoch, self.first_epoch if self.history.refit_from is not None else num_epochs)
 
     @property
     def _half_an_epoch(self) -> int:
-        """Steps, the same on all ranks; 0 where it is not known."""
+        """Half the steps of an epoch, equal on all ranks; 0 if unknown."""
         job = self.job
         return job.num_train_examples // (2 * job.ranker.training.batch_size_per_rank * self.trainer.ranks)
 
     def steps(self, epoch: int) -> Iterator[None]:
-        """Trains on what is left of an epoch; yields after every step. All ranks together.
+        """Trains on the rest of an epoch; yields after every step. All ranks together.
 
         Batches lost with a data worker are read again before the epoch ends.
         """
         report = self.history.report_of(epoch)
         self.trainer.begin_epoch(epoch)
         batches: Iterable[Batch] | None = self.source.batches(epoch, self.progress.examples)
-        self.trainer.trace()  # While the pool makes the first batch.
+        self.trainer.trace()  # While the pool prepares the first batch.
         while batches is not None:
             self._epoch_started = time.monotonic()
             for _ in train_epoch(self.trainer, batches, self.progress, report):
@@ -91,10 +91,10 @@ class Run:
         _LOG.info("epoch=%d steps=%d examples=%d", epoch, len(report.step_losses), report.examples)
 
     def share(self) -> None:
-        """Gives every rank the steps and examples of all others so far. All ranks together."""
+        """Gives every rank the steps and examples of all other ranks so far. All ranks together."""
         if self.history.reports:
             self.trainer.share(self.history.reports[-1])
-            # Where the input goes on from: skipped steps have used their examples up.
+            # The position of the input: examples of skipped steps count as read.
             self.progress.examples = sum(report.examples + report.left_out for report in self.history.reports)
 
     def validate(self, epoch: int) -> None:
@@ -112,7 +112,7 @@ class Run:
         self.progress.metrics.stood_still("validation", time.monotonic() - started)
 
     def calibrate(self, epoch: int) -> None:
-        """Has the model of an epoch predict as calibrated after it, from here to the export."""
+        """Makes the model predict with an epoch's calibrations, from here to the export."""
         calibrations = self.history.report_of(epoch).calibrations
         self.trainer.ranker.calibrations = calibrations
         self.manifest = self.manifest.model_copy(update={"calibrations": calibrations})

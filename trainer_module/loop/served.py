@@ -1,6 +1,6 @@
 """Training with parameter servers: rows are pulled ahead of the steps and updated behind them.
 
-What all these modes share; `stale`, `shadow` and `asynchronous` differ in what becomes of the dense gradient.
+The common part of these modes; `stale`, `shadow` and `asynchronous` differ in their use of the dense gradient.
 """
 
 import time
@@ -38,7 +38,7 @@ class Numbered(NamedTuple):
     """A batch between its pull and its push.
 
     Attributes:
-        number: by which servers know it.
+        number: the servers' number of it.
         batch: features.
         request: its keys.
         newest: minute of its newest event.
@@ -51,12 +51,12 @@ class Numbered(NamedTuple):
 
 
 class Computed(NamedTuple):
-    """What follows from a rank's message.
+    """The result of processing a rank's message.
 
     Attributes:
-        result: of the step.
-        update: of the rows.
-        dense: [size], gradient of the dense weights where servers update them, a sum.
+        result: the result of the step.
+        update: the update of the rows.
+        dense: gradient of the dense weights, a sum, if servers update them: [size].
     """
 
     result: StepResult
@@ -65,7 +65,7 @@ class Computed(NamedTuple):
 
 
 class ServedTrainer(Trainer):
-    """A ranker in training on one rank, its rows on parameter servers."""
+    """A ranker in training on one rank, with its rows on parameter servers."""
 
     def __init__(
         self,
@@ -81,9 +81,9 @@ class ServedTrainer(Trainer):
 
         Args:
             ranker: the model.
-            servers: hold its rows.
-            rank: this one.
-            ranks: how many train together.
+            servers: the servers that hold its rows.
+            rank: this rank.
+            ranks: number of ranks.
             last_minute: see `Trainer`.
             model: the dense weights that are validated and exported; None: those that this rank trains.
         """
@@ -125,14 +125,14 @@ class ServedTrainer(Trainer):
 
     @abstractmethod
     def _follow(self, message: tf.Tensor) -> Computed:
-        """Updates the dense weights that this rank trains by its message, see `step.Local`."""
+        """Updates the rank's own dense weights from its message, see `step.Local`."""
 
     @abstractmethod
     def _settle(self) -> None:
-        """Brings all ranks to one state of the model, after `_drain`. All ranks together."""
+        """Synchronizes the model on all ranks, after `_drain`. All ranks together."""
 
     def _offer(self, source: Iterator[Batch], waiting: "deque[Numbered]", most: int) -> None:
-        """Reads batches ahead, so many, and names their keys to the servers."""
+        """Reads up to `most` batches ahead, and sends their keys to the servers."""
         assert self._ahead is not None
         while len(waiting) < most:
             batch = next(source, None)
@@ -174,17 +174,17 @@ class ServedTrainer(Trainer):
             self._staleness[min(pushed.staleness, _LARGEST_STALENESS - 1)] += 1
 
     def _drain(self) -> None:
-        """Waits until the servers have carried out every push of this rank."""
+        """Waits until the servers have applied every push of this rank."""
         if self._ahead is not None:
             self._ahead.drain(self._pushed)
             for pushed in self._ahead.results():
                 self._note(pushed)
 
     def _check_pushes(self) -> None:
-        """Checks that every server has carried out each of this rank's pushes once.
+        """Checks that every server has applied each of this rank's pushes once.
 
         Raises:
-            RuntimeError: one has not.
+            RuntimeError: a server has not.
         """
         for number, told in enumerate(self._tables.account()):
             done = told["pushes"][self.rank]
@@ -257,7 +257,7 @@ class ServedTrainer(Trainer):
         """See `Trainer`."""
         if self.rank == 0:
             self._tables.save(target)
-        # The servers have copied their rows: they may change.
+        # The servers have copied their rows: the rows may change.
         collectives.barrier(name="rows_copied")
 
     def restore(

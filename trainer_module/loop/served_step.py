@@ -1,4 +1,4 @@
-"""The graphs of a rank whose rows are on parameter servers: what it computes between two messages."""
+"""TensorFlow graphs of a rank whose rows are on parameter servers: the computation between two messages."""
 
 from typing import Any
 
@@ -22,21 +22,21 @@ from trainer_module.parameter_server.routing import RoutedKeys, route
 
 _TOP_EXPONENT = 14.0
 _LARGEST_EXPONENT = 126.0
-"""Of the factor: it and its inverse are numbers of float32."""
+"""Maximum exponent of the factor: it and its inverse are float32 numbers."""
 
 
 class ServedStep:
-    """Functions traced once.
+    """The traced functions.
 
     Attributes:
-        route: ids of a batch to its routed keys and its newest minute.
-        local: batch, embeddings [u, dim] and index [n] by group to the dense message, the rows' gradients in the type
+        route: ids of a batch -> routed keys, newest minute.
+        local: batch, embeddings [u, dim] and index [n] by group -> the dense message, the rows' gradients in the type
             of the wire, and their scales.
-        update: message, summed over the ranks or one rank's own, to result, scale of the rows' gradients, factor of the
-            learning rates and step; updates the dense weights.
-        of_own: a rank's own message to the same, and the gradient of the dense weights, a sum; updates nothing.
-        read_keys: batch to its routed keys as predictions see them.
-        score: batch, embeddings and index to logits.
+        update: message of all ranks (summed) or of one -> result, scale of the rows' gradients, factor of the learning
+            rates, step; updates the dense weights.
+        of_own: a rank's own message -> the same, and the gradient of the dense weights, a sum; updates nothing.
+        read_keys: batch -> routed keys for predictions.
+        score: batch, embeddings, index -> logits.
     """
 
     def __init__(self, state: StepState, scored: tf.Variable, *, servers: int, is_half: bool):
@@ -44,9 +44,9 @@ class ServedStep:
 
         Args:
             state: read and updated.
-            scored: the dense weights that predictions take.
-            servers: how many share the rows.
-            is_half: embeddings and gradients travel as float16.
+            scored: the dense weights for predictions.
+            servers: number of servers that share the rows.
+            is_half: whether embeddings and gradients are sent as float16.
         """
         self._state, self._ranker, self._scored, self._servers = state, state.ranker, scored, servers
         self._wire = tf.float16 if is_half else tf.float32
@@ -106,13 +106,13 @@ class ServedStep:
 
 
 def half_of(gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns a gradient as float16, and what to multiply it by again.
+    """Returns a gradient as float16, and the factor that restores its scale.
 
     It is scaled by a power of two so that its largest number is near the top of float16's range: none overflows, and
-    the error of each is at most 2^-11 of itself, or 2^-39 of the largest (if that is over 2^-112). Not finite stays not
-    finite.
+    each number's error is at most 2^-11 of itself, or 2^-39 of the largest (if that is over 2^-112). Non-finite numbers
+    stay non-finite.
     """
-    largest = tf.maximum(tf.reduce_max(tf.abs(gradient)), 0.0)  # Of no numbers it is -infinity.
+    largest = tf.maximum(tf.reduce_max(tf.abs(gradient)), 0.0)  # The maximum of an empty tensor is -infinity.
     is_scalable = tf.math.is_finite(largest) & (largest > 0.0)
     exponent = tf.floor(tf.math.log(tf.where(is_scalable, largest, 1.0)) / np.log(2.0))
     shift = tf.clip_by_value(_TOP_EXPONENT - exponent, -_LARGEST_EXPONENT, _LARGEST_EXPONENT)

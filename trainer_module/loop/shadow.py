@@ -1,4 +1,4 @@
-"""Training of dense weights of each rank's own, averaged in the background; see `own_pace`.
+"""Training of separate dense weights on each rank, averaged in the background; see `own_pace`.
 
 Reference: Zheng et al.: ShadowSync: performing synchronization in the background for highly scalable distributed
 training, 2020.
@@ -22,7 +22,7 @@ _WEIGHTS = "weights"
 
 
 class ShadowTrainer(OwnPaceTrainer):
-    """Validation, checkpoints and export have the average of the ranks' dense weights, which no rank trains."""
+    """Validates, saves and exports the average of the ranks' dense weights, which no rank trains."""
 
     def __init__(self, ranker: Ranker, servers: Servers, **more: Any):
         """See `OwnPaceTrainer`."""
@@ -60,7 +60,7 @@ class ShadowTrainer(OwnPaceTrainer):
         self._average.assign(self._tables.dense()[_WEIGHTS])
 
     def _dense_vectors(self) -> dict[str, NDArray[Any]]:
-        # The moments of a model that is a mean of several are the means of theirs.
+        # The average model's moments are the means of the ranks' moments.
         vectors = {
             name: collectives.allreduce_sum(tf.constant(vector), name=f"mean_{name}").numpy() / self.ranks
             for name, vector in super()._dense_vectors().items()
@@ -72,7 +72,7 @@ class ShadowTrainer(OwnPaceTrainer):
         return {**super().exchange_report(), "gap_steps": self._gaps()}
 
     def _gaps(self) -> dict[str, float | int | None]:
-        """Returns the number of exchanges of all ranks, and the steps between two of one rank."""
+        """Returns the number of exchanges of all ranks, and the steps between exchanges of one rank."""
         gaps = [] if self._averaging is None else self._averaging.gaps
         own = tf.constant([len(gaps), sum(gaps)], tf.int64)
         number, total = collectives.allreduce_sum(own, name="gaps").numpy().tolist()

@@ -1,4 +1,4 @@
-"""Training in step with rows that are a few batches behind; see `served`.
+"""Training in step with rows that are a few batches old; see `served`.
 
 Reference: Lian et al.: Persia: an open, hybrid system scaling deep learning-based recommenders up to 100 trillion
 parameters, KDD 2022, section 4.1.
@@ -20,7 +20,7 @@ from trainer_module.parameter_server.rows import Update
 
 
 class StaleTrainer(ServedTrainer):
-    """Dense gradients are summed over the ranks in every step: dense weights are equal on all ranks."""
+    """Sums dense gradients over the ranks in every step: dense weights are equal on all ranks."""
 
     _num_compared = 0
 
@@ -30,7 +30,7 @@ class StaleTrainer(ServedTrainer):
         assert isinstance(self._sync, Stale)
         while True:
             most, left = self._sync.staleness + 1, self.next_pause - self.step
-            # Nothing is read ahead of a checkpoint, which would count it: what is resumed from it counts it again.
+            # Never read ahead past a checkpoint: it would count these batches, and a resumed training again.
             self._offer(source, waiting, min(most, left) if left > 0 else most)
             trained = self._train(waiting.popleft())
             if int(trained.count) == 0:
@@ -54,7 +54,7 @@ class StaleTrainer(ServedTrainer):
         return {**super().exchange_report(), "dense": {"compared": self._num_compared, "sha256": self._compare()}}
 
     def _compare(self) -> str:
-        """Compares the dense weights of all ranks; returns their digest.
+        """Compares the dense weights of all ranks; returns their hash.
 
         Raises:
             RuntimeError: they differ.

@@ -1,4 +1,4 @@
-"""What a rank starts from: its job's last checkpoint, another training's, or nothing."""
+"""Starts a rank from its job's last checkpoint, another training's, or initial weights."""
 
 import functools
 import json
@@ -45,13 +45,13 @@ _MINUTES_A_DAY = 24 * 60
 
 @dataclass(frozen=True)
 class Start:
-    """Where training begins.
+    """The starting point of training.
 
     Attributes:
-        manifest: what the checkpoints of this training have in common.
-        position: of the input.
-        trained: batches of the pool done in that epoch: [n, 2] int64.
-        history: of the training so far.
+        manifest: fields that the checkpoints of this training share.
+        position: position of the input.
+        trained: the pool's batches trained on in that epoch: [n, 2] int64.
+        history: the training so far.
     """
 
     manifest: Manifest
@@ -80,10 +80,10 @@ def load(
     rank: int,
     ranks: int,
 ) -> Run:
-    """Returns a job ready to train, in the state it was left in; all ranks call it. See `training.train`.
+    """Returns a job ready to train or resume; all ranks call it. See `training.train`.
 
     Raises:
-        CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
+        CheckpointError: the initial checkpoint is damaged or does not fit, or the ranks see different ones.
     """
     trainer, start, trainer_of = load_trainer(job, servers, rank=rank, ranks=ranks, is_dealt=bool(service))
     history = start.history
@@ -109,7 +109,7 @@ def load_trainer(
     ranks: int,
     is_dealt: bool = False,
 ) -> tuple[Trainer, Start, Callable[..., Trainer]]:
-    """Returns a trainer ready to train, where it starts, and what makes others like it; see `load`."""
+    """Returns a trainer ready to train, its starting point, and a factory of trainers like it; see `load`."""
     spec, precision = settle(job.ranker)
     trainer_of = _trainer_of(spec, servers, is_dealt=is_dealt, is_online=job.stream is not None)
     trainer: Trainer = trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
@@ -129,7 +129,7 @@ def load_trainer(
 def _trainer_of(
     spec: RankerSpec, servers: Servers | None, *, is_dealt: bool, is_online: bool
 ) -> Callable[..., Trainer]:
-    """Returns what makes a trainer of the spec's mode."""
+    """Returns a factory of trainers for the spec's mode."""
     sync = spec.training.sync
     if servers is None:
         return functools.partial(InStepTrainer, track_changes=is_online, in_proportion=is_online)
@@ -146,7 +146,7 @@ def _trainer_of(
 
 
 def _last_minute(job: TrainJob) -> int | None:
-    """Returns the end of the last day, minutes since 1970: events that claim to be later have a wrong clock."""
+    """Returns the end of the last day, in minutes since 1970: later event times are errors."""
     if not job.days:
         return None
     after = date.fromisoformat(max(job.days + job.refit_days)) + timedelta(days=1)
@@ -156,19 +156,19 @@ def _last_minute(job: TrainJob) -> int | None:
 def _tidy(job: TrainJob) -> None:
     for path in folder.clear(Path(job.checkpoint_dir), job.digest):
         _LOG.info("removed checkpoint=%s of another job", path)
-    # Also a complete one: it is from an earlier training, or there would be nothing to train.
+    # Even if complete: it is from an earlier training, or there would be nothing to train.
     folder.remove(Path(job.final_checkpoint))
     for report in (job.report_file, job.export_file):
         report.unlink(missing_ok=True)
 
 
 def _take_up(job: TrainJob, trainer: Trainer) -> Start:
-    """Restores a fresh trainer to where the job starts; all ranks call it, after rank 0 has tidied up.
+    """Restores a new trainer to the job's starting point; all ranks call it, after rank 0 has cleaned up.
 
-    Where a checkpoint of this job is damaged, all ranks fall back to the one before it.
+    If a checkpoint of this job is damaged, all ranks use the one before it.
 
     Raises:
-        CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
+        CheckpointError: the initial checkpoint is damaged or does not fit, or the ranks see different ones.
     """
     directory = Path(job.checkpoint_dir)
     while (last := agreed_newest(directory, job.digest, rank=trainer.rank)) is not None:
@@ -186,8 +186,8 @@ def _take_up(job: TrainJob, trainer: Trainer) -> Start:
 def _read(job: TrainJob, trainer: Trainer, directory: Path) -> tuple[_Loaded | None, str]:
     """Restores a trainer from a checkpoint of this job; returns the rest of it, or why it is damaged.
 
-    Rows go straight from the files into their stores, as memory holds them once: after a damaged checkpoint the trainer
-    is between two states until another one is restored.
+    Rows are read from the files directly into their stores, as memory holds only one copy: after a damaged checkpoint,
+    the trainer is in an undefined state until another one is restored.
     """
     try:
         manifest = read_manifest(directory)
@@ -228,7 +228,7 @@ def _warm(job: TrainJob, trainer: Trainer, directory: Path) -> Start:
     _LOG.info("warm start base=%s new=%s dropped=%s", directory, warm.new, warm.dropped)
     manifest = _manifest(job, trainer, base.days)
     if job.stream is not None:
-        # Servers go on with the graph of the base, which deltas do not change.
+        # Model servers keep the base's graph, which deltas do not change.
         kept = {task: fitted for task, fitted in base.calibrations.items() if task in job.ranker.tasks}
         manifest = manifest.model_copy(update={"calibrations": kept})
     return Start(manifest, Position(), no_batches(), History(warm_start=report))

@@ -1,6 +1,6 @@
-"""One training step: gradients of a rank's batch, and the update of the dense weights that follows from them.
+"""One training step: gradients of a rank's batch, and the resulting update of the dense weights.
 
-`in_step` and `served` join the two: they differ in where the rows are and in what becomes of the dense gradient.
+`in_step` and `served` combine the two: they differ in where rows are stored and how the dense gradient is used.
 """
 
 from dataclasses import dataclass
@@ -24,20 +24,20 @@ from trainer_module.ranker import Ranker
 
 @dataclass(frozen=True)
 class StepState:
-    """Everything a step reads and updates, besides its batch.
+    """State that a step reads and updates, besides its batch.
 
     Attributes:
         ranker: the model.
         dense: its dense weights and their optimizer.
-        balance: how the tasks' losses become one.
-        step: updates so far, int64.
-        schedule: of the learning rates.
+        balance: combines the tasks' losses into one.
+        step: number of updates so far, int64.
+        schedule: the schedule of learning rates.
         newest_minute: newest event that this rank has trained on, minutes since 1970, int32.
-        last_minute: an event after it counts as at it; None: no limit.
+        last_minute: upper bound of event times; None: no bound.
         rank: the rank that holds this state.
-        average: of the dense weights over steps; None without.
-        full_batch: examples of all ranks' full batch; a batch of fewer moves the model in proportion. None: any batch
-            moves it as much as a full one.
+        average: average of the dense weights over steps; None without one.
+        full_batch: number of examples in all ranks' full batch; a smaller batch moves the model in proportion. None:
+            every batch moves the model equally.
     """
 
     ranker: Ranker
@@ -53,7 +53,7 @@ class StepState:
 
 
 class StepResult(NamedTuple):
-    """The outcome of a step: of all ranks together, or of one where each trains at its own pace.
+    """The outcome of a step: of all ranks together, or of one rank if each trains at its own pace.
 
     Attributes:
         losses_T: each task's mean loss over the batch.
@@ -71,7 +71,7 @@ class _Gradients(NamedTuple):
 
     Attributes:
         dense: [size].
-        shared_TS: of each task's loss, with respect to the weights that the balance compares them at; may be empty.
+        shared_TS: gradients of each task's loss with respect to the weights that the balance compares; may be empty.
         rows: by group.
     """
 
@@ -81,12 +81,12 @@ class _Gradients(NamedTuple):
 
 
 class Local(NamedTuple):
-    """What a rank computes of its batch.
+    """A rank's results for its batch.
 
     Attributes:
-        message: [n], its dense part as one vector of sums, which add up over ranks: dense gradient, shared gradients,
-            losses, examples, and 1 where a gradient was not finite.
-        rows: by group, gradients of the unique keys' embeddings: [u, dim].
+        message: [n], the dense part as one vector of sums over examples: dense gradient, shared gradients, losses,
+            number of examples, and 1 if a gradient was not finite.
+        rows: gradients of the unique keys' embeddings by group: [u, dim].
     """
 
     message: tf.Tensor
@@ -94,13 +94,13 @@ class Local(NamedTuple):
 
 
 class Summed(NamedTuple):
-    """The global batch.
+    """The results for the global batch.
 
     Attributes:
-        result: of the step.
-        scale: of the rows' gradients: 1 / examples, or 1 / examples of a full batch; 0 without any.
-        dense: [size], mean gradient.
-        shared_TS: mean gradients of the weights that the balance compares the tasks at.
+        result: the result of the step.
+        scale: factor of the rows' gradients: 1 / examples, or 1 / examples of a full batch; 0 without examples.
+        dense: mean gradient: [size].
+        shared_TS: mean gradients of the weights at which the balance compares the tasks.
     """
 
     result: StepResult
@@ -112,20 +112,20 @@ class Summed(NamedTuple):
 def local_step(state: StepState, batch: Batch, unique: dict[str, Unique]) -> Local:
     """Computes losses and gradients of a rank's batch; updates nothing but the newest minute."""
     state.newest_minute.assign(tf.maximum(state.newest_minute, newest_minute(state, batch)))
-    # The owners of the rows wait for the gradient of the first layer's inputs: it travels meanwhile.
+    # The owners of the rows wait for the gradient of the first layer's inputs: it is sent while the rest is computed.
     with tf.name_scope("dense"), fused.in_training(are_inputs_first=collectives.are_apart()):
         gradients, losses_T = _gradients(state, batch, unique)
     mine = tf.cast(state.ranker.batch_size(batch), tf.float32)
     rows_are_finite = [tf.reduce_all(tf.math.is_finite(of_group)) for of_group in gradients.rows.values()]
     not_finite = 1.0 - tf.cast(tf.reduce_all(tf.stack([True, *rows_are_finite])), tf.float32)
-    # Sums, not means: the ranks' batches may differ in size. One message carries them all, and with them whether any
-    # rank must skip the step: a sum with NaN or infinity in it is not finite on all ranks.
+    # Sums, not means: the ranks' batches may differ in size. One message has them all and tells every rank whether to
+    # skip the step: a sum that contains NaN or infinity is not finite on any rank.
     shared = tf.reshape(gradients.shared_TS, [-1])
     return Local(tf.concat([gradients.dense, shared, losses_T, [mine, not_finite]], 0), gradients.rows)
 
 
 def of_all(state: StepState, message: tf.Tensor) -> Summed:
-    """Reads a message that has been summed over the ranks."""
+    """Parses a message that was summed over the ranks."""
     tasks, size = len(state.ranker.tasks), state.ranker.weights.size
     count = message[-2]
     is_finite = tf.reduce_all(tf.math.is_finite(message)) & tf.equal(message[-1], 0.0)
@@ -137,22 +137,22 @@ def of_all(state: StepState, message: tf.Tensor) -> Summed:
 
 
 def _share(state: StepState, count: tf.Tensor) -> tf.Tensor | float:
-    """Returns the share of a full batch that counts: all, or where short ones count less, as many as there are."""
+    """Returns the batch's share of a full batch, at most 1, if smaller batches count less; else 1."""
     return 1.0 if state.full_batch is None else tf.minimum(count / state.full_batch, 1.0)
 
 
 def factor_at(state: StepState, step: tf.Tensor) -> tf.Tensor | float:
-    """Returns the factor of the learning rates at a step of training."""
+    """Returns the factor of the learning rates at a training step."""
     return factor(state.ranker.spec.training.schedule, state.schedule.at(step))
 
 
 def update_dense(state: StepState, summed: Summed) -> StepContext:
-    """Counts a step and updates the dense weights; returns the step for the update of the rows."""
+    """Counts a step and updates the dense weights; returns the context for the update of the rows."""
     step = state.step.assign_add(1)
     context = StepContext(step, factor_at(state, step))
     with tf.name_scope("dense_update"):
         longest = state.ranker.spec.training.clip_gradient_norm
-        # The rate, not the gradient: Adam would take a smaller gradient for one of a flatter loss.
+        # Scale the rate, not the gradient: Adam normalizes the gradient's scale away.
         rate = context.factor * _share(state, summed.result.count)
         state.dense.apply(clipped(summed.dense, longest), context.step, rate)
         if state.average is not None:
@@ -184,14 +184,14 @@ def _gradients(state: StepState, batch: Batch, unique: dict[str, Unique]) -> tup
 
 
 def _noise(state: StepState) -> Noise | None:
-    """Returns the dropout noise of the step under way; None for a model without dropout."""
+    """Returns the dropout noise of the current step; None for a model without dropout."""
     if not state.ranker.has_dropout:
         return None
     return Noise.of_step(seed=state.ranker.spec.training.seed, step=state.step + 1, rank=state.rank)
 
 
 def event_minutes(state: StepState, batch: Batch) -> dict[str, tf.Tensor]:
-    """Returns `Ranker.minutes`, none later than `last_minute`."""
+    """Returns `Ranker.minutes`, capped at `last_minute`."""
     minutes = state.ranker.minutes(batch)
     if state.last_minute is None:
         return minutes
@@ -199,6 +199,6 @@ def event_minutes(state: StepState, batch: Batch) -> dict[str, tf.Tensor]:
 
 
 def newest_minute(state: StepState, batch: Batch) -> tf.Tensor:
-    """Returns the batch's newest event; the smallest int32 where there is none."""
+    """Returns the minute of the batch's newest event; the smallest int32 without events."""
     minutes = event_minutes(state, batch)
     return tf.reduce_max([tf.int32.min, *(tf.reduce_max(of_group) for of_group in minutes.values())])

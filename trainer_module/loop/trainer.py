@@ -24,31 +24,31 @@ from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays, RowsSnapshot, Snap
 
 
 class Trainer(ABC):
-    """A ranker in training. Every method that says so is called by all ranks together.
+    """A ranker in training. All ranks call the methods marked "All ranks together" at the same time.
 
     Attributes:
         ranker: the model.
-        rank, ranks: this one, and how many train together.
+        rank, ranks: this rank, and the number of ranks.
         dense: the dense weights that this rank trains.
-        average: of these over steps; None without.
+        average: their average over steps; None without one.
         next_pause: step after which `checkpointing` writes a checkpoint.
-        may_save: all ranks are between the same two steps.
-        skipped_in_a_row: steps just skipped for losses or gradients that were not finite.
+        may_save: whether all ranks are between the same two steps.
+        skipped_in_a_row: number of latest steps skipped because losses or gradients were not finite.
     """
 
     def __init__(
         self, ranker: Ranker, *, rank: int, ranks: int, last_minute: int | None = None, in_proportion: bool = False
     ):
-        """Makes a trainer with initial weights and empty tables.
+        """Creates a trainer with initial weights and empty tables.
 
         Args:
             ranker: the model.
-            rank: this one.
-            ranks: how many train together.
-            last_minute: minutes since 1970; an event after it counts as at it, so that one wrong clock in the logs
-                cannot make all other rows look old.
-            in_proportion: a batch that is not full moves the model in proportion, so that an example counts as much
-                however few come together.
+            rank: this rank.
+            ranks: number of ranks.
+            last_minute: upper bound of event times, minutes since 1970, so that one wrong clock in the logs cannot make
+                all other rows look old.
+            in_proportion: whether a batch that is not full moves the model in proportion, so that examples count
+                equally in batches of any size.
         """
         training = ranker.spec.training
         self.ranker, self.rank, self.ranks, self.last_minute = ranker, rank, ranks, last_minute
@@ -81,12 +81,12 @@ class Trainer(ABC):
 
     @property
     def step(self) -> int:
-        """Updates so far, equal on all ranks: skipped steps do not count."""
+        """Number of updates so far, equal on all ranks, without skipped steps."""
         return int(self._step)
 
     @property
     def updates_a_step(self) -> int:
-        """How many updates count as a step of the spec's settings: the ranks, where each makes its own."""
+        """Number of updates in one step of the spec's settings: the number of ranks, if each updates by itself."""
         return 1
 
     @property
@@ -95,7 +95,7 @@ class Trainer(ABC):
         return int(collectives.allreduce_max(self._newest.read_value(), name="newest_minute"))
 
     def learning_rates(self) -> dict[str, float]:
-        """Returns those of the last step: `dense`, and `tables.<table>` of each table's rows."""
+        """Returns the last step's learning rates: `dense`, and `tables.<table>` for each table's rows."""
         spec = self.ranker.spec
         by = float(factor_at(self._state, tf.maximum(self._step.read_value(), 1)))
         of_tables = {f"tables.{table}": by * spec.optimizer_of(table).learning_rate for table in spec.tables}
@@ -103,26 +103,26 @@ class Trainer(ABC):
 
     @abstractmethod
     def facts(self) -> TrainingFacts:
-        """Returns what is known between two steps of this rank."""
+        """Returns the facts known between two steps of this rank."""
 
     def begin_epoch(self, epoch: int) -> None:
-        """Says which epoch follows."""
+        """Sets the next epoch."""
         if self.average is not None:
             self.average.begin_epoch(epoch)
 
-    def trace(self) -> None:  # noqa: B027 - only where it can be done before there is a batch
-        """Makes the graph of a step, if there is none yet."""
+    def trace(self) -> None:  # noqa: B027 - only if it is possible before the first batch
+        """Traces the graph of a step, unless it is traced."""
 
     @abstractmethod
     def steps(self, batches: Iterable[Batch]) -> Iterator[StepResult]:
-        """Trains on one batch after another until no rank has one left. All ranks together."""
+        """Trains on batch after batch until no rank has one left. All ranks together."""
 
     @abstractmethod
     def evict(self, progress: Progress) -> float:
         """Removes rows by the tables' expiry and capacity; returns the seconds it took. All ranks together."""
 
     def evict_if_due(self, progress: Progress) -> float:
-        """Calls `evict` every `evict_every_steps`, where the ranks hold the rows; returns the seconds it took."""
+        """Calls `evict` every `evict_every_steps`, if the ranks hold the rows; returns the seconds it took."""
         del progress
         return 0.0
 
@@ -131,30 +131,30 @@ class Trainer(ABC):
         """Returns numbers by table over all owners of rows, see `embedding.statistics`. All ranks together."""
 
     def take_refused(self) -> int:
-        """Returns how many steps' gradients the owners of rows have refused since this was last asked."""
+        """Returns the number of steps whose gradients the owners of rows have refused since the last call."""
         return 0
 
     def exchange_report(self) -> dict[str, Any]:
-        """Returns how ranks and servers have exchanged, for the report. All ranks together."""
+        """Returns exchange statistics of ranks and servers, for the report. All ranks together."""
         return {"kind": self.ranker.spec.training.sync.kind}
 
     @abstractmethod
     def logits(self, batch: Batch) -> tf.Tensor:
-        """Returns [batch, tasks] without making rows. All ranks together."""
+        """Returns [batch, tasks] without creating rows. All ranks together."""
 
     @abstractmethod
     def restore(
         self, snapshot: Snapshot | StoredSnapshot, directory: Path | None = None, *, is_base: bool = False
     ) -> None:
-        """Loads a snapshot into a fresh trainer; its rows must be those that this rank owns.
+        """Loads a snapshot into a new trainer; its rows must be those that this rank owns.
 
-        Weights, moments and groups that it lacks keep their initial values. A snapshot that does not say when the
-        schedule of learning rates began starts it at its own step. All ranks together.
+        Weights, moments and groups missing from it keep their initial values. If it lacks the start of the
+        learning-rate schedule, the schedule begins at the snapshot's step. All ranks together.
 
         Args:
-            snapshot: of this rank.
-            directory: the checkpoint that it was read from; None: of the same process.
-            is_base: the checkpoint is of another training.
+            snapshot: this rank's snapshot.
+            directory: the checkpoint that it was read from; None: a snapshot of this process.
+            is_base: whether the checkpoint is of another training.
         """
 
     @abstractmethod
@@ -162,22 +162,22 @@ class Trainer(ABC):
         """Returns a copy of this rank's rows by group."""
 
     def begin_schedule(self, *, step: int, pace: float) -> None:
-        """Begins the schedule of learning rates anew.
+        """Restarts the schedule of learning rates.
 
         Args:
-            step: continue counting from it: checkpoints are named by the step, and names must not repeat.
-            pace: steps of the schedule in one step of training.
+            step: the step from which counting continues: checkpoints are named by step, and names must not repeat.
+            pace: schedule steps per training step.
         """
         self._step.assign(step)
         self._schedule.begin(step=step, pace=pace)
 
     def predict(self, batch: Batch | None) -> dict[str, NDArray[Any]]:
-        """Returns {task: [batch, 1]} without making rows. All ranks together; None is an empty batch."""
+        """Returns {task: [batch, 1]} without creating rows. All ranks together; None is an empty batch."""
         logits_BT = self.logits(empty_batch(self.ranker.layout) if batch is None else batch)
         return {task: values.numpy() for task, values in self.ranker.predictions(logits_BT).items()}
 
     def snapshot(self) -> Snapshot:
-        """Returns a copy of all that this rank needs to continue. All ranks together, between steps."""
+        """Returns a copy of the state that this rank needs to resume. All ranks together, between steps."""
         dense = {
             f"{kind}/{name}": array.copy()
             for kind, flat in self._dense_vectors().items()
@@ -191,7 +191,7 @@ class Trainer(ABC):
         return Snapshot(step=self.step, dense=dense, groups=self._rows(), extra=extra | self.balance.snapshot())
 
     def _dense_vectors(self) -> dict[str, NDArray[Any]]:
-        """Returns the dense weights, and each moment of their optimizer, as checkpoints hold them: [size] by name."""
+        """Returns the dense weights and each optimizer moment as checkpoints store them: [size] by name."""
         return {kind: flat.numpy() for kind, flat in self._flats().items()}
 
     def _flats(self) -> dict[str, tf.Variable]:
@@ -199,21 +199,21 @@ class Trainer(ABC):
         return {WEIGHTS: self.dense.flat, **self.dense.moments, **average}
 
     def begin(self) -> None:  # noqa: B027 - ranks that hold the rows have nothing to do
-        """Begins to train, once the state to start from is complete. All ranks together."""
+        """Begins training, after the initial state is complete. All ranks together."""
 
     def close(self) -> None:  # noqa: B027 - a rank in step has no threads
-        """Ends the threads of a trainer that is not trained any more."""
+        """Ends the trainer's threads."""
 
     def share(self, report: EpochReport) -> None:  # noqa: B027 - ranks in step know all steps
-        """Gives every rank the steps of all others in an epoch's report. All ranks together."""
+        """Adds the steps of all other ranks to an epoch's report. All ranks together."""
 
     def save_rows(self, target: Path) -> None:  # noqa: B027 - `snapshot` has the ranks' own rows
-        """Has the rows written that other processes hold, after `snapshot`. All ranks together."""
+        """Has other processes write the rows that they hold, after `snapshot`. All ranks together."""
 
     def _restore_dense(self, snapshot: Snapshot | StoredSnapshot) -> None:
         """Restores everything but the rows."""
         for kind, flat in self._flats().items():
-            # What a checkpoint without an average lacks begins at the weights, which come first.
+            # An average that the checkpoint lacks starts at the weights, which are restored first.
             arrays = self.ranker.weights.by_name((self.dense.flat if kind == AVERAGE else flat).numpy())
             arrays |= {name: snapshot.dense[f"{kind}/{name}"] for name in arrays if f"{kind}/{name}" in snapshot.dense}
             flat.assign(np.concatenate([arrays[weight.name].ravel() for weight in self.ranker.weights.weights]))

@@ -1,4 +1,4 @@
-"""The story of training on one rank: load, step, validate, save, stop. Read this after `ranker`."""
+"""Trains on one rank: load, step, validate, save, stop. Read this after `ranker`."""
 
 import logging
 from pathlib import Path
@@ -32,18 +32,18 @@ def train(
     servers: Servers | None = None,
     metrics: Metrics | None = None,
 ) -> None:
-    """Trains a job to its end, from wherever it was left; writes the final checkpoint and the report.
+    """Trains a job to its end, from its last checkpoint if any; writes the final checkpoint and the report.
 
     All ranks call it together.
 
     Args:
-        job: what to train, on which files.
-        service: host:port of the tf.data service; empty: every rank reads for itself.
-        attempt: names this attempt at the job.
-        rank: this one.
-        ranks: how many train together.
-        servers: that hold the rows; None: the ranks do.
-        metrics: of this rank, for Prometheus; None: nobody asks for them.
+        job: the training job, with its files.
+        service: host:port of the tf.data service; empty: every rank reads the files itself.
+        attempt: name of this attempt.
+        rank: this rank.
+        ranks: number of ranks.
+        servers: the servers that hold the rows; None: the ranks hold them.
+        metrics: this rank's Prometheus metrics; None: off.
     """
     progress = Progress(job, rank, Events(job) if rank == 0 else None, metrics=metrics)
     if servers is not None:
@@ -67,7 +67,7 @@ def train(
             _log_stop(epoch, verdict)
             break
         if verdict.last_is_best and not was_validated:
-            checkpointer.write_best()  # Save what training may return to.
+            checkpointer.write_best()  # Save the state that training may return to.
     verdict = judge(job.ranker, run.history.validations)
     if verdict is not None and job.refit_days:
         _refit(run, checkpointer, verdict)

@@ -26,7 +26,7 @@ class Metric(Protocol):
     Attributes:
         name: `auc` or `rmse`.
         reads_logits: whether the scores are logits; predictions otherwise.
-        totals: sums over the examples so far; those of two ranks add up.
+        totals: sums over the examples so far, which add up over ranks.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Metric(Protocol):
     totals: NDArray[np.float64]
 
     def add(self, labels: NDArray[Any], scores: NDArray[Any]) -> None:
-        """Counts a batch: labels [batch], scores [batch]. Examples whose label is NaN take no part."""
+        """Adds a batch: labels [batch], scores [batch]. Examples whose label is NaN are ignored."""
 
     def value(self, totals: NDArray[np.float64]) -> float:
         """Returns the metric of totals, NaN where it is undefined."""
@@ -60,7 +60,7 @@ class Auc:
             self.totals[label] += np.bincount(bins[labels == label], minlength=self._bins)
 
     def value(self, totals: NDArray[np.float64]) -> float:
-        """See `Metric`: the share of pairs in which the positive scores higher, ties counting half."""
+        """See `Metric`: the share of pairs in which the positive scores higher; ties count half."""
         negatives, positives = totals
         pairs = negatives.sum() * positives.sum()
         if pairs == 0:
@@ -69,7 +69,7 @@ class Auc:
         return float(np.sum(positives * (below + negatives / 2.0)) / pairs)
 
     def counts(self, totals: NDArray[np.float64]) -> Counts:
-        """Returns the examples by logit: the middle of their bin."""
+        """Returns the examples by logit: the center of their bin."""
         middles = (np.arange(self._bins) + 0.5) / self._bins
         return Counts((2.0 * middles - 1.0) * _LARGEST_LOGIT, *totals)
 
@@ -105,12 +105,12 @@ def metric_of(task: Task) -> Metric:
 
 
 class Validated(NamedTuple):
-    """What the validation split gave.
+    """Results on the validation split.
 
     Attributes:
         metrics: {task: {"auc" or "rmse": value}}.
-        calibrations: by task that wants one, fitted.
-        examples: of all ranks.
+        calibrations: fitted calibrations, for calibrated tasks.
+        examples: number of examples of all ranks.
     """
 
     metrics: dict[str, dict[str, float]]
@@ -119,7 +119,7 @@ class Validated(NamedTuple):
 
 
 def validate(trainer: Trainer, batches: Iterable[Batch], progress: Progress, days: tuple[str, ...] = ()) -> Validated:
-    """Scores batches of the validation split, which is of these days, and fits calibrations. All ranks together."""
+    """Scores batches of the validation split, which covers `days`, and fits calibrations. All ranks together."""
     ranker, num_validated = trainer.ranker, 0
     metrics = {task: metric_of(ranker.spec.tasks[task]) for task in ranker.tasks}
     for batch in then_empty(batches, ranker.layout):
@@ -135,7 +135,7 @@ def validate(trainer: Trainer, batches: Iterable[Batch], progress: Progress, day
             metric.add(labels_BT[:, column], scores_B1.numpy()[:, 0])
     results, calibrations = {}, dict[str, Calibration]()
     for task, metric in metrics.items():
-        # All ranks have the same totals, and so the same calibrations.
+        # All ranks have the same totals, and therefore the same calibrations.
         totals = collectives.allreduce_sum(tf.constant(metric.totals), name=f"metric_{task}").numpy()
         results[task] = {metric.name: metric.value(totals)}
         declared = ranker.spec.tasks[task]
