@@ -24,7 +24,7 @@ POLL_S = 0.05
 EXPORT_MODULE = "trainer_module.export"
 
 Train = Callable[[int, Deadline], None]
-"""One attempt: (its number from 0, by when) -> trained; after a JobFailedError no process of the attempt runs."""
+"""One attempt: (number from 0, deadline) -> trained; after a JobFailedError, no process of the attempt runs."""
 
 
 def conclude(
@@ -40,12 +40,12 @@ def conclude(
     """Trains and exports; writes a failure to `failure.txt` in the log folder.
 
     Args:
-        job_file: path.
+        job_file: path of the job file.
         job: its content.
         losses: counts lost processes.
-        train: makes one attempt.
-        leader: what this process is: "launcher" or "coordinator".
-        export_module: started with the job file.
+        train: runs one attempt.
+        leader: role of this process: "launcher" or "coordinator".
+        export_module: module started with the job file.
         nursery: see `Child`.
 
     Returns:
@@ -73,7 +73,7 @@ def conclude(
 def _run(
     job_file: Path, job: TrainJob, losses: Losses, train: Train, export_module: str, nursery: Nursery | None
 ) -> None:
-    """Trains and exports; resumes from the last checkpoint when a process is lost and `losses` allows it."""
+    """Trains and exports; resumes from the last checkpoint if a process is lost and `losses` allows it."""
     deadline = Deadline(job)
     for attempt in itertools.count():
         try:
@@ -88,7 +88,7 @@ def _run(
 
 
 def is_trained(job: TrainJob) -> bool:
-    """Returns whether everything but the export is done."""
+    """Returns whether only the export is left."""
     final = Path(job.final_checkpoint)
     return job.report_file.exists() and (final / MANIFEST).exists() and read_manifest(final).job_digest == job.digest
 

@@ -1,4 +1,4 @@
-"""The processes of a training job, as their parent sees them: how they end, and what they log."""
+"""Child processes of a training job: start, exit codes and logs."""
 
 import logging
 import os
@@ -21,27 +21,27 @@ _LOG = logging.getLogger(__name__)
 _GRACE_S = 5.0
 _TAIL_LINES = 25
 
-# stderr of a process is a file; TensorFlow's start-up chatter would bury what matters.
+# stderr of a process goes to a file; TensorFlow's start-up messages would hide errors.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1", "PYTHONUNBUFFERED": "1"}
 _SECTIONS = {"export": "coordinator", "parameter-server": "parameter_server"}
-"""Part of the launcher's pods where the memory of a process is declared, by the start of its name."""
+"""The launcher's pod setting with a process's memory limit, by prefix of the process name."""
 _MIB = 1 << 20
 ALLOCATOR = {
-    # TensorFlow's own allocator keeps what was freed: every copy of the rows would stay resident (docs/planning.md).
+    # TensorFlow's own allocator keeps freed memory: every copy of the rows would stay resident (docs/planning.md).
     "TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1",
-    # By default glibc gives a step's larger buffers back to the kernel after each step, and zeroed pages are faulted in
-    # again in the next: 5 % of a step (ADR 0012). Rows are larger than the threshold, and still go back.
+    # By default glibc returns a step's larger buffers to the kernel after each step, and the next step faults zeroed
+    # pages in again: 5 % of a step (ADR 0012). Rows exceed the threshold, and are still returned.
     "MALLOC_MMAP_THRESHOLD_": str(32 * _MIB),
     "MALLOC_TRIM_THRESHOLD_": str(512 * _MIB),
     "MALLOC_TOP_PAD_": str(64 * _MIB),
-    # Pages of 2 MiB where the kernel gives them on demand (`madvise`): 6 % of a step (ADR 0012).
+    # Pages of 2 MiB if the kernel has them on demand (`madvise`): 6 % of a step (ADR 0012).
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 """Allocator settings of the job's processes; the environment overrides them."""
 
 
 def environment_of_all() -> dict[str, str]:
-    """Returns the environment that all processes of a job have."""
+    """Returns the environment shared by all processes of a job."""
     return {**ALLOCATOR, **os.environ, **_ENVIRONMENT}
 
 
@@ -61,12 +61,12 @@ class Child:
         """Starts `python -m ...`.
 
         Args:
-            job: names the log folder.
-            name: of the process and its log.
+            job: the job; has the log folder.
+            name: name of the process and its log.
             arguments: module and arguments.
-            environment: added to this process's own.
-            host_suffix: follows the name in errors, where there are several hosts.
-            nursery: forks the process where it can; None: it is started by itself.
+            environment: added to this process's environment.
+            host_suffix: suffix of the name in errors, if there are several hosts.
+            nursery: forks the process if it can; None: start a new interpreter.
         """
         self.name, self._called = name, f"{name}{host_suffix}"
         self.log = Path(job.log_dir) / f"{name}.log"
@@ -93,17 +93,17 @@ class Child:
         return self._process.pid
 
     def exit_code(self) -> int | None:
-        """Returns how the process ended, None while it runs; negative: by that signal."""
+        """Returns the exit code, None while it runs; negative: ended by that signal."""
         return self._process.poll()
 
     def is_stopped(self) -> bool:
-        """Returns whether the process lives and the kernel lets none of it run, as after SIGSTOP."""
+        """Returns whether the process lives but is stopped, as after SIGSTOP."""
         if self._process.poll() is not None:
             return False
         return bool(psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
 
     def show(self) -> None:
-        """Copies new lines of the log to this process's own output."""
+        """Copies new lines of the log to this process's output."""
         with self.log.open("rb") as log:
             log.seek(self._shown)
             new = log.read()
@@ -113,12 +113,12 @@ class Child:
             print(f"[{self.name}] {line}", flush=True)
 
     def terminate(self) -> None:
-        """Asks the process to end."""
+        """Sends SIGTERM."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
 
     def reap(self, seconds: float) -> None:
-        """Waits for the end of the process; ends it by SIGKILL when it takes longer."""
+        """Waits for the process to end; sends SIGKILL after `seconds`."""
         try:
             self._process.wait(max(0.0, seconds))
         except subprocess.TimeoutExpired:
@@ -129,7 +129,7 @@ class Child:
         """Returns the error for a process that hangs, failed, or ended too early.
 
         Args:
-            how: how it hangs; empty for one that has ended.
+            how: the symptom, if the process hangs; empty if it has ended.
         """
         code = self.exit_code() or 0
         if code == -signal.SIGKILL and (out_of_memory := self._oom_watch.out_of_memory()):
@@ -140,23 +140,23 @@ class Child:
         if how:
             return JobFailedError("hung", text, f"{called} hangs")
         brief = f"{called} lost (signal {-code})" if code < 0 else f"{called} failed (exit code {code})"
-        # An export that fails will fail again; only one that was killed is worth another attempt.
+        # An export that fails will fail again; only a killed one is retried.
         return JobFailedError("killed" if code < 0 else "export" if self.name == "export" else "ended", text, brief)
 
     def _starved(self, out_of_memory: OutOfMemory) -> JobFailedError:
-        """Returns the error for a process that the kernel has killed; its log ends with what it last did, not why."""
+        """Returns the error for a process killed for lack of memory; its log does not contain the reason."""
         section = next((part for start, part in _SECTIONS.items() if self.name.startswith(start)), "host")
         text = (
             f"training: {self._called} {out_of_memory}; give it more (in pods: cluster.launcher.{section}.memory), or "
             f"lower capacity.rows, dim or batch_size_per_rank, see `sangam plan`. Log: {self.log}"
         )
-        # What others use of a machine changes; a limit does not.
+        # Memory use by others changes; a limit does not.
         cause: Cause = "memory" if out_of_memory.limit_bytes else "killed"
         return JobFailedError(cause, text, f"{self._called.replace('-', ' ')} ran out of memory")
 
 
 def end(children: Iterable[Child], grace_s: float = _GRACE_S) -> None:
-    """Ends processes: SIGTERM, and SIGKILL after a grace period."""
+    """Ends processes with SIGTERM, then SIGKILL after a grace period."""
     children = list(children)
     for child in children:
         child.terminate()

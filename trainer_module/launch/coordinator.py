@@ -1,7 +1,7 @@
 """Leads a training job of several hosts: `python -m trainer_module.launch.coordinator JOB_FILE --hosts N --port P ...`.
 
 Serves the ranks' rendezvous and the hosts' messages on one port, begins attempts when all hosts are present, ends and
-repeats them when a rank or a host is lost, then exports. It may be killed and restarted: the hosts wait for it, and
+repeats them when a rank or a host is lost, then exports. It can be killed and restarted: the hosts wait for it, and
 training resumes from the last checkpoint. `trainer_module.launch.messages` defines the messages.
 """
 
@@ -30,33 +30,33 @@ from trainer_module.launch.rendezvous import Rendezvous
 
 _LOG = logging.getLogger("trainer_module.launch.coordinator")
 _SAY_WHO_IS_MISSING_S = 30.0
-_FAREWELL_S = 8.0  # Less than the grace period of its pod.
+_FAREWELL_S = 8.0  # Less than its pod's grace period.
 _ARRIVAL_S = 3.0
 
 
 class Coordinator:
-    """The attempts of one job on its hosts."""
+    """Runs the attempts of one job on its hosts."""
 
     def __init__(self, job: TrainJob, hosts: Hosts, rendezvous: Rendezvous):
-        """Leads the hosts.
+        """Takes the job and its hosts.
 
         Args:
-            job: what to train.
-            hosts: run the ranks and the parameter servers.
-            rendezvous: of the ranks.
+            job: the training job.
+            hosts: hosts of the ranks and the parameter servers.
+            rendezvous: rendezvous of the ranks.
         """
         self._job, self._hosts, self._rendezvous = job, hosts, rendezvous
-        # The pool and the hosts outlive this process: the next one's attempts must have other names.
+        # The pool and the hosts outlive this process: the attempts of a restarted one need other names.
         self._incarnation = uuid.uuid4().hex[:12]
 
     def train(self, attempt: int, deadline: Deadline) -> None:
-        """Makes one attempt.
+        """Runs one attempt.
 
         Raises:
-            JobFailedError: no reachable host still runs a process of the attempt.
+            JobFailedError: the attempt failed; no reachable host still runs a process of it.
         """
         self._wait_for_hosts(deadline)
-        if is_trained(self._job):  # The ranks finished while there was no coordinator.
+        if is_trained(self._job):  # The ranks finished while no coordinator ran.
             return
         self._rendezvous.forget()
         self._hosts.begin(f"{self._incarnation}-{attempt}")
@@ -67,7 +67,7 @@ class Coordinator:
         except JobFailedError as error:
             if error.cause == "late":
                 raise
-            # When a host is lost, the processes of all others fail too, and may report it first.
+            # When a host is lost, the processes of all others fail too, and may report their failures first.
             self._hosts.rest()
             while not self._hosts.have_applied():
                 time.sleep(POLL_S)
@@ -75,10 +75,11 @@ class Coordinator:
         self._hosts.rest()
 
     def part(self, code: int) -> None:
-        """Tells the hosts how the job has ended, and waits a while until they know.
+        """Sends the job's result to the hosts, and waits for their replies for a limited time.
 
         Args:
-            code: 143: the job has not ended; they end their processes and wait for the next coordinator.
+            code: the exit code; 143: the job has not ended, and the hosts end their processes and wait for the next
+                coordinator.
         """
         if code == ExitCode.TERMINATED:
             self._hosts.rest()
@@ -86,7 +87,7 @@ class Coordinator:
             self._hosts.close(is_done=code == 0)
         started = time.monotonic()
         while (waited_s := time.monotonic() - started) < _FAREWELL_S:
-            # A restarted coordinator that finds everything done knows no hosts yet; they may be gone.
+            # A coordinator that restarts after the job is done knows no hosts yet; they may be gone.
             may_come = code != ExitCode.TERMINATED and waited_s < _ARRIVAL_S and not self._hosts.are_all_here()
             if self._hosts.have_applied() and not may_come:
                 return

@@ -1,9 +1,9 @@
 """One process of the tf.data service pool: `python -m trainer_module.launch.data_service dispatcher|worker ...`.
 
 SIGTERM ends it at once: its clients must handle lost workers anyway. On one machine it takes any free port, writes its
-address to a file once it serves, and ends with its parent. In its own pod, or as `sangam input-service`, it serves on a
-given port; a dispatcher with a work directory continues after a restart, and a worker is found again under the address
-that it advertises.
+address to a file once it serves, and ends with its parent. In its own pod, or as `sangam input-service`, it serves on
+a given port; a dispatcher with a work directory resumes after a restart, and a restarted worker keeps its advertised
+address.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _serve(arguments: argparse.Namespace) -> Any:
-    import tensorflow as tf  # It takes seconds, in which SIGTERM must end the process too.
+    import tensorflow as tf  # Takes seconds, during which SIGTERM must end the process too.
 
     service = tf.data.experimental.service
     if arguments.role == "worker":
@@ -83,14 +83,14 @@ def _serve(arguments: argparse.Namespace) -> Any:
 
 
 def _read_when_there(file: Path) -> str:
-    # Whoever has started both processes ends this one if the dispatcher does not come.
+    # The parent of both processes ends this one if the dispatcher does not start.
     while not file.exists():
         time.sleep(0.05)
     return file.read_text()
 
 
 def _check_port(port: int) -> None:
-    """Refuses a port in use, of which TensorFlow says only that it "could not start gRPC server".
+    """Refuses a port in use, for which TensorFlow's only error is "could not start gRPC server".
 
     Raises:
         UserError: this process cannot listen on it.
@@ -103,10 +103,10 @@ def _check_port(port: int) -> None:
 
 
 def _hold(work_dir: Path) -> int:
-    """Returns the lock of a work directory, which ends with this process; two dispatchers would mix their journals.
+    """Returns the lock of a work directory, held until this process ends; two dispatchers would mix their journals.
 
     Raises:
-        UserError: another dispatcher has it, or it cannot be written.
+        UserError: another dispatcher holds it, or it cannot be written.
     """
     try:
         work_dir.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def _wait_for(dispatcher: str, patience_s: float) -> None:
     """Waits until a dispatcher answers.
 
     Raises:
-        UserError: it does not in time.
+        UserError: it does not answer in time.
     """
     given_up = time.monotonic() + patience_s
     while True:
@@ -142,14 +142,14 @@ def _wait_for(dispatcher: str, patience_s: float) -> None:
 
 
 def _monitored(arguments: argparse.Namespace) -> DispatcherMetrics | WorkerMetrics | None:
-    """Serves metrics; None: nobody has asked for them."""
+    """Serves metrics; None if they are off."""
     if arguments.metrics_port is None:
         return None
     metrics = DispatcherMetrics() if arguments.role == "dispatcher" else WorkerMetrics()
     target = None
     if arguments.metrics_target is not None:
         target = Target(arguments.metrics_target, json.loads(arguments.metrics_labels))
-        # A process that is killed leaves the file; whoever takes its place replaces it.
+        # A killed process leaves the file; its replacement overwrites it.
         exit_on(before=target.withdraw)
         exit_on(signal.SIGINT, code=ExitCode.INTERRUPTED, before=target.withdraw)
     place = PLACE if arguments.parent_pid is not None else "--metrics-port"
@@ -181,7 +181,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """Serves until told to stop; returns the exit code."""
+    """Serves until stopped; returns the exit code."""
     exit_on()
     exit_on(signal.SIGINT, code=ExitCode.INTERRUPTED)
     leave_out_needless()

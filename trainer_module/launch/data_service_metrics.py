@@ -1,6 +1,6 @@
 """The metrics of a process of the tf.data service.
 
-TensorFlow tells neither the batches nor the bytes that a worker has given: the ranks count what they were given.
+TensorFlow reports neither the batches nor the bytes that a worker sends: the ranks count what they receive.
 """
 
 import logging
@@ -21,15 +21,15 @@ _IO = Path("/proc/self/io")
 
 
 class DispatcherMetrics:
-    """What a dispatcher knows.
+    """Metrics of a dispatcher.
 
     Attributes:
-        registry: of what is served.
-        lost_tasks: is counted by `lost_workers`.
+        registry: registry of the metrics.
+        lost_tasks: counter, incremented through `lost_workers`.
     """
 
     def __init__(self) -> None:
-        """Makes them, before the dispatcher serves."""
+        """Creates the metrics, before the dispatcher serves."""
         self.registry = registry = new_registry()
         self._registered = Gauge("sangam_input_workers", "Workers that have ever registered.", registry=registry)
         self._answering = Gauge("sangam_input_workers_answering", "Workers that answer now.", registry=registry)
@@ -38,7 +38,7 @@ class DispatcherMetrics:
         )
 
     def watch(self, dispatcher: str) -> None:
-        """Asks a dispatcher and its workers from now on, in a thread.
+        """Polls a dispatcher and its workers in a thread.
 
         Args:
             dispatcher: host:port.
@@ -57,14 +57,14 @@ class DispatcherMetrics:
 
 
 class WorkerMetrics:
-    """What a worker knows.
+    """Metrics of a worker.
 
     Attributes:
-        registry: of what is served.
+        registry: registry of the metrics.
     """
 
     def __init__(self) -> None:
-        """Makes them, before the worker serves."""
+        """Creates the metrics, before the worker serves."""
         self.registry = new_registry()
         self._tasks = Gauge("sangam_input_tasks", "Epochs that it reads now, or parts of them.", registry=self.registry)
         self.registry.register(_ReadBytes())
@@ -75,14 +75,14 @@ class WorkerMetrics:
 
 
 class _ReadBytes:
-    """What this process has read from files, as the kernel counts it: its own modules too, not what came by sockets."""
+    """Bytes read from files by this process, as the kernel counts them: with Python modules, without sockets."""
 
     def describe(self) -> list[CounterMetricFamily]:
-        """Returns the metric without its value."""
+        """Returns the metric without a value."""
         return [CounterMetricFamily("sangam_input_read_bytes", "Read from files by this process.")]
 
     def collect(self) -> list[CounterMetricFamily]:
-        """Returns the metric."""
+        """Returns the metric with its value."""
         [family] = self.describe()
         family.add_metric([], float(dict(line.split(": ") for line in _IO.read_text().splitlines())["rchar"]))
         return [family]

@@ -1,4 +1,4 @@
-"""Detects a job that takes too long, and a rank that is silent for too long, by this process's clock alone."""
+"""Detects a job that exceeds its time limit, and a rank that is silent for too long, by this process's clock."""
 
 import math
 import time
@@ -10,17 +10,17 @@ from trainer_module.launch.failures import JobFailedError
 
 
 class Deadline:
-    """The time limit of a job, from now on; online training has none."""
+    """The time limit of a job, counted from its creation; online training has none."""
 
     def __init__(self, job: TrainJob):
         self._limit_s = math.inf if job.stream is not None else job.ranker.cluster.deadline_s
         self._started = time.monotonic()
 
     def check(self, waiting_for: str = "") -> None:
-        """Raises when the job has taken too long.
+        """Raises an error if the time limit has passed.
 
         Args:
-            waiting_for: what the job waits for, if known.
+            waiting_for: the event that the job waits for, if known.
         """
         if time.monotonic() - self._started > self._limit_s:
             waited = f", and is waiting for {waiting_for}" if waiting_for else ""
@@ -33,7 +33,7 @@ class Deadline:
 class HeartbeatFile:
     """The file that a rank touches while it makes progress.
 
-    The file's time is compared only with its time before, never with this clock: the disk may be another machine's.
+    The file's time is compared only with its earlier time, never with this clock: the disk may be another machine's.
     """
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.monotonic):
@@ -41,7 +41,7 @@ class HeartbeatFile:
         self._touched, self._noticed = self._time(), clock()
 
     def silent_s(self) -> float:
-        """Returns the seconds since the file was last seen to have changed."""
+        """Returns the seconds since a change of the file was last seen."""
         touched = self._time()
         if touched != self._touched:
             self._touched, self._noticed = touched, self._clock()

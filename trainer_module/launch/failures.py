@@ -1,4 +1,4 @@
-"""Why a training job failed, as hosts report it to the coordinator, and whether to try again."""
+"""Failures of a training job, as hosts report them to the coordinator, and whether to retry."""
 
 from typing import Annotated, Literal
 
@@ -7,11 +7,11 @@ from pydantic import Field
 from schemas.spec.base import FrozenModel
 
 Cause = Literal["mistake", "memory", "killed", "hung", "lost", "ended", "late", "export"]
-"""The first six end an attempt, ordered by how likely each is the cause of the others.
+"""The first six end an attempt, the most likely root cause first.
 
-mistake: trying again cannot help. memory: a process met its limit of memory, as it would again. killed: a process was
-ended by a signal. hung: a rank made no progress. lost: a host is gone. ended: a process failed by itself, as all others
-do when one is killed. late: the deadline has passed. export: the model could not be written.
+mistake: a retry cannot help. memory: a process reached its memory limit, and would again. killed: a signal ended a
+process. hung: a rank made no progress. lost: a host is gone. ended: a process failed by itself, as all others do when
+one is killed. late: the deadline has passed. export: the model could not be written.
 """
 _FIRST_CAUSES: tuple[Cause, ...] = ("mistake", "memory", "killed", "hung", "lost", "ended")
 _MAY_RETRY = frozenset({"killed", "hung", "lost", "ended"})
@@ -31,7 +31,7 @@ class JobFailedError(RuntimeError):
     """The attempt failed.
 
     Attributes:
-        cause: decides whether to try again.
+        cause: determines whether to retry.
         brief: the failure in a few words.
     """
 
@@ -48,11 +48,11 @@ class JobFailedError(RuntimeError):
     def failure(self) -> Failure:
         """Returns the failure as a message."""
         text = str(self)
-        if len(text) > MAX_TEXT:  # The first line says what failed, the end of the log why.
+        if len(text) > MAX_TEXT:  # The first line has the failure, the end of the log its cause.
             text = text[: MAX_TEXT // 10] + "\n...\n" + text[-MAX_TEXT // 2 :]
         return Failure(cause=self.cause, text=text, brief=self.brief)
 
 
 def first_cause(failures: list[Failure]) -> Failure:
-    """Returns the failure that caused the others; among equals the one noticed first."""
+    """Returns the failure that caused the others; the first reported among equals."""
     return min(failures, key=lambda failure: _FIRST_CAUSES.index(failure.cause))

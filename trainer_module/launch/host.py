@@ -1,7 +1,7 @@
 """Runs one host's ranks, or a parameter server: `python -m trainer_module.launch.host JOB_FILE --coordinator ...`.
 
-It applies the coordinator's commands, attempt after attempt, and watches its processes with its own clock. When nobody
-answers, it ends them and waits for the coordinator's replacement. They end with it, however it ends.
+It executes the coordinator's commands, attempt after attempt, and watches its processes with its own clock. If the
+coordinator does not answer, it ends them and waits for its replacement. They end with this process, however it ends.
 """
 
 from schemas.host.early_sigterm import exit_on
@@ -49,16 +49,16 @@ class Host:
         rank_module: str = RANK_MODULE,
         server_module: str = SERVER_MODULE,
     ):
-        """Makes a host that runs nothing yet.
+        """Creates a host without processes.
 
         Args:
-            job_file: path.
+            job_file: path of the job file.
             job: its content.
-            link: to the coordinator.
-            index: of this host.
+            link: connection to the coordinator.
+            index: index of this host.
             interface: network interface for messages of ranks and servers.
-            rank_module: started as each rank.
-            server_module: started as a parameter server.
+            rank_module: module started for each rank.
+            server_module: module started for a parameter server.
         """
         self._job_file, self._job, self._link = job_file, job, link
         self._index, self._interface = index, interface
@@ -68,10 +68,10 @@ class Host:
         self._name = ""
 
     def follow(self, patience_s: float) -> int:
-        """Applies the coordinator's commands until the job has ended.
+        """Executes the coordinator's commands until the job has ended.
 
         Args:
-            patience_s: how long to wait for a coordinator.
+            patience_s: seconds to wait for a coordinator.
 
         Returns:
             The exit code.
@@ -93,7 +93,7 @@ class Host:
             elif (silent_s := time.monotonic() - heard) > alone_s and self._group:
                 _LOG.warning("no reply from the coordinator for %.0f s: ending my processes", silent_s)
                 self._end_processes(grace_s=0.0)
-                # The same coordinator may answer again, before it takes this host for lost: it must not wait for ranks.
+                # The same coordinator may answer again before it considers this host lost: it must not wait for ranks.
                 brief = f"{self._name} had no reply for {silent_s:.0f} s"
                 self._note_failure(JobFailedError("lost", f"training: {brief} from the coordinator", brief))
             elif silent_s > patience_s:
@@ -102,12 +102,12 @@ class Host:
             time.sleep(_HEARTBEAT_S)
 
     def leave(self) -> None:
-        """Ends the processes, and tells the coordinator."""
+        """Ends the processes, and notifies the coordinator."""
         self._end_processes()
         self._link.send(self._heartbeat.model_copy(update={"leaves": True}))
 
     def _look(self) -> None:
-        """Records the state of the processes."""
+        """Updates the recorded state of the processes."""
         if self._group is None:
             return
         for child in self._group.children:

@@ -1,4 +1,4 @@
-"""The coordinator's view of its hosts, and its commands to them."""
+"""The coordinator's state of its hosts, and its commands to them."""
 
 import functools
 import logging
@@ -16,13 +16,13 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass
 class _Host:
-    """One process that is a host.
+    """One host process.
 
     Attributes:
-        heartbeat: its last one.
-        heard: when that came.
-        has_applied: it has applied the last command.
-        has_ended: its process has, and those that it started with it.
+        heartbeat: its last heartbeat.
+        heard: time of that heartbeat.
+        has_applied: whether it has executed the last command.
+        has_ended: whether it and its child processes have ended.
     """
 
     heartbeat: Heartbeat
@@ -37,8 +37,8 @@ class _Attempt:
 
     Attributes:
         label: its name.
-        members: incarnations of the hosts that take part.
-        failures: the first of each host.
+        members: incarnations of the participating hosts.
+        failures: the first failure of each host.
     """
 
     label: str
@@ -47,14 +47,14 @@ class _Attempt:
 
 
 class Hosts:
-    """The hosts of a job, with ranks or with a parameter server.
+    """The hosts of a job, each with ranks or with a parameter server.
 
-    The threads of the HTTP server deliver heartbeats; the coordinator's thread asks and decides.
+    The threads of the HTTP server deliver heartbeats; the coordinator's thread queries and decides.
 
-    A host that was silent for `lost_after_s` is lost to the attempt, and may join the next. A new process with the
-    index of another replaces it. While the old one may still run ranks, no attempt begins: two processes with the same
-    rank would write the same files. It no longer does once it has said so, once its kernel has closed its lifeline, or
-    when it was silent for so long that it has ended them by itself.
+    A host that is silent for `lost_after_s` is lost to the attempt, and may join the next. A new process with the index
+    of another replaces it. No attempt begins while the old process may still run ranks: two processes with the same
+    rank would write the same files. It runs none once it has reported so, once its kernel has closed its lifeline, or
+    once it was silent for so long that it has ended them by itself.
     """
 
     def __init__(
@@ -66,20 +66,20 @@ class Hosts:
         lost_after_s: float,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """Knows no host yet.
+        """Starts without hosts.
 
         Args:
             with_ranks: number of hosts with ranks.
-            servers: number of those behind them, with a parameter server each.
+            servers: number of further hosts, each with a parameter server.
             service: host:port of the pool's dispatcher; empty without a pool.
             lost_after_s: seconds of silence after which a host is lost.
-            clock: in seconds.
+            clock: returns seconds.
         """
         self._with_ranks, self._number = with_ranks, with_ranks + servers
         self._service, self._lost_after_s, self._clock = service, lost_after_s, clock
         self._lock = threading.Lock()
         self._hosts: dict[int, _Host] = {}
-        # Index by incarnation, and until when that process may run ranks.
+        # (index, time until which the process may run ranks) by incarnation.
         self._replaced: dict[str, tuple[int, float]] = {}
         self._attempt: _Attempt | None = None
         self._action: Literal["train", "wait", "done", "failed"] = "wait"
@@ -88,17 +88,17 @@ class Hosts:
         """Replies to a heartbeat.
 
         Raises:
-            pydantic.ValidationError: the message has another form.
+            pydantic.ValidationError: the message is invalid.
         """
         heartbeat = Heartbeat.model_validate_json(message)
         with self._lock:
             return self._reply(heartbeat).model_dump_json().encode()
 
     def hold(self, message: bytes) -> Callable[[], None]:
-        """Returns what is called when the process of a lifeline has ended.
+        """Returns a callback for the end of a lifeline's process.
 
         Raises:
-            pydantic.ValidationError: the message has another form.
+            pydantic.ValidationError: the message is invalid.
         """
         return functools.partial(self._note_end, Lifeline.model_validate_json(message).incarnation)
 
@@ -114,19 +114,19 @@ class Hosts:
             return [self._name(index) for index in sorted(missing)]
 
     def begin(self, label: str) -> None:
-        """Tells all hosts to train."""
+        """Commands all hosts to train."""
         with self._lock:
             self._attempt = _Attempt(label, frozenset(host.heartbeat.incarnation for host in self._hosts.values()))
             self._decide("train")
             _LOG.info("begin attempt=%s", label)
 
     def rest(self) -> None:
-        """Tells all hosts to end their processes, and to start none."""
+        """Commands all hosts to end their processes and start none."""
         with self._lock:
             self._decide("wait")
 
     def close(self, *, is_done: bool) -> None:
-        """Tells all hosts that the job has ended."""
+        """Reports the end of the job to all hosts."""
         with self._lock:
             self._attempt = None
             self._decide("done" if is_done else "failed")
@@ -148,18 +148,18 @@ class Hosts:
             )
 
     def have_applied(self) -> bool:
-        """Returns whether every host has applied the last command, or is lost."""
+        """Returns whether every host has executed the last command or is lost."""
         with self._lock:
             self._note_losses()
             return all(host.has_applied or self._is_lost(host) for host in self._hosts.values())
 
     def are_all_here(self) -> bool:
-        """Returns whether every host is present or was."""
+        """Returns whether every host has joined."""
         with self._lock:
             return len(self._hosts) == self._number
 
     def failed(self) -> JobFailedError:
-        """Returns the first cause among the failures of the attempt noticed so far."""
+        """Returns the root cause of the attempt's failures so far."""
         with self._lock:
             return self._failed()
 
@@ -208,7 +208,7 @@ class Hosts:
             return self._command("leave")
         known = self._hosts.get(heartbeat.index)
         if known and known.has_ended and known.heartbeat.incarnation == heartbeat.incarnation:
-            return self._command("leave")  # Its last words, overtaken by its end.
+            return self._command("leave")  # A late heartbeat of an ended process.
         if known and known.heartbeat.incarnation != heartbeat.incarnation:
             self._replace(known)
             known = None

@@ -76,10 +76,10 @@ def main(job_file: str, parent_pid: str) -> int:
     keep_children_on_loopback()
     _LOG.info("start spec_digest=%s", job.spec_digest)
     losses = Losses(job)
-    # A standing pool outlives this process, and serves other jobs: no other attempt may have the same name.
+    # A standing pool outlives this process and serves other jobs: attempt names must be unique.
     incarnation = uuid.uuid4().hex[:12]
-    _withdraw_targets(job)  # Of a launcher that was killed.
-    # Read by libraries when they are loaded; a process that is not forked has it of its own.
+    _withdraw_targets(job)  # From a killed launcher.
+    # Libraries read it when loaded, so the nursery needs it; a process that is not forked sets its own.
     threads = {"OMP_NUM_THREADS": str(job.ranker.cluster.threads_per_rank)}
     try:
         with Nursery(Path(job.log_dir) / "nursery.log", {**environment_of_all(), **threads}) as nursery:
@@ -96,7 +96,7 @@ def main(job_file: str, parent_pid: str) -> int:
 
 
 def _withdraw_targets(job: TrainJob) -> None:
-    """Tells Prometheus that no process of the job serves metrics."""
+    """Removes the Prometheus targets of the job's processes."""
     if job.monitoring is not None and job.monitoring.targets:
         withdraw_all(Path(job.monitoring.targets), job.monitoring.job, job.ranker.name)
 

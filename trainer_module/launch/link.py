@@ -15,7 +15,7 @@ _REPLY_S = 2.0
 
 
 class Link:
-    """Sends heartbeats, each on a connection of its own, and holds the lifeline."""
+    """Sends heartbeats, each on a new connection, and holds the lifeline."""
 
     def __init__(self, address: str):
         """Takes the coordinator's address.
@@ -24,7 +24,7 @@ class Link:
             address: host:port.
 
         Raises:
-            UserError: it has another form.
+            UserError: the address is invalid.
         """
         self.host, _, port = address.rpartition(":")
         if not self.host or not port.isdecimal():
@@ -33,7 +33,7 @@ class Link:
         self._lifeline: http.client.HTTPConnection | None = None
 
     def send(self, heartbeat: Heartbeat) -> Command | None:
-        """Sends a heartbeat; returns the reply, None without one."""
+        """Sends a heartbeat; returns the reply, or None without one."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=_REPLY_S)
         try:
             connection.request("POST", HOST_PATH, heartbeat.model_dump_json())
@@ -46,12 +46,12 @@ class Link:
             connection.close()
 
     def hold(self, lifeline: Lifeline) -> None:
-        """Opens the lifeline, unless this coordinator has it.
+        """Opens the lifeline, unless it is already open to this coordinator.
 
-        While the coordinator reads it, nothing but the end of this process may close it: that would report a death.
+        While the coordinator reads it, only the end of this process may close it: closing it reports a death.
         """
         if self._lifeline is not None:
-            # It has no reply: there is something to read when the coordinator has closed it.
+            # A lifeline has no reply: it becomes readable when the coordinator closes it.
             if not select.select([self._lifeline.sock], [], [], 0)[0]:
                 return
             self._lifeline.close()

@@ -1,7 +1,6 @@
 """Binds the processes of a one-machine training to loopback: `python -m trainer_module.launch.loopback`.
 
-TensorFlow has no setting for it, so `loopback.c` replaces bind() in processes started from then on. It is compiled as
-`native.compiler` says.
+TensorFlow has no setting for it, so `loopback.c` replaces bind() in child processes. `native.compiler` compiles it.
 """
 
 import contextlib
@@ -32,27 +31,27 @@ def library() -> Path:
 
 
 def keep_children_on_loopback() -> None:
-    """Makes processes started from now on listen on 127.0.0.1, whatever address they ask for."""
+    """Makes child processes listen on 127.0.0.1, at whatever address they bind."""
     try:
         os.environ.update(on_loopback())
     except UserError as error:
-        # The check of the ports reports the result.
+        # The port check reports the effect.
         _LOG.warning("%s", error)
 
 
 def on_loopback() -> dict[str, str]:
-    """Returns the environment of a process that listens on 127.0.0.1, whatever address it asks for.
+    """Returns the environment of a process that listens on 127.0.0.1, at whatever address it binds.
 
     Raises:
         UserError: the library is missing and cannot be compiled.
     """
-    # The list is separated by spaces and cannot quote one; the check of the ports would notice a failure.
+    # Spaces separate the list and cannot be quoted; the port check would detect a failure.
     own = [str(library()), *filter(None, [os.environ.get(_PRELOAD)])]
     return {_PRELOAD: ":".join(own)}
 
 
 def open_ports(pids: Iterable[int]) -> list[str]:
-    """Returns the addresses at which processes listen to other machines: host:port."""
+    """Returns the addresses on which processes listen for other machines: host:port."""
     addresses = []
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):

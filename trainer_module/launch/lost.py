@@ -1,4 +1,4 @@
-"""Counts the processes that a job loses, and reports each."""
+"""Counts and reports the lost processes of a job."""
 
 import contextlib
 import logging
@@ -14,16 +14,16 @@ _LOG = logging.getLogger(__name__)
 
 
 class GivenUpError(JobFailedError):
-    """One process too many was lost."""
+    """The number of lost processes exceeds the limit."""
 
     @property
     def may_retry(self) -> bool:
-        """No."""
+        """False."""
         return False
 
 
 class Losses:
-    """Counts the lost processes of a job and enforces `cluster.retries`; nothing else does.
+    """Counts the lost processes of a job; the only place that enforces `cluster.retries`.
 
     While the job runs, the count is in a file: a new launcher or coordinator continues it and adds its predecessor.
     """
@@ -33,15 +33,15 @@ class Losses:
         self._count = 0
 
     def begin(self, leader: str) -> None:
-        """Counts the previous launcher or coordinator as lost, if there was one and it did not end by itself.
+        """Counts the previous launcher or coordinator as lost, if it did not end by itself.
 
-        Not of an online training: whoever starts it again waits longer from one time to the next.
+        Not for online training: its supervisor already backs off between restarts.
 
         Args:
             leader: "launcher" or "coordinator".
 
         Raises:
-            JobFailedError: that was one loss too many.
+            JobFailedError: the loss exceeds the limit.
         """
         file, resumes = self._job.losses_file, f"restarting from {self._resumed_step()}"
         if file.exists() and self._job.stream is None:
@@ -50,11 +50,11 @@ class Losses:
         else:
             self._keep()
             if self._job.progress_file.exists():
-                # It was stopped by a user, who has started the same training again.
+                # The user stopped it, and has started the same training again.
                 say(self._job.progress_file, f"the {leader} was ended{self._at_step()}; {resumes}")
 
     def end(self) -> None:
-        """Removes the count, since the job has ended by itself."""
+        """Removes the count after the job has ended by itself."""
         self._job.losses_file.unlink(missing_ok=True)
 
     def restart(self, error: JobFailedError) -> None:
@@ -64,7 +64,7 @@ class Losses:
             error: why they ended.
 
         Raises:
-            JobFailedError: too many processes were lost.
+            JobFailedError: the loss exceeds the limit.
         """
         self._make_good(error, f"restarting from {self._resumed_step()}")
 
@@ -75,7 +75,7 @@ class Losses:
             error: why it ended.
 
         Raises:
-            JobFailedError: too many processes were lost.
+            JobFailedError: the loss exceeds the limit.
         """
         self._make_good(error, "starting it again, the ranks go on")
 
@@ -96,7 +96,7 @@ class Losses:
         say(self._job.progress_file, says, retry=self._count, of=self._allowed, reason=reason)
 
     def _keep(self) -> None:
-        # A full disk must not end a training that does without it.
+        # Training does not need this file: a full disk must not end it.
         with contextlib.suppress(OSError):
             write_whole(self._job.losses_file, str(self._count))
 

@@ -1,7 +1,7 @@
-"""Keeps the workers that a standing tf.data service has lost from holding up its clients.
+"""Keeps lost workers of a standing tf.data service from blocking its clients.
 
-TensorFlow's dispatcher forgets no worker. A client waits for the end of every worker's task, so an epoch would not end
-after a worker was lost for good. What the worker held is missing then, and the ranks ask for it again
+TensorFlow's dispatcher never removes a worker. A client waits for the end of every worker's task, so a permanently lost
+worker would keep an epoch from ending. After its tasks are ended, the ranks request their missing data again
 (`input.train_input`).
 """
 
@@ -17,9 +17,9 @@ _EVERY_S = 1.0
 
 
 class LostWorkers:
-    """Ends the tasks of workers that have been silent for too long, while others answer.
+    """Ends the tasks of workers that are silent for too long, while others answer.
 
-    While none answers there is nobody to read what these held: their clients wait.
+    While no worker answers, none can read the missing data: the clients wait.
     """
 
     def __init__(
@@ -30,13 +30,13 @@ class LostWorkers:
         clock: Callable[[], float] = time.monotonic,
         ended: Callable[[int], object] | None = None,
     ):
-        """Takes what to look after; `begin` starts to.
+        """Takes the dispatcher; `begin` starts the checks.
 
         Args:
             dispatcher: host:port.
-            lost_after_s: how long a worker may be silent.
-            clock: seconds.
-            ended: is told how many tasks were ended.
+            lost_after_s: seconds of silence after which a worker is lost.
+            clock: returns seconds.
+            ended: called with the number of ended tasks.
         """
         self._dispatcher, self._lost_after_s, self._clock = dispatcher, lost_after_s, clock
         self._ended = ended or (lambda number: None)
@@ -44,11 +44,11 @@ class LostWorkers:
         self._lost: set[str] = set()
 
     def begin(self) -> None:
-        """Looks from now on, in a thread."""
+        """Starts periodic checks in a thread."""
         threading.Thread(target=self._look_on, daemon=True, name="lost-workers").start()
 
     def look(self) -> None:
-        """Asks every worker whether it is there, and ends the tasks of those that are lost.
+        """Polls every worker, and ends the tasks of lost ones.
 
         Raises:
             ServiceError: the dispatcher does not answer.
@@ -65,7 +65,7 @@ class LostWorkers:
         if not alive:
             return
         for worker in lost:
-            # Of each request that came since the last look, too.
+            # Repeated, for tasks of requests since the last check.
             if ended := end_tasks(self._dispatcher, worker):
                 _LOG.info("worker=%s tasks_ended=%d", worker, ended)
                 self._ended(ended)

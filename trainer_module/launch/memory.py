@@ -1,4 +1,4 @@
-"""How much memory is left for a training job."""
+"""The memory available to a training job."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ def available_bytes(cgroups: Sequence[Cgroup] | None = None) -> int:
     """Returns the memory still available to processes within this container's limits.
 
     Args:
-        cgroups: those with limits; None: of this process.
+        cgroups: cgroups with limits; None: this process's.
     """
     left = [each.left_bytes() for each in (own_cgroups() if cgroups is None else cgroups)]
     return min([psutil.virtual_memory().available, *(each for each in left if each is not None)])

@@ -1,7 +1,7 @@
 """The messages between a host and its coordinator: JSON over HTTP, always requested by the host.
 
-A host reports its whole state, and the reply holds the whole command: a lost message is made up for by the next pair.
-Beside these it holds one connection open, its lifeline: a request without a reply, which ends with either process.
+A host reports its whole state, and the reply contains the whole command: the next pair makes up for a lost message. The
+host also holds one connection open, its lifeline: a request without a reply, which ends with either process.
 """
 
 from typing import Annotated, Literal
@@ -18,12 +18,12 @@ class Heartbeat(FrozenModel):
     """A host's report, once or twice a second.
 
     Attributes:
-        index: of the host, from 0: first those with ranks, then one for each parameter server.
-        incarnation: unique among all processes that were this host.
-        attempt: the last one that it started processes in, "" for none.
-        state: of its ranks or its server: idle: none runs; training: some run; done: all ranks have succeeded.
-        failure: why the processes of `attempt` failed.
-        leaves: the host ends now, and its processes have ended.
+        index: the host's index, from 0: first hosts with ranks, then one per parameter server.
+        incarnation: unique id of this process among all that were this host.
+        attempt: the last attempt in which it started processes; "" for none.
+        state: state of its ranks or its server: idle: none runs; training: some run; done: all ranks have succeeded.
+        failure: failure of the processes of `attempt`.
+        leaves: whether the host ends now; its processes have ended.
     """
 
     index: Annotated[int, Field(ge=0, lt=100_000)]
@@ -35,26 +35,26 @@ class Heartbeat(FrozenModel):
 
 
 class Lifeline(FrozenModel):
-    """Begins the connection whose end is that of the host's process.
+    """The request that opens a lifeline, whose end marks the end of the host's process.
 
     Attributes:
-        incarnation: as in its heartbeats.
+        incarnation: as in the host's heartbeats.
     """
 
     incarnation: Label
 
 
 class Command(FrozenModel):
-    """What a host must do.
+    """A command to a host.
 
     Attributes:
-        action: train: run your ranks, or your server, of `attempt`, once. wait: run none. done, failed: the job has
-            ended, so end with exit code 0, 1. leave: another process has replaced this host.
+        action: train: run the ranks or the server of `attempt`, once. wait: run none. done, failed: the job has ended,
+            so exit with code 0 or 1. leave: another process has replaced this host.
         attempt: its name.
-        hosts: number of those with ranks; the others, behind them, are of parameter servers.
-        service: host:port of the pool's dispatcher, "" without a pool.
-        alone_s: without a reply for so long, a host ends its processes: after twice that the coordinator counts it as
-            lost and may replace it.
+        hosts: number of hosts with ranks; the hosts after them have parameter servers.
+        service: host:port of the pool's dispatcher; "" without a pool.
+        alone_s: seconds without a reply after which a host ends its processes; after twice as long, the coordinator
+            considers it lost and may replace it.
     """
 
     action: Literal["train", "wait", "done", "failed", "leave"]
@@ -65,10 +65,10 @@ class Command(FrozenModel):
 
 
 def name_of(index: int, hosts: int) -> str:
-    """Returns what a host is called in errors and logs.
+    """Returns a host's name for errors and logs.
 
     Args:
-        index: of the host.
-        hosts: number of those with ranks.
+        index: the host's index.
+        hosts: number of hosts with ranks.
     """
     return f"host {index}" if index < hosts else f"parameter server {index - hosts}"

@@ -1,4 +1,4 @@
-"""The network interface on which a host's processes reach those of other hosts."""
+"""The network interface on which a host's processes connect to other hosts."""
 
 import socket
 
@@ -11,11 +11,11 @@ def address_of(host: str, interface: str) -> str:
     """Returns the IPv4 address of an interface.
 
     Args:
-        host: what the host is called in errors.
-        interface: its name.
+        host: the host's name in errors.
+        interface: name of the interface.
 
     Raises:
-        UserError: there is no such interface, or it has no such address.
+        UserError: the interface does not exist, or has no IPv4 address.
     """
     all_addresses = psutil.net_if_addrs()
     if interface not in all_addresses:
@@ -33,20 +33,20 @@ def address_of(host: str, interface: str) -> str:
 
 
 def refuse_unfit_for_horovod(host: str, interface: str) -> None:
-    """Refuses an interface by which Horovod cannot reach this host.
+    """Refuses an interface on which Horovod cannot reach this host.
 
     Args:
-        host: what it is called in errors.
-        interface: its name.
+        host: the host's name in errors.
+        interface: name of the interface.
 
     Raises:
-        UserError: there is no such interface, or others cannot use the machine's name.
+        UserError: the interface does not exist, or other hosts cannot use the machine's name.
     """
     address_of(host, interface)
     if interface == "lo":
         return
-    # Horovod 0.28 finds some of its connections by the machine's name, whatever the interface: the context of a process
-    # set does not get it (horovod/common/gloo/gloo_context.cc, InitializeForProcessSet).
+    # Horovod 0.28 resolves the machine's name for some connections, whatever the interface: the context of a process
+    # set does not receive it (horovod/common/gloo/gloo_context.cc, InitializeForProcessSet).
     name = socket.gethostname()
     try:
         address = socket.gethostbyname(name)

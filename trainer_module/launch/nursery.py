@@ -1,16 +1,16 @@
 """Forks a job's processes from one that has imported TensorFlow: `python -m ...launch.nursery PARENT_PID ROOM`.
 
-Each of them would otherwise import for seconds, all on the same cores. A fork is safe while TensorFlow has no threads,
-which it starts with its first operation, and importing runs none.
+Otherwise each would spend seconds on imports, all on the same cores. A fork is safe while TensorFlow has no threads;
+it starts them with its first operation, and imports run none.
 
-Requests come as lines of JSON on standard input, a socket; each is answered by a line with the id of the process. It is
-a child of the requesting process, as one that it had started itself, and runs a module as `python -m` does.
+Requests arrive as lines of JSON on standard input, a socket; each reply is a line with the process id. The new process
+is a child of the requesting process, and runs a module as `python -m` does.
 """
 
 from schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
-    leave_out_needless()  # As each of the processes does, before the imports.
+    leave_out_needless()  # Before the imports, as in each forked process.
 
 import ctypes
 import gc
@@ -29,14 +29,14 @@ from typing import Any
 from schemas.host.parent_process import adopt_orphans, end_with_parent
 
 _ROOM = 2048
-"""Characters of the last argument: `ps` shows what a forked process runs in the place of all of them."""
+"""Length of the padding argument, which makes room for a forked process's command line in `ps`."""
 FORKED = (
     "trainer_module",
     "trainer_module.export",
     "trainer_module.launch.data_service",
     "trainer_module.parameter_server",
 )
-"""Modules whose processes are forked. They themselves are not imported before: they run as main modules."""
+"""Modules that run in forked processes. They are not imported beforehand: they run as main modules."""
 _IMPORTED = (
     "tensorflow",
     "trainer_module.launch.data_service_metrics",
@@ -48,29 +48,29 @@ _IMPORTED = (
     "trainer_module.parameter_server.service",
     "trainer_module.serving.writing",
 )
-"""What they import."""
+"""Imports of these modules."""
 
 
 class Forked:
-    """A forked process, with as much of `subprocess.Popen` as `Child` needs."""
+    """A forked process, with the part of `subprocess.Popen` that `Child` needs."""
 
     def __init__(self, pid: int):
-        """Takes its id."""
+        """Takes the process id."""
         self.pid = pid
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Returns how it ended, None while it runs; negative: by that signal."""
+        """Returns the exit code, None while it runs; negative: ended by that signal."""
         if self._code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """Waits for its end; returns how it ended.
+        """Waits for the process to end; returns the exit code.
 
         Raises:
-            subprocess.TimeoutExpired: it still runs after so many seconds.
+            subprocess.TimeoutExpired: the process still runs after `timeout` seconds.
         """
         given_up = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
@@ -80,7 +80,7 @@ class Forked:
         return code
 
     def send_signal(self, number: int) -> None:
-        """Sends a signal, unless it has ended."""
+        """Sends a signal, unless the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -88,16 +88,15 @@ class Forked:
 class Nursery:
     """Starts processes of a job by forks; a context manager.
 
-    Its own process begins with the first of them. Where that process is lost, `start` says so, and the next call begins
-    another one.
+    The first call starts the nursery's process. If it is lost, `start` returns None, and the next call starts another.
     """
 
     def __init__(self, log: Path, environment: Mapping[str, str]):
-        """Takes what all processes have in common.
+        """Takes the settings shared by all processes.
 
         Args:
-            log: what the nursery itself prints is added to it.
-            environment: all of it.
+            log: file to which the nursery's own output is appended.
+            environment: their full environment.
         """
         self._log, self._environment = log, environment
         self._process: subprocess.Popen[bytes] | None = None
@@ -110,12 +109,12 @@ class Nursery:
         self._close()
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Forked | None:
-        """Starts a process; None: the nursery has ended, its log says why.
+        """Starts a process; None: the nursery has ended, see its log.
 
         Args:
-            arguments: what follows `python -m`.
-            environment: added to that of all.
-            log: its output is added to it.
+            arguments: arguments after `python -m`.
+            environment: added to the shared environment.
+            log: file to which the process's output is appended.
         """
         if self._channel is None:
             self._begin()
@@ -132,7 +131,7 @@ class Nursery:
         return Forked(int(answer))
 
     def _begin(self) -> None:
-        # The forked processes' own parent ends at once, so that they become this process's.
+        # A forked process's own parent ends at once, so that this process adopts it.
         adopt_orphans()
         self._channel, its_end = socket.socketpair()
         with self._log.open("ab") as log, its_end:
@@ -154,7 +153,7 @@ class Nursery:
 
 
 def _serve(channel: socket.socket) -> dict[str, Any] | None:
-    """Forks a process for each request. Returns in each of these with its request, and here with None at the end."""
+    """Forks a process per request. Returns the request in each forked process, and None here at the end of input."""
     for line in channel.makefile("rb"):
         receive, send = os.pipe()
         between = os.fork()
@@ -164,7 +163,7 @@ def _serve(channel: socket.socket) -> dict[str, Any] | None:
                 os.close(receive)
                 os.close(send)
                 channel.close()
-                while os.getppid() == own:  # From here on its parent is whoever has asked for it.
+                while os.getppid() == own:  # From now on, its parent is the requesting process.
                     time.sleep(0.001)
                 request: dict[str, Any] = json.loads(line)
                 return request
@@ -178,7 +177,7 @@ def _serve(channel: socket.socket) -> dict[str, Any] | None:
 
 
 def _become(request: Mapping[str, Any]) -> None:
-    """Runs what was asked for in this process, as `python -m` does."""
+    """Runs the requested module in this process, as `python -m` does."""
     nothing, log = os.open(os.devnull, os.O_RDONLY), os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for file, number in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(file, number)
@@ -192,22 +191,22 @@ def _become(request: Mapping[str, Any]) -> None:
 
 
 def _show(words: Sequence[str]) -> None:
-    """Has `ps` show these words, in the place of the arguments that this process was started with."""
+    """Replaces the command line that `ps` shows."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end of proc(5); 0 where the kernel hides them.
+    start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end of proc(5); 0 if the kernel hides them.
     if start:
         text = " ".join(words).encode()[: end - start - 2] + b"\0"
-        # The kernel takes arguments whose last byte is not 0 for one text that ends with the first 0.
+        # If the last byte of the arguments is not 0, the kernel reads them as one string up to the first 0.
         ctypes.memmove(start, text.ljust(end - start, b"-"), end - start)
 
 
 def main(parent_pid: str) -> None:
-    """Imports, then forks on request until nobody can ask any more."""
+    """Imports, then forks on request until the socket closes."""
     end_with_parent(int(parent_pid))
     _show([sys.executable, "-m", "trainer_module.launch.nursery", parent_pid])
     for module in _IMPORTED:
         importlib.import_module(module)
-    # What the forked processes share stays shared: a collection would write to all of it.
+    # Keep the imported memory shared with the forked processes: a collection would write to all of it.
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=os.dup(0)) as channel:

@@ -1,4 +1,4 @@
-"""The parameter servers that run on one machine, in one attempt of a job."""
+"""The parameter servers on one machine, in one attempt of a job."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ SERVER_MODULE = "trainer_module.parameter_server"
 
 
 class ParameterServers:
-    """Watches server processes with consecutive numbers; none where the ranks hold the rows."""
+    """Watches server processes with consecutive numbers; none if the ranks hold the rows."""
 
     def __init__(
         self,
@@ -28,12 +28,12 @@ class ParameterServers:
         """Starts the servers.
 
         Args:
-            job_file: path.
+            job_file: path of the job file.
             job: its content.
-            numbers: those of this machine.
-            attempt: unique name of this attempt at the job.
-            address: to serve on, and under which ranks reach them.
-            module: started as each server.
+            numbers: the servers' numbers on this machine.
+            attempt: unique name of this attempt.
+            address: address to serve on, at which ranks connect.
+            module: module started for each server.
             nursery: see `Child`.
         """
         environment = {"OMP_NUM_THREADS": str(job.ranker.cluster.threads_per_rank)}
@@ -48,8 +48,8 @@ class ParameterServers:
         """Returns False: servers serve until they are ended.
 
         Raises:
-            JobFailedError: one has ended. Its rows are gone: all processes resume from one checkpoint, as restoring it
-                alone would mix rows of different ages.
+            JobFailedError: a server has ended. Its rows are lost: all processes resume from one checkpoint, because
+                restoring it alone would mix rows of different ages.
         """
         if error := self._failed():
             raise error
@@ -59,7 +59,7 @@ class ParameterServers:
         """Ends all servers.
 
         Returns:
-            Their failure before that, or None.
+            Their earlier failure, or None.
         """
         error = self._failed()
         end(self.children, grace_s)

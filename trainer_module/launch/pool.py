@@ -1,4 +1,4 @@
-"""The tf.data service pool of a job on one machine: its own, or a standing one that it joins."""
+"""The tf.data service pool of a job on one machine: its own, or a standing one."""
 
 import logging
 import os
@@ -25,7 +25,7 @@ class Pool:
     Attributes:
         service: host:port of the dispatcher; empty for a job without a pool.
 
-    Of a standing service it starts and watches nothing: the ranks do, see `input.service_watch`.
+    A standing service is neither started nor watched here; the ranks watch it, see `input.service_watch`.
     """
 
     def __init__(self, job: TrainJob, stack: ExitStack, deadline: Deadline, losses: Losses, nursery: Nursery):
@@ -39,7 +39,7 @@ class Pool:
             return
         names = [f"data-worker-{number}" for number in range(cluster.own_data_workers)]
         self._start("dispatcher", "dispatcher")
-        # At once: all of them load TensorFlow first, and a worker needs the dispatcher only after that.
+        # Together: each first loads TensorFlow, and a worker needs the dispatcher only after that.
         for name in names:
             self._start_worker(name)
         self.service = self._address("dispatcher")
@@ -50,12 +50,12 @@ class Pool:
             say(job.progress_file, f"warning: {warning}")
 
     def check(self) -> None:
-        """Restarts workers that have ended.
+        """Restarts ended workers.
 
-        The ranks wait for a lost worker, and request again what was lost with it; see `input.train_input`.
+        The ranks wait for a lost worker, and request its lost data again; see `input.train_input`.
 
         Raises:
-            JobFailedError: the dispatcher has ended, or a worker after too many losses.
+            JobFailedError: the dispatcher has ended, or too many workers were lost.
         """
         for name, child in list(self._children.items()):
             if child.exit_code() is None:
@@ -63,7 +63,7 @@ class Pool:
             if name not in self._workers:
                 raise child.failed()
             self._losses.replace(child.failed())
-            # Under its old address, by which the ranks and the dispatcher know it.
+            # At its old address, which the ranks and the dispatcher know.
             self._start_worker(name, "--port", self._workers[name].rpartition(":")[2])
 
     def _start_worker(self, name: str, *more: str) -> None:
@@ -77,7 +77,7 @@ class Pool:
         self._children[name] = Child(self._job, name, arguments, nursery=self._nursery)
 
     def _monitored(self, name: str) -> list[str]:
-        """Returns how a process of the pool is told to serve metrics; empty: it does not."""
+        """Returns the metrics arguments of a pool process; empty if metrics are off."""
         told, cluster = self._job.monitoring, self._job.ranker.cluster
         if told is None:
             return []

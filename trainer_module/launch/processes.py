@@ -24,7 +24,7 @@ def stop_on_sigterm() -> None:
 
 
 def reap_strangers(own: Collection[int]) -> None:
-    """Reaps dead processes that this one has inherited, as the first process of a container does.
+    """Reaps inherited dead processes, which the first process of a container must do.
 
     Args:
         own: ids of children that other code waits for.

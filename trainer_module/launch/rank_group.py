@@ -1,4 +1,4 @@
-"""The ranks that run on one machine, in one attempt of a job."""
+"""The ranks on one machine, in one attempt of a job."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from trainer_module.launch.nursery import Nursery
 
 RANK_MODULE = "trainer_module"
 _GLOO_S = 30
-"""How long Horovod waits for ranks that do not answer."""
+"""Horovod's timeout for ranks that do not answer, in seconds."""
 
 
 class RankGroup:
@@ -35,26 +35,26 @@ class RankGroup:
         """Starts the ranks.
 
         Args:
-            job_file: path.
+            job_file: path of the job file.
             job: its content.
-            ranks: those of this machine.
-            environment: variables by which a rank finds the others.
-            parent_pid: of this process.
+            ranks: the ranks on this machine.
+            environment: returns a rank's variables for connecting to the others.
+            parent_pid: id of this process.
             service: host:port of the pool's dispatcher; empty without a pool.
-            attempt: unique name of this attempt at the job.
-            host_suffix: follows a rank's name in errors, where there are several hosts.
-            module: started as each rank.
+            attempt: unique name of this attempt.
+            host_suffix: suffix of a rank's name in errors, if there are several hosts.
+            module: module started for each rank.
             nursery: see `Child`.
         """
         self._job = job
         self._mistakes = [job.mistake_file(rank) for rank in ranks]
         for file in self._mistakes:
-            # A file of an earlier attempt would count for this one.
+            # An earlier attempt's file would count for this one.
             file.unlink(missing_ok=True)
         cluster = job.ranker.cluster
         shared = {
             "OMP_NUM_THREADS": str(cluster.threads_per_rank),
-            # Machines may differ in the time they take to load TensorFlow.
+            # Machines may differ in how long they load TensorFlow.
             "HOROVOD_GLOO_TIMEOUT_SECONDS": str(max(_GLOO_S, cluster.heartbeat_timeout_s)),
         }
         arguments = [module, str(job_file), str(parent_pid), service, attempt]
@@ -70,7 +70,7 @@ class RankGroup:
         """Returns whether all ranks have succeeded.
 
         Raises:
-            JobFailedError: one failed or hangs; all of them have ended.
+            JobFailedError: a rank failed or hangs; all have ended.
         """
         if all(child.exit_code() == 0 for child in self.children):
             return True
@@ -83,18 +83,18 @@ class RankGroup:
         """Ends all ranks.
 
         Returns:
-            Their failure before that, or None.
+            Their earlier failure, or None.
         """
         error = self._failed()
         end(self.children, grace_s)
-        # Read after all have ended, so that every rank that found a mistake has written it.
+        # Read after all have ended, so that every rank with a mistake has written it.
         mistake = next((file for file in self._mistakes if file.exists()), None)
         return JobFailedError("mistake", mistake.read_text()) if mistake else error
 
     def _failed(self) -> JobFailedError | None:
-        """Returns the error of the rank that failed first, if one has failed: the others fail because it did.
+        """Returns the error of the rank that failed first, and so made the others fail; None if none failed.
 
-        It was killed by a signal, or else wrote the last line of its log first.
+        A rank killed by a signal comes first, else the one that stopped writing its log first.
         """
         failed = [child for child in self.children if child.exit_code()]
         killed = [child for child in failed if (child.exit_code() or 0) < 0]
@@ -103,10 +103,10 @@ class RankGroup:
         return min(killed or failed, key=lambda child: child.log.stat().st_mtime).failed()
 
     def _hung(self) -> JobFailedError | None:
-        """Returns the error of a rank that hangs: over Horovod the others, which wait for it, are as silent."""
+        """Returns the error of a rank that hangs: over Horovod, the ranks that wait for it are silent too."""
         limit_s = self._job.ranker.cluster.heartbeat_timeout_s
         if self._left_at is not None:
-            return None  # They may wait for the one that has ended.
+            return None  # They may wait for the ended rank.
         beating = zip(self.children, self._heartbeats, strict=True)
         silent = {child: heartbeat.silent_s() for child, heartbeat in beating if child.exit_code() is None}
         longest_s = max(silent.values(), default=0.0)
@@ -117,7 +117,7 @@ class RankGroup:
         return hung.failed(f"has made no progress for {silent[hung]:.0f} s (cluster.heartbeat_timeout_s is {limit_s})")
 
     def _left_early(self) -> JobFailedError | None:
-        """Returns the error of a rank that has succeeded long before the others: all end together."""
+        """Returns the error of a rank that succeeded long before the others: all should end together."""
         limit_s = self._job.ranker.cluster.heartbeat_timeout_s
         ended = next((child for child in self.children if child.exit_code() == 0), None)
         if ended is None:

@@ -1,4 +1,4 @@
-"""Where the ranks of a job find each other: Horovod's own rendezvous server.
+"""Horovod's rendezvous server, through which the ranks of a job connect to each other.
 
 `horovodrun` uses it too, but starts ranks through ssh; here every host starts its own.
 """
@@ -36,9 +36,9 @@ def environment(slot: SlotInfo, *, address: str, port: int, interface: str) -> d
     """Returns the environment variables of a rank's process.
 
     Args:
-        slot: of the rank.
-        address: of the rendezvous server.
-        port: of the rendezvous server.
+        slot: the rank's slot.
+        address: address of the rendezvous server.
+        port: port of the rendezvous server.
         interface: network interface for the ranks' messages.
     """
     job = create_run_env_vars(address, [interface], port)
@@ -46,13 +46,13 @@ def environment(slot: SlotInfo, *, address: str, port: int, interface: str) -> d
 
 
 class HostMessages(Protocol):
-    """Takes the messages of hosts; raises pydantic's ValidationError for an invalid one."""
+    """Handles the messages of hosts; raises pydantic's ValidationError for an invalid one."""
 
     def answer(self, message: bytes) -> bytes:
         """Replies to a heartbeat."""
 
     def hold(self, message: bytes) -> Callable[[], None]:
-        """Begins a lifeline; returns what is called when the process at its other end has ended."""
+        """Begins a lifeline; returns a callback for the end of the process at its other end."""
 
 
 class _Handler(RendezvousHandler):
@@ -81,12 +81,12 @@ class _Handler(RendezvousHandler):
         self.wfile.write(reply)
 
     def _hold(self, ended: Callable[[], None]) -> None:
-        """Waits for the end of the connection, and reports one that the other process's kernel has closed."""
+        """Waits for the end of the connection, and reports it if the other process's kernel closed it."""
         self.connection.settimeout(None)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         while self.rfile.read(1):
             pass
-        # After a reset, or without an answer to keepalives, nobody knows about the process: that raises an error.
+        # A reset or missing keepalives raise an error instead: the state of the process is unknown.
         ended()
 
     def do_PUT(self) -> None:
@@ -115,7 +115,7 @@ class _Handler(RendezvousHandler):
 
 class _Server(RendezvousHTTPServer):
     daemon_threads = True
-    # Waiting ranks ask a hundred times a second each; the default of 5 makes them lose connections.
+    # Each waiting rank sends a hundred requests per second; with the default of 5, connections fail.
     request_queue_size = 1024
     hosts: HostMessages | None = None
 
@@ -125,7 +125,7 @@ class _Server(RendezvousHTTPServer):
 
 
 class Rendezvous:
-    """Serves the ranks of one job while it is open."""
+    """Serves the rendezvous of one job's ranks while it is open."""
 
     def __init__(
         self,
@@ -139,11 +139,11 @@ class Rendezvous:
         """Binds the port.
 
         Args:
-            ranks: of all hosts together.
-            hosts: each has equally many ranks.
-            address: of the interface to serve on; empty for all.
-            port: to serve on; 0 for any.
-            messages: takes those of hosts.
+            ranks: total number of ranks.
+            hosts: number of hosts, with equally many ranks each.
+            address: address of the interface to serve on; empty for all.
+            port: port to serve on; 0 for any.
+            messages: handles the messages of hosts.
         """
         self._slots = slots_of(ranks, hosts)
         self._server = _Server((address, port), _Handler, 0)
@@ -162,12 +162,12 @@ class Rendezvous:
 
     @property
     def port(self) -> int:
-        """The port served on."""
+        """The port."""
         port: int = self._server.server_address[1]
         return port
 
     def forget(self) -> None:
-        """Forgets the ranks of an earlier attempt."""
+        """Removes the ranks of an earlier attempt."""
         self._server.init(self._slots)
 
     def environment(self, rank: int) -> dict[str, str]:
