@@ -38,7 +38,7 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
     job = read_job(Path(job_file))
     threads = job.ranker.cluster.threads_per_rank
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    # Collectives block a thread each while they wait for the other ranks.
+    # While collectives wait for other ranks, each blocks a thread.
     tf.config.threading.set_inter_op_parallelism_threads(max(2, threads))
     servers, (rank, ranks) = None, collectives.place()
     if job.ranker.num_parameter_servers:
@@ -66,7 +66,7 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
 
 @contextmanager
 def _monitored(job: TrainJob, rank: int) -> Iterator[Metrics | None]:
-    """Serves this rank's metrics while the body runs; None: nobody has asked for them."""
+    """Serves this rank's metrics while the body runs; None if metrics are off."""
     if job.monitoring is None:
         yield None
         return
@@ -81,7 +81,7 @@ def _monitored(job: TrainJob, rank: int) -> Iterator[Metrics | None]:
 
 
 def _take_own_gpu() -> None:
-    """Leaves the machine's other GPUs to its other ranks."""
+    """Limits this process to its own GPU."""
     if gpus := tf.config.list_physical_devices("GPU"):
         tf.config.set_visible_devices(gpus[collectives.local_rank() % len(gpus)], "GPU")
 
@@ -89,5 +89,5 @@ def _take_own_gpu() -> None:
 if __name__ == "__main__":
     exit_code = main(*sys.argv[1:5])
     logging.shutdown()
-    # The end of the interpreter would break off threads that destroy iterators, see input.ending: std::terminate.
+    # Interpreter shutdown would abort threads that destroy iterators (std::terminate), see input.ending.
     os._exit(exit_code)

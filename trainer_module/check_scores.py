@@ -1,4 +1,4 @@
-"""The ranks' own scores of a few raw examples; the exported model must reproduce them."""
+"""The ranks' scores of a few raw examples, which the exported model must reproduce."""
 
 import functools
 from collections.abc import Callable
@@ -22,8 +22,8 @@ def write_check(job: TrainJob, rank: int, predict: Callable[[Batch | None], dict
     """Scores the first raw examples with the live tables. All ranks call it together; rank 0 writes the files.
 
     Args:
-        job: names the examples, and the folder of the files.
-        rank: this one.
+        job: the job; has the paths of the examples and of the output folder.
+        rank: this rank.
         predict: `Trainer.predict`.
     """
     if not job.check_files:
@@ -39,12 +39,12 @@ def write_check(job: TrainJob, rank: int, predict: Callable[[Batch | None], dict
 
 @functools.lru_cache(maxsize=1)
 def _graph(folder: str) -> TransformGraph:
-    # An online training checks again and again, and TensorFlow keeps something of every graph that it loads.
+    # An online training checks repeatedly, and TensorFlow leaks memory with every graph that it loads.
     return TransformGraph(folder)
 
 
 def read_check(output_dir: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
-    """Returns the raw examples and the ranks' scores of them: {task: [n, 1]}."""
+    """Returns the raw examples and the ranks' scores: {task: [n, 1]}."""
     raw = list(tf.data.TFRecordDataset(str(output_dir / CHECK_EXAMPLES_FILE)).as_numpy_iterator())
     with np.load(output_dir / CHECK_SCORES_FILE) as stored:
         return raw, dict(stored)

@@ -1,7 +1,7 @@
-"""Embeddings of the features of several rows, in the two forms that the ranker takes them in.
+"""Embeddings of the features of several rows, in the ranker's two input forms.
 
-`EmbeddedBatch` here is the form of training and of `serving_default`; `serving.candidates` has that of one user with
-many candidates. `Ranker.inputs_of` reads both alike.
+`EmbeddedBatch` is the form of training and of `serving_default`; `serving.candidates` has the form of one user with
+many candidates. `Ranker.inputs_of` reads both.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from trainer_module.dense.fused import Gathered
 from trainer_module.encoders.lists import Lists
 from trainer_module.input.batch import Batch, Layout, size_of
 
-# Shape suffixes: B rows, S features of one id, M features whose embeddings are combined, n values, D dimension.
+# Shape suffixes: B rows, S single-id features, M features whose embeddings are combined, n values, D dimension.
 
 
 class ListsToCombine(NamedTuple):
@@ -21,9 +21,9 @@ class ListsToCombine(NamedTuple):
 
     Attributes:
         values_nD: embeddings.
-        lengths: int64, how many values each list has.
-        lists_per_feature: scalar where all features have as many, else [M].
-        weights: of the last values, for features with weights; None: no feature has any.
+        lengths: number of values in each list, int64.
+        lists_per_feature: number of lists of each feature: scalar if all have equally many, else [M].
+        weights: weights of the last values, for features with weights; None: no feature has weights.
     """
 
     values_nD: tf.Tensor
@@ -33,29 +33,29 @@ class ListsToCombine(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """Embeddings of unique keys [u, dim], and the index of each key asked for among them: [n] int32."""
+    """Embeddings of unique keys [u, dim], and the index of each requested key: [n] int32."""
 
     rows_uD: tf.Tensor
     index_n: tf.Tensor
 
 
 class EmbeddedRows(Protocol):
-    """B rows whose keys have been replaced by their embeddings."""
+    """B rows of features with embeddings in place of keys."""
 
     def floats(self) -> tf.Tensor:
         """Returns [B, floats]."""
 
     def ids(self, group: str) -> tf.Tensor | Gathered:
-        """Returns the embeddings of a group's features of one id, side by side: [B, S * D], or to be gathered."""
+        """Returns a group's single-id embeddings, concatenated: [B, S * D], or `Gathered` to gather later."""
 
     def id(self, group: str, index: int) -> tf.Tensor:
-        """Returns the embeddings of one of these features: [B, D], or [1, D] where all rows share one."""
+        """Returns the embeddings of one single-id feature: [B, D], or [1, D] if all rows share one."""
 
     def lists_to_combine(self, group: str) -> ListsToCombine:
         """Returns the lists of `Layout.combined`."""
 
     def list_to_encode(self, group: str, feature: str) -> Lists:
-        """Returns the lists of an encoded feature: B, or 1 where all rows share one."""
+        """Returns the lists of an encoded feature: B, or 1 if all rows share one."""
 
     def side_by_side(
         self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int
@@ -74,8 +74,8 @@ class EmbeddedBatch:
         Args:
             layout: of the batch.
             batch: features.
-            embeddings: {group: [n, dim]}, one row for each of `Ranker.keys(batch)`, or where to find it.
-            dims: by group.
+            embeddings: {group: [n, dim]}, one row for each of `Ranker.keys(batch)`, or `Indexed`.
+            dims: embedding dimensions by group.
         """
         self._gathered: dict[str, Gathered] = {}
         self._layout, self._batch, self._dims = layout, batch, dims

@@ -1,11 +1,10 @@
-"""From the trained state to a SavedModel: `python -m trainer_module.export JOB PID`.
+"""Exports the trained state as a SavedModel: `python -m trainer_module.export JOB PID`.
 
-Raw examples in, predictions out: Transform's graph, the rows in the form of the spec, and the ranker of training.
-The form `stock` is made of TensorFlow's own operations: TensorFlow Serving, TFMA and Beam load it without any package
-of ours.
+It maps raw examples to predictions: Transform's graph, the rows in the spec's form, and the trained ranker. The form
+`stock` uses only TensorFlow's own operations: TensorFlow Serving, TFMA and Beam load it without further packages.
 
-`trainer_module.serving.writing` writes the model, in a process of its own. Meanwhile this one restarts itself with
-nothing but TensorFlow, and then loads the model as a server does.
+`trainer_module.serving.writing` writes the model in a child process. Meanwhile this process restarts itself with only
+TensorFlow, and then loads the model as a server does.
 """
 
 from schemas.host.needless_imports import leave_out_needless
@@ -40,7 +39,7 @@ def export(job: TrainJob) -> None:
     """Writes the SavedModel, compares its scores with the ranks', and then writes the report that makes it valid.
 
     Raises:
-        ValueError: when its scores differ from the ranks', or there are no examples to measure smaller rows on.
+        ValueError: its scores differ from the ranks', or there are no examples to measure smaller rows on.
     """
     started = time.time()
     write(job)
@@ -48,19 +47,19 @@ def export(job: TrainJob) -> None:
 
 
 def write(job: TrainJob) -> None:
-    """Writes the model; removes first what a killed export left of it."""
-    # Imported late: checking a model does not need what writes it.
+    """Writes the model, after removing the remains of a killed export."""
+    # Imported here: the check of a model does not need it.
     from trainer_module.serving.writing import write
 
     write(job, Path(job.model_dir))
 
 
 def check(job: TrainJob, started: float) -> None:
-    """Loads the model, compares its scores, and writes the report; removes a model that has other scores.
+    """Loads the model, compares its scores, and writes the report; removes a model with different scores.
 
     Args:
-        job: whose model it is.
-        started: when the export began, seconds since 1970.
+        job: the job of the model.
+        started: start of the export, seconds since 1970.
     """
     try:
         report = _checked(job)
@@ -73,7 +72,7 @@ def check(job: TrainJob, started: float) -> None:
 
 
 def _checked(job: TrainJob) -> ExportReport:
-    """Returns the report of a model that scores as the ranks did."""
+    """Returns the report of a model whose scores match the ranks'."""
     model, output_dir, spec = Path(job.model_dir), Path(job.output_dir), job.ranker.export
     size = sum(path.stat().st_size for path in model.rglob("*") if path.is_file())
     losses: dict[str, TaskLoss] = {}
@@ -102,10 +101,10 @@ def main(job_file: str, parent_pid: str, started: str = "", writer: str = "") ->
     """Exports a job's trained state.
 
     Args:
-        job_file: path.
-        parent_pid: the process that started this one.
-        started: seconds since 1970; given to the restarted process, which checks the model.
-        writer: the process that writes the model; given to the same.
+        job_file: path of the job file.
+        parent_pid: id of the parent process.
+        started: start in seconds since 1970; given to the restarted process, which checks the model.
+        writer: id of the process that writes the model; given to the restarted process.
     """
     end_with_parent(int(parent_pid))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -116,7 +115,7 @@ def main(job_file: str, parent_pid: str, started: str = "", writer: str = "") ->
         return
     started, own = str(time.time()), os.getpid()
     _LOG.info("start spec_digest=%s", job.spec_digest)
-    # TensorFlow has no threads yet: it has run nothing.
+    # TensorFlow has no threads yet: it has run no operation.
     child = os.fork()
     if child == 0:
         end_with_parent(own)
@@ -128,7 +127,7 @@ def main(job_file: str, parent_pid: str, started: str = "", writer: str = "") ->
 
 
 def _wait_for(writer: int) -> None:
-    """Waits for the process that writes the model; ends as it did, unless it succeeded."""
+    """Waits for the process that writes the model; exits with its code if it failed."""
     code = os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1])
     if code < 0:
         os.kill(os.getpid(), -code)
@@ -139,4 +138,4 @@ def _wait_for(writer: int) -> None:
 if __name__ == "__main__":
     main(*sys.argv[1:5])
     logging.shutdown()
-    os._exit(0)  # To take TensorFlow apart needs half a second, for which the launcher would wait.
+    os._exit(0)  # TensorFlow's cleanup takes half a second, for which the launcher would wait.

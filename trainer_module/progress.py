@@ -1,6 +1,6 @@
-"""Progress of a job for observers: each rank's heartbeat file, and lines of progress by rank 0 and the launcher.
+"""Progress of a job for observers: each rank's heartbeat file, and progress lines by rank 0 and the launcher.
 
-A line is a JSON object: numbers of training (`step`, ...), results of a validation, or a sentence (`says`).
+A line is a JSON object: training numbers (`step`, ...), validation results, or a sentence (`says`).
 """
 
 import threading
@@ -20,7 +20,7 @@ _TAIL_BYTES = 8192
 
 
 def say(file: Path, sentence: str, **more: object) -> None:
-    """Adds a sentence to the lines of progress; it describes the job until the next line.
+    """Appends a sentence to the progress lines; it describes the job until the next line.
 
     Args:
         file: `progress.jsonl`.
@@ -31,12 +31,12 @@ def say(file: Path, sentence: str, **more: object) -> None:
 
 
 def newest_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Yields the last complete lines of progress, newest first; none where there is no file."""
+    """Yields the last complete progress lines, newest first; none without a file."""
     yield from reversed(json_lines(file, _TAIL_BYTES))
 
 
 class StepObserver(Protocol):
-    """Is told of the training on rank 0; `loop.events.Events` writes it down."""
+    """Receives the training events of rank 0; `loop.events.Events` records them."""
 
     def stepped(self, step: int, losses: Sequence[float], examples_per_s: float) -> None: ...
     def validated(self, step: int, results: Mapping[str, Mapping[str, float]]) -> None: ...
@@ -47,9 +47,9 @@ class Progress:
     """Writes `heartbeat-<rank>` and, on rank 0, lines of `progress.jsonl`.
 
     Attributes:
-        step: of all ranks together, so far.
-        examples: trained on so far.
-        expected: examples at the end of the training, unless it stops early; 0: not known.
+        step: number of steps of all ranks together so far.
+        examples: number of examples trained on so far.
+        expected: number of examples of the whole training, without early stopping; 0: unknown.
         waited_s: seconds that this process has waited for batches.
     """
 
@@ -62,7 +62,7 @@ class Progress:
         metrics: Metrics | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """Takes the job, this rank, and who else is told of steps; `metrics` for Prometheus."""
+        """Takes the job, this rank, an observer of steps, and `metrics` for Prometheus."""
         self.metrics = metrics or Metrics()
         self._heartbeat: Path = job.heartbeat_file(rank)
         self._file = job.progress_file if rank == 0 else None
@@ -77,7 +77,7 @@ class Progress:
         self.expected = job.num_train_examples * job.ranker.training.epochs
 
     def resume(self, *, step: int, examples: int) -> None:
-        """Sets what was done before; the rate counts what follows."""
+        """Sets the earlier progress; the rate counts only later examples."""
         self.step, self.examples, self._resumed_examples = step, examples, examples
         self._started = self._clock()
 
@@ -90,7 +90,7 @@ class Progress:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Keeps touching the heartbeat file while the body runs, for work as long as reading a checkpoint."""
+        """Keeps touching the heartbeat file while the body runs, for long work such as reading a checkpoint."""
         done = threading.Event()
 
         def beat() -> None:
@@ -107,7 +107,7 @@ class Progress:
             thread.join()
 
     def stepped(self, examples: int, losses: Sequence[float]) -> None:
-        """Counts a step of all ranks together, with its loss by task, and, now and then, writes a line."""
+        """Counts a step of all ranks together, with its loss by task; writes a line from time to time."""
         self.beat()
         self.step += 1
         self.examples += examples
@@ -131,7 +131,7 @@ class Progress:
             self.observer.validated(self.step, results)
 
     def say(self, sentence: str) -> None:
-        """Adds a sentence for people."""
+        """Appends a sentence for people."""
         if self._file:
             say(self._file, sentence)
 

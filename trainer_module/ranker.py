@@ -1,7 +1,6 @@
 """The model, from keys to predictions. Read this first: the trainer, the export and the tests all run it.
 
-`trainer_module/input/batch.py` defines a batch. All features of a kind share one operation, except encoders of
-sequences.
+`trainer_module/input/batch.py` defines a batch. All features of a kind share one operation, except sequence encoders.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -39,21 +38,21 @@ class Ranker:
     """A ranker as pure functions of weights, embeddings and a batch."""
 
     def __init__(self, spec: RankerSpec, calibrations: Mapping[str, Calibration] | None = None):
-        """Lays the model out.
+        """Builds the model's structure.
 
         Args:
-            spec: with a precision that is not `auto`, see `loop.precision`.
-            calibrations: of the predictions, by task.
+            spec: the spec; its precision is not `auto`, see `loop.precision`.
+            calibrations: calibrations of the predictions, by task.
         """
         self.spec = spec
         self.calibrations: Mapping[str, Calibration] = calibrations or {}
-        """Fitted once training has ended, which they do not change."""
+        """Fitted after training, which they do not affect."""
         self.tasks = tuple(spec.tasks)
         self.layout = Layout(spec)
         self.groups = groups_of(spec)
         self.encoders: dict[str, Encoder] = {}
         self._targets: dict[str, tuple[str, int]] = {}
-        """Of an encoded sequence: the group of its target, and the target's index among the group's `ids`."""
+        """By encoded sequence: the group of its target, and the target's index among the group's `ids`."""
         for group, names in self.layout.encoded.items():
             for name in names:
                 self._add_encoder(name, self.groups[group].dim)
@@ -64,12 +63,12 @@ class Ranker:
         self._members = spec.model.members
         self._model = build_model(spec.model, inputs=self.inputs, tasks=self.tasks)
         self.shared = self._model.shared
-        """Names of the weights of the last layer that all tasks share; empty where there is none."""
+        """Names of the weights of the last layer shared by all tasks; empty without one."""
         self.weights = FlatWeights(dense_weights(spec))
 
     @property
     def has_dropout(self) -> bool:
-        """Whether training draws noise."""
+        """Whether training uses dropout noise."""
         return self.spec.model.dropout > 0 or bool(self._dropout_I.any())
 
     def _dropout_of_inputs(self) -> NDArray[np.float32]:
@@ -92,7 +91,7 @@ class Ranker:
             )
 
     def serving(self, batch: Batch) -> Batch:
-        """Returns the batch as predictions see it: bias features have their value at serving."""
+        """Returns the batch for predictions: bias features have their serving value."""
         floats, bias = (
             [(name, index) for name, width in self.layout.floats if name in chosen for index in range(width)]
             for chosen in (dict(self.layout.floats), self.layout.bias_floats)
@@ -103,7 +102,7 @@ class Ranker:
     def keys(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns all keys of the batch by group of tables: {group: [n] int64}.
 
-        Features of one id come first, example after example; then lists, feature after feature.
+        Single-id features come first, example after example; then lists, feature after feature.
         """
         lists = self.layout.by_group(batch, "lists", {group: self.layout.lists(group) for group in self.groups})
         keys = {}
@@ -113,10 +112,10 @@ class Ranker:
         return keys
 
     def minutes(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns the time of each of `keys(batch)`, minutes since 1970, for groups that track usage: {group: [n]}."""
+        """Returns the event minute since 1970 of each of `keys(batch)`, for groups that track usage: {group: [n]}."""
         if not self.spec.event_time:
             return {}
-        # Clipped as int64: rows hold int32, in which the minutes of a time in milliseconds would wrap.
+        # Clipped as int64: in the rows' int32, the minutes of a time in milliseconds would overflow.
         minutes_B = tf.clip_by_value(batch["event_time"] // _SECONDS_A_MINUTE, tf.int32.min, tf.int32.max)
         minutes_B = tf.cast(minutes_B, tf.int32)
         minutes = {}
@@ -155,10 +154,10 @@ class Ranker:
         return self.inputs_of(weights, EmbeddedBatch(self.layout, batch, embeddings, dims))
 
     def inputs_of(self, weights: Weights, rows: EmbeddedRows) -> tf.Tensor:
-        """Returns the model's input x [B, inputs]: floats, and then the vectors of each group's features.
+        """Returns the model's input x [B, inputs]: floats, then the vectors of each group's features.
 
-        In float32, or already in the precision of the dense layers. The only place where embeddings become inputs, for
-        a batch and for one user's candidates.
+        It is float32, or already in the precision of the dense layers. The only place where embeddings become inputs,
+        both for a batch and for one user's candidates.
         """
         parts_BI: list[tf.Tensor | fused.Gathered] = []
         if self.layout.floats:
@@ -191,7 +190,7 @@ class Ranker:
         return combine(lists.values_nD, lists.lengths, combiners, weights)
 
     def logits_of_inputs(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
-        """Returns [batch, tasks] for `inputs_of`; of an ensemble the logits of its members' mean prediction."""
+        """Returns [batch, tasks] for `inputs_of`; for an ensemble, the logits of its members' mean prediction."""
         logits = self._logits_of_members(weights, x_BI, None)
         if self._members == 1:
             return logits
@@ -210,11 +209,11 @@ class Ranker:
         return tf.cast(self._model(weights, tf.cast(x_BI, self._compute_type), noise), tf.float32)
 
     def loss_sums(self, logits_BT: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Returns each task's loss, summed over the batch: [tasks]; of an ensemble the mean over its members.
+        """Returns each task's loss, summed over the batch: [tasks]; for an ensemble, the mean over its members.
 
         Args:
             logits_BT: [members * batch, tasks], member after member.
-            batch: labels, and weights where there are.
+            batch: labels, and weights if present.
         """
         labels, weights = (
             None if part is None else tf.tile(part, [self._members, 1]) if self._members > 1 else part
@@ -228,7 +227,7 @@ class Ranker:
         return losses.predictions(self.spec, self.tasks, logits_BT, self.calibrations)
 
     def labels(self, batch: Batch) -> tf.Tensor:
-        """Returns [batch, tasks]; NaN where an example takes no part in a task."""
+        """Returns [batch, tasks]; NaN if an example has no label for a task."""
         return batch["labels"]
 
     def batch_size(self, batch: Batch) -> tf.Tensor:

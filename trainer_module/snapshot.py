@@ -1,4 +1,4 @@
-"""The whole state of training as arrays: what a checkpoint holds."""
+"""The whole state of training as arrays: the content of a checkpoint."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 WEIGHTS, AVERAGE = "weights", "average"
-"""Names of the dense weights, and of their average over steps, in a checkpoint; the others are moments."""
+"""Names of the dense weights, and of their average over steps, in a checkpoint; other names are moments."""
 Arrays = dict[str, NDArray[Any]]
 KeysAndRows = tuple[NDArray[Any], NDArray[Any]]
 
@@ -22,8 +22,8 @@ class RowsSnapshot:
     Attributes:
         keys: [n] int64, in no particular order.
         rows: [n, width] float32, `[embedding | slots | bookkeeping]`; the bookkeeping is int32 bits.
-        extra: state of the rank rather than of a row: counters of statistics (`count_...`) and of admission
-            (`sketch_...`), and, where changes are tracked, the log (`keys_...`, `sum_...`) since the last export.
+        extra: state of the rank, not of a row: counters of statistics (`count_...`) and of admission (`sketch_...`),
+            and, if changes are tracked, the log (`keys_...`, `sum_...`) since the last export.
     """
 
     keys: NDArray[Any]
@@ -32,7 +32,7 @@ class RowsSnapshot:
 
     @property
     def num_rows(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         return len(self.keys)
 
     @property
@@ -49,8 +49,8 @@ class Snapshot:
 
     Attributes:
         step: steps done.
-        dense: `weights/<name>` and, for each moment of the optimizer, `<moment>/<name>`; `average/<name>` where they
-            are averaged; equal on all ranks.
+        dense: `weights/<name>` and, for each moment of the optimizer, `<moment>/<name>`; `average/<name>` if they are
+            averaged; equal on all ranks.
         groups: this rank's rows by group.
         extra: the rest; equal on all ranks.
     """
@@ -66,8 +66,8 @@ class RowsOnDisk:
     """A rank's rows of a group in a checkpoint, read on demand, so that memory holds them once.
 
     Attributes:
-        num_rows: how many there are.
-        read_blocks: reads keys and rows as in `RowsSnapshot`, in blocks; each may overwrite the one before.
+        num_rows: number of rows.
+        read_blocks: reads keys and rows as in `RowsSnapshot`, in blocks; each may overwrite the previous one.
         read_extra: reads `RowsSnapshot.extra`.
     """
 
@@ -77,12 +77,12 @@ class RowsOnDisk:
 
     @property
     def blocks(self) -> Iterator[KeysAndRows]:
-        """Keys and rows in blocks; read anew each time."""
+        """Keys and rows in blocks; read again on each call."""
         return self.read_blocks()
 
     @property
     def extra(self) -> Arrays:
-        """As in `RowsSnapshot`; read anew each time."""
+        """As in `RowsSnapshot`; read again on each call."""
         return self.read_extra()
 
 
@@ -99,13 +99,13 @@ class StoredSnapshot:
 def merged_extra(so_far: Arrays, part: Arrays, *, is_heir: bool) -> Arrays:
     """Merges old ranks' `RowsSnapshot.extra`, one after another, after the number of ranks has changed.
 
-    Sketches and other sums add up: each key was counted on one old rank alone, so the sum is never below its count.
-    Keys are concatenated; the rank picks its own.
+    Sketches and other sums add up: each key was counted on only one old rank, so the sum is at least its count. Keys
+    are concatenated; the rank selects its own.
 
     Args:
         so_far: merged before; may be empty.
-        part: of an old rank.
-        is_heir: whether this rank takes over the old one's counters, which exactly one rank must do.
+        part: an old rank's part.
+        is_heir: whether this rank takes over the old one's counters; exactly one rank must.
     """
     merged = dict(so_far)
     for name, array in part.items():

@@ -24,29 +24,29 @@ class _Job:
 
 
 def place() -> tuple[int, int]:
-    """Returns (rank, number of ranks) by the environment; joins nothing."""
+    """Returns (rank, number of ranks) from the environment; joins nothing."""
     return int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HOROVOD_SIZE", "1"))
 
 
 def start() -> tuple[int, int]:
-    """Joins the job that the environment names over Horovod, or runs alone; returns `place`."""
+    """Joins the job of the environment over Horovod, or runs alone; returns `place`."""
     rank, ranks = place()
     _Job.transport = Horovod() if ranks > 1 else Alone()
     return rank, ranks
 
 
 def start_over(servers: Servers) -> None:
-    """Joins a job whose ranks meet on its parameter servers."""
+    """Joins a job whose ranks communicate through its parameter servers."""
     _Job.transport = OverServers(servers)
 
 
 def share_memory() -> None:
-    """Has the ranks meet through their machine's memory from now on. All ranks together.
+    """Switches the ranks from Horovod to their machine's shared memory. All ranks together.
 
-    Horovod, by which they have found each other, ends: its thread would go on to negotiate every millisecond.
+    Horovod shuts down: otherwise its thread would keep negotiating every millisecond.
 
     Raises:
-        UserError: they are not on one machine.
+        UserError: the ranks are not on one machine.
     """
     rank, ranks = place()
     if ranks > 1:
@@ -67,7 +67,7 @@ def local_rank() -> int:
 
 
 def are_apart() -> bool:
-    """Says whether messages take time in which a rank can compute: not within a machine's memory."""
+    """Returns whether messages take time in which a rank can compute; False within one machine's memory."""
     return _Job.transport.are_apart
 
 
@@ -97,7 +97,7 @@ def send_sum(tensor: tf.Tensor, *, name: str) -> Callable[[], tf.Tensor]:
 
 
 def texts(text: str, *, name: str) -> list[str]:
-    """Returns every rank's text, cut to `MAX_TEXT_BYTES`, in the order of the ranks."""
+    """Returns every rank's text, cut to `MAX_TEXT_BYTES`, in rank order."""
     encoded = np.frombuffer(text.encode()[:MAX_TEXT_BYTES], np.uint8)
     own = np.pad(encoded, (0, MAX_TEXT_BYTES - len(encoded)))
     return [row.tobytes().rstrip(b"\0").decode(errors="ignore") for row in allgather(own[None], name=name)]

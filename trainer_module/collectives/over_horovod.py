@@ -1,4 +1,4 @@
-"""Horovod: ranks on any machines. Within a rank, the only module that imports it."""
+"""Collectives over Horovod, for ranks on any machines. In a rank, the only module that imports it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +11,12 @@ from trainer_module.collectives.transport import Received, Transport
 
 
 class Horovod(Transport):
-    """Sums and messages over Gloo's rings."""
+    """Sums and messages over Gloo rings."""
 
     are_apart = True
 
     def __init__(self) -> None:
-        """Joins the job that the environment names."""
+        """Joins the job of the environment."""
         hvd.init()
         self.local_rank = hvd.local_rank()
 

@@ -1,4 +1,4 @@
-"""Meetings on the parameter servers, for ranks that need no Horovod."""
+"""Collectives through the parameter servers, for ranks without Horovod."""
 
 import os
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Servers(Protocol):
 
 
 class OverServers(Transport):
-    """Not within graphs. The servers hold the rows: ranks send each other none."""
+    """Works outside graphs only. The servers hold the rows: ranks send each other none."""
 
     are_apart = True
 
@@ -43,7 +43,7 @@ class OverServers(Transport):
         return self._servers.meet(own, "rows", name)
 
     def send(self, tensor: tf.Tensor, splits: tf.Tensor, *, name: str) -> Callable[[], Received]:
-        """Refuses: there is nothing to send."""
+        """Raises an error: ranks have no rows to send."""
         raise NotImplementedError(f"{name}: ranks with parameter servers send each other no rows")
 
     def leave(self) -> None:

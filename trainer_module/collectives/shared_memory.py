@@ -1,8 +1,8 @@
-"""Messages between the ranks of one machine through memory that they share.
+"""Messages between the ranks of one machine through shared memory.
 
-Where Horovod negotiates each message by a thread of its own, here a rank writes its own part and reads those of the
-others: `native/shared_memory.cc`. Over loopback this saves the negotiation's latency and a copy each way, and sums are
-the same bits: both add in the order of the ranks.
+Horovod negotiates each message in a thread of its own; here a rank writes its part and reads the others' parts:
+`native/shared_memory.cc`. Over loopback this saves the negotiation's latency and a copy each way. Sums have the same
+bits: both add in rank order.
 """
 
 import ctypes
@@ -24,20 +24,20 @@ _CHANNELS = ("train_keys", "train_embeddings", "gradients", "dense", "read_keys"
 
 
 class SharedMemory(Transport):
-    """Ranks of one machine."""
+    """Communication between ranks of one machine."""
 
     are_apart = False
 
     def __init__(self, *, rank: int, local_rank: int, texts: Callable[[str], list[str]]):
-        """Joins the others. All ranks together.
+        """Connects to the other ranks. All ranks together.
 
         Args:
-            rank: of this process.
+            rank: rank of this process.
             local_rank: see `Transport`.
             texts: returns every rank's text, given this rank's.
 
         Raises:
-            UserError: the memory of another rank is out of reach.
+            UserError: another rank's memory cannot be opened.
         """
         own = functions().sangam_open()
         if own < 0:
@@ -58,7 +58,7 @@ class SharedMemory(Transport):
                 f"training.sync.transport: rank {unreached} does not share its memory with rank {rank} (they need one "
                 "user and one view of processes, and there may be 64 of them); take horovod"
             )
-        # An unreached rank must be told of before others wait for it.
+        # Report an unreachable rank before others wait for it.
         texts("joined")
         self._last: tuple[Any, tf.Operation] | None = None
 
@@ -93,12 +93,12 @@ class SharedMemory(Transport):
         return lambda: tf.ensure_shape(self._total(number, name=name), tensor.shape)
 
     def _post(self, tensor: tf.Tensor, counts: tf.Tensor, *, name: str) -> tf.Tensor:
-        """Writes a message for the others to read; returns its number.
+        """Writes a message for the other ranks; returns its number.
 
         Args:
-            tensor: [n], the part of each rank after that of the one before.
-            counts: how long each part is: [ranks] int32, or [1]: all read all.
-            name: of the channel.
+            tensor: [n], the parts for the ranks, in rank order.
+            counts: length of each part: [ranks] int32; or [1]: all ranks read everything.
+            name: name of the channel.
         """
         post = operations().sangam_post
         return self._in_order(lambda: post(tensor, counts, channel=_CHANNELS.index(name), name=f"post_{name}"))
@@ -110,7 +110,7 @@ class SharedMemory(Transport):
         return tf.ensure_shape(received.received, [None]), received.counts
 
     def _all(self, tensor: tf.Tensor) -> tf.Tensor:
-        """Returns the tensors of all ranks, which have the same shape: [ranks, ...]."""
+        """Returns the tensors of all ranks, which have equal shapes: [ranks, ...]."""
         return tf.reshape(self._whole(tensor), [self._ranks, *tensor.shape])
 
     def _whole(self, tensor: tf.Tensor) -> tf.Tensor:
@@ -124,10 +124,10 @@ class SharedMemory(Transport):
         return self._in_order(lambda: collect(number, channel=_CHANNELS.index(name), name=f"collect_{name}"))
 
     def _in_order(self, call: Callable[[], Any]) -> Any:
-        """Makes an operation that runs after the one made before it in this graph.
+        """Creates an operation that runs after the previous one in this graph.
 
-        All ranks build the same graph. With one order for all, no rank reads what another writes only after reading
-        something of this one.
+        All ranks build the same graph. One order for all prevents deadlock: no rank waits for a message that another
+        rank writes only after reading this one's.
         """
         graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         before = [self._last[1]] if graph is not None and self._last is not None and self._last[0] is graph else []
@@ -138,6 +138,6 @@ class SharedMemory(Transport):
 
 
 def _machine() -> str:
-    """Returns a name of this machine that no other has, without spaces."""
+    """Returns a unique name of this machine, without spaces."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{socket.gethostname()}/{boot}"

@@ -1,4 +1,4 @@
-"""What all ranks of a job do together: the protocol of a way to each other, and a job of one rank, which needs none."""
+"""The protocol of communication between a job's ranks, and its implementation for a single rank."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -7,28 +7,28 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 Received = tuple[tf.Tensor, tf.Tensor]
-"""Elements from the ranks, in their order: [n]; and how many came from each: [ranks] int32."""
+"""The ranks' elements in rank order: [n]; and the number from each rank: [ranks] int32."""
 
 
 class Transport(Protocol):
-    """A process's way to the other ranks. All ranks call each method together.
+    """A process's connection to the other ranks. All ranks call each method together.
 
     Attributes:
         local_rank: this rank's number on its machine.
-        are_apart: messages take time in which a rank can compute.
+        are_apart: whether messages take time in which a rank can compute.
     """
 
     local_rank: int
     are_apart: bool
 
     def allreduce_sum(self, tensor: tf.Tensor, *, name: str) -> tf.Tensor:
-        """Returns the sum over the ranks. Equal shapes on all ranks; `name` has one call in flight at a time."""
+        """Returns the sum over the ranks. Shapes are equal on all ranks; one call per `name` is in flight at a time."""
 
     def allreduce_max(self, tensor: tf.Tensor, *, name: str) -> tf.Tensor:
-        """Returns the largest over the ranks, element by element."""
+        """Returns the elementwise maximum over the ranks."""
 
     def allgather(self, own: NDArray[Any], *, name: str) -> NDArray[Any]:
-        """Returns every rank's rows, one rank's after the other's: [n, k] to [sum of n, k]."""
+        """Returns all ranks' rows, concatenated in rank order: [n, k] to [sum of n, k]."""
 
     def send(self, tensor: tf.Tensor, splits: tf.Tensor, *, name: str) -> Callable[[], Received]:
         """Sends the first splits[0] elements to rank 0, the next splits[1] to rank 1, and so on.
@@ -36,10 +36,10 @@ class Transport(Protocol):
         Args:
             tensor: [n].
             splits: [ranks] int32.
-            name: has one message under way at a time.
+            name: name of the channel; one message of it is under way at a time.
 
         Returns:
-            A function that receives this rank's elements. A late call gives them time.
+            A function that receives this rank's elements. Call it late, to overlap the transfer with computation.
         """
 
     def send_sum(self, tensor: tf.Tensor, *, name: str) -> Callable[[], tf.Tensor]:

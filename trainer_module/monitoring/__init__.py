@@ -1,1 +1,1 @@
-"""What Prometheus is told of a training: docs/monitoring.md has every metric by name."""
+"""Prometheus metrics of a training; docs/monitoring.md lists every metric by name."""

@@ -1,4 +1,4 @@
-"""Serves a process's metrics over HTTP, in a thread, and tells Prometheus where."""
+"""Serves a process's metrics over HTTP in a thread, and registers the address with Prometheus."""
 
 import logging
 import os
@@ -16,11 +16,11 @@ from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _REQUEST_S = 5.0
-"""For a request to come whole: a client that stops half-way must not keep a thread."""
+"""Timeout for a whole request: a client that stops half-way must not block a thread."""
 
 
 def new_registry() -> CollectorRegistry:
-    """Returns a registry with what is known of every process: memory, processor time, open files."""
+    """Returns a registry with the metrics of every process: memory, CPU time, open files."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -32,12 +32,12 @@ class _Handler(WSGIRequestHandler):
     timeout = _REQUEST_S
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing of requests."""
+        """Logs no requests."""
 
 
 class _Server(ThreadingWSGIServer):
     def server_bind(self) -> None:
-        # Not that of WSGIServer, which looks the host's name up: that may take seconds.
+        # Not WSGIServer's method, which looks up the host name: that may take seconds.
         socket_address: Any = self.server_address
         self.socket.bind(socket_address)
         self.server_address = self.socket.getsockname()
@@ -45,29 +45,29 @@ class _Server(ThreadingWSGIServer):
         self.setup_environ()
 
     def handle_error(self, *_: Any) -> None:
-        """Leaves a client that has gone, or a page that failed, to the log: training goes on."""
+        """Logs errors of a client or page and continues: training does not depend on them."""
         _LOG.debug("a request for metrics failed", exc_info=True)
 
 
 class Endpoint:
-    """A process's metrics, at an address.
+    """Serves a process's metrics at an address.
 
     Attributes:
         address: host:port.
     """
 
     def __init__(self, registry: CollectorRegistry, *, host: str, port: int, place: str, target: Target | None = None):
-        """Serves from now on.
+        """Starts serving.
 
         Args:
-            registry: of the metrics.
-            host: to listen on.
-            port: 0: any free one.
-            place: setting with the port, for an error.
-            target: by which Prometheus finds it; None: by other means.
+            registry: registry of the metrics.
+            host: address to listen on.
+            port: 0 for any free port.
+            place: name of the port's setting, for errors.
+            target: Prometheus target to write; None if Prometheus is configured otherwise.
 
         Raises:
-            UserError: this process cannot listen there.
+            UserError: this process cannot listen at that address.
         """
         self._target = target
         try:
@@ -75,7 +75,7 @@ class Endpoint:
         except OSError as error:
             raise _cannot_listen(place, host, port, error) from error
         self.address = f"{host}:{self._server.server_port}"
-        # Scrapes are rare, and the thread asleep between them: it takes nothing from the steps.
+        # Scrapes are rare, and the thread sleeps between them: it does not slow down the steps.
         threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
         self._announce()
         _LOG.info("metrics at=%s/metrics", self.address)
@@ -86,13 +86,13 @@ class Endpoint:
         try:
             self._target.announce(self.address)
         except OSError as error:
-            # Training does not depend on it; the address is in the log.
+            # Training does not depend on the target; the address is in the log.
             _LOG.warning(
                 "Prometheus is not told of %s: %s cannot be written (%s)", self.address, self._target.file, error
             )
 
     def close(self) -> None:
-        """Serves no more."""
+        """Stops serving."""
         if self._target is not None:
             self._target.withdraw()
         self._server.shutdown()
@@ -100,10 +100,10 @@ class Endpoint:
 
 
 def refuse_ports_in_use(host: str, ports: Iterable[int]) -> None:
-    """Refuses the spec's ports before anything starts, where a process of the training could not listen on one.
+    """Refuses ports of the spec that are in use, before any process of the training starts.
 
     Raises:
-        UserError: one is in use.
+        UserError: a port is in use.
     """
     for port in ports:
         try:
@@ -118,7 +118,7 @@ def _cannot_listen(place: str, host: str, port: int, error: OSError) -> UserErro
 
 
 def _guarded(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
-    """Returns the page; an error of a metric is an answer 500 and a line of the log, and no more."""
+    """Returns the page as a WSGI app; an error of a metric only gives a response 500 and a line in the log."""
     page: Callable[..., Iterable[bytes]] = make_wsgi_app(registry)
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -127,7 +127,7 @@ def _guarded(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
             return [b"/metrics\n"]
         try:
             return page(environ, start_response)
-        except Exception:  # noqa: BLE001 - whatever it is, training goes on
+        except Exception:  # noqa: BLE001 - training continues after any error
             _LOG.exception("metrics could not be read")
             start_response("500 Internal Server Error", [("Content-Type", "text/plain")])
             return [b"see the log\n"]

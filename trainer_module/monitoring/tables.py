@@ -1,4 +1,4 @@
-"""The metrics of tables, of whichever process holds their rows: a rank, or a parameter server."""
+"""The metrics of tables, in the process that holds their rows: a rank, or a parameter server."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,10 @@ _COUNTED = {
 
 
 class TableMetrics:
-    """Of the rows that one process holds; the sum over the processes is the table."""
+    """Metrics of the rows that one process holds; their sum over the processes describes the table."""
 
     def __init__(self, registry: CollectorRegistry):
-        """Adds them to a registry."""
+        """Adds the metrics to a registry."""
         self._rows = Gauge("sangam_trainer_rows", "Rows of a table in this process.", ("table",), registry=registry)
         self._counters = {
             key: Counter(name, text, ("table",), registry=registry) for key, (name, text) in _COUNTED.items()
@@ -24,11 +24,11 @@ class TableMetrics:
         self._last: dict[tuple[str, str], int] = {}
 
     def set(self, tables: Mapping[str, Mapping[str, int]]) -> None:
-        """Takes `rows`, and what was counted so far, by table."""
+        """Sets `rows`, and updates the counters, by table."""
         for table, counts in tables.items():
             self._rows.labels(table).set(counts["rows"])
             for key, counter in self._counters.items():
-                # Tables that are loaded again, as of the best epoch, count from 0.
+                # Reloaded tables, as after a return to the best epoch, count from 0.
                 before = self._last.get((table, key), 0)
                 counter.labels(table).inc(counts[key] - before if counts[key] >= before else counts[key])
                 self._last[table, key] = counts[key]

@@ -1,4 +1,4 @@
-"""The metrics of a rank: counted where training counts anyway, so that a scrape only reads what was set."""
+"""The metrics of a rank, updated where training counts already, so that a scrape only reads values."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from trainer_module.monitoring.endpoint import new_registry
 from trainer_module.monitoring.tables import TableMetrics
 
 Cause = Literal["input", "eviction", "checkpoint", "validation"]
-"""For what training stands still."""
+"""Reasons for which training waits."""
 _CAUSES: tuple[Cause, ...] = ("input", "eviction", "checkpoint", "validation")
 _STEP_S = (0.002, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2, 5, 10, 30)
 _STALENESS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -23,18 +23,19 @@ _ONLINE = {
     "full_at": ("sangam_online_full_version_delta", "Last delta that a full version includes."),
 }
 _EVERY_S = 1.0
-"""Between two looks at what is not counted by step: as often as anybody scrapes."""
+"""Seconds between samples of values that steps do not update."""
 
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """What a trainer knows between two steps, at next to no cost.
+    """A trainer's values between two steps, cheap to read.
 
     Attributes:
-        learning_rates: of the last step: `dense`, and `tables.<table>` of each table's rows.
-        tables: of the rows that this rank holds, see `embedding.statistics.TableCounts`; empty where servers do.
-        staleness: pushes so far by how many updates others made between pull and push; empty for a rank in step.
-        refused: pushes so far that servers have not applied.
+        learning_rates: learning rates of the last step: `dense`, and `tables.<table>` for each table's rows.
+        tables: counts of the rows on this rank, see `embedding.statistics.TableCounts`; empty if servers hold the rows.
+        staleness: number of pushes so far by the number of other ranks' updates between pull and push; empty for a rank
+            in step.
+        refused: number of pushes so far that servers did not apply.
     """
 
     learning_rates: Mapping[str, float]
@@ -44,10 +45,10 @@ class TrainingFacts:
 
 
 class Metrics:
-    """Is told what a rank does; this one tells nobody."""
+    """Receives a rank's events; this one ignores them."""
 
     def batch(self, batch: Mapping[str, Any]) -> None:
-        """Counts a batch that this rank was given: tensors by name, of equally many examples."""
+        """Counts a batch that this rank received: tensors by name, with equally many examples."""
 
     def stepped(
         self,
@@ -61,42 +62,42 @@ class Metrics:
         """Counts a step.
 
         Args:
-            examples: this rank's share of them.
-            losses: mean by task.
-            seconds: since the step before, waits for input and removal of rows included.
-            is_finite: False: the step was left out.
-            facts: asked now and then.
+            examples: this rank's share of the step's examples.
+            losses: mean losses by task.
+            seconds: time since the previous step, including waits for input and removal of rows.
+            is_finite: False if the step was skipped.
+            facts: called now and then.
         """
 
     def stood_still(self, cause: Cause, seconds: float) -> None:
-        """Adds time in which no step was made."""
+        """Adds time without steps."""
 
     def began_checkpoint(self) -> None:
-        """Counts a checkpoint that is being written from now on."""
+        """Counts a checkpoint whose write begins."""
 
     def gave_up_checkpoints(self, number: int) -> None:
-        """Counts checkpoints that could not be written."""
+        """Counts checkpoints that were not written."""
 
     def validated(self, results: Mapping[str, Mapping[str, float]]) -> None:
-        """Takes the metrics of the validation split: {task: {metric: value}}."""
+        """Sets the metrics of the validation split: {task: {metric: value}}."""
 
     def online(self, document: Mapping[str, Any]) -> None:
-        """Takes what an online training has done so far, as `online.json` has it."""
+        """Sets the state of an online training, as in `online.json`."""
 
 
 class TrainingMetrics(Metrics):
     """The metrics of one rank.
 
     Attributes:
-        registry: of what is served.
+        registry: registry of the metrics.
     """
 
     def __init__(self, tasks: Iterable[str], *, clock: Callable[[], float] = time.monotonic):
-        """Makes them; all begin at 0.
+        """Creates the metrics; all begin at 0.
 
         Args:
-            tasks: of the spec.
-            clock: seconds.
+            tasks: the spec's tasks.
+            clock: returns seconds.
         """
         self._tasks, self._clock, self._due = tuple(tasks), clock, 0.0
         self.registry = registry = new_registry()
@@ -240,10 +241,10 @@ class TrainingMetrics(Metrics):
 
 
 class ServerMetrics:
-    """What a rank tells whose rows are on parameter servers. Made with the first value, as ranks in step have none."""
+    """Metrics of a rank with rows on parameter servers. Created with the first value, as ranks in step have none."""
 
     def __init__(self, registry: CollectorRegistry):
-        """Adds them to a registry."""
+        """Adds the metrics to a registry."""
         self._staleness = Histogram(
             "sangam_trainer_staleness",
             "Updates by others between reading rows and applying their gradients, of each push.",
@@ -257,7 +258,7 @@ class ServerMetrics:
         self._num_refused = 0
 
     def set(self, facts: TrainingFacts) -> None:
-        """Takes what was counted so far; a trainer that replaces another counts from 0."""
+        """Sets the counts so far; a trainer that replaces another counts from 0."""
         for staleness, times in facts.staleness.items():
             before = self._counted.get(staleness, 0)
             for _ in range(times - before if times >= before else times):
@@ -269,16 +270,16 @@ class ServerMetrics:
 
 
 class OnlineMetrics:
-    """What rank 0 of an online training tells. Made with the first value: of other trainings it would tell zeros."""
+    """Metrics of an online training, on rank 0. Created with the first value: other trainings would export zeros."""
 
     def __init__(self, registry: CollectorRegistry):
-        """Adds them to a registry."""
+        """Adds the metrics to a registry."""
         self._gauges = {key: Gauge(name, text, registry=registry) for key, (name, text) in _ONLINE.items()}
         self._held = Gauge("sangam_online_held", "1 while no delta may go out.", registry=registry)
         self._skipped = Gauge("sangam_online_skipped_rows", "Rows left out by lag: skip_to_s.", registry=registry)
 
     def set(self, document: Mapping[str, Any]) -> None:
-        """Takes `online.json`."""
+        """Sets the values of `online.json`."""
         for key, gauge in self._gauges.items():
             gauge.set(document[key])
         self._held.set(bool(document["held"]))

@@ -1,1 +1,1 @@
-"""Operations of our own in C++, where TensorFlow's cost a step more than their work."""
+"""Custom C++ operations that replace TensorFlow operations with high overhead per step."""

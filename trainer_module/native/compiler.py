@@ -1,4 +1,4 @@
-"""Compiles libraries once, into Python's own folder: when an image is built, or when they are first needed."""
+"""Compiles libraries once, into Python's own folder: when an image is built, or at first use."""
 
 import hashlib
 import os
@@ -19,9 +19,9 @@ class Compiler:
     """A compiler.
 
     Attributes:
-        language: that it compiles.
-        names: of its program, the preferred one first.
-        package: that has it.
+        language: the compiled language.
+        names: program names, the preferred one first.
+        package: the package that contains it.
     """
 
     language: str
@@ -34,16 +34,16 @@ CPP = Compiler("C++", ("g++", "c++"), "g++")
 
 
 def compiled(name: str, compiler: Compiler, made_of: Sequence[bytes], arguments: Callable[[Path], list[str]]) -> Path:
-    """Returns a shared library.
+    """Returns the path of a shared library; compiles it if missing.
 
     Args:
-        name: of the file, before a digest of what it is made of.
-        compiler: of its sources.
-        made_of: sources, options, versions: another one is another library.
-        arguments: of the compiler, given the file to write.
+        name: prefix of the file name; a digest of `made_of` follows.
+        compiler: compiler of its sources.
+        made_of: sources, options and versions; any change gives another library.
+        arguments: returns the compiler's arguments, given the output file.
 
     Raises:
-        UserError: it is missing and cannot be compiled.
+        UserError: the library is missing and cannot be compiled.
     """
     digest = hashlib.sha256(b"/".join(made_of)).hexdigest()[:12]
     path = Path(sys.prefix, "lib", f"{name}-{digest}.so")

@@ -1,6 +1,6 @@
 """Compiles and loads the operations of this package: `python -m trainer_module.native.library`.
 
-Compiled in some seconds, see `compiler`.
+Compilation takes some seconds, see `compiler`.
 """
 
 import ctypes
@@ -19,14 +19,14 @@ _SOURCES = ("dense.cc", "inputs.cc", "layers.cc", "rows.cc", "shared_memory.cc")
 _HEADERS = ("kernel.h", "products.h", "float_products.h", "half_products.h", "transpose.h")
 _OPTIONS = (
     *("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"),
-    "-ffp-contract=off",  # a * b + c is rounded as TensorFlow's operations round it.
+    "-ffp-contract=off",  # Round a * b + c as TensorFlow's operations do.
 )
 
 
 def library() -> Path:
     """Returns the compiled library.
 
-    Raises:
+    UserError: the library is missing and cannot be compiled.
         UserError: it is missing and cannot be compiled.
     """
     content = [(_FOLDER / name).read_bytes() for name in (*_SOURCES, *_HEADERS)]
@@ -48,14 +48,14 @@ def operations() -> Any:
     Raises:
         UserError: see `library`.
     """
-    import tensorflow as tf  # Not to compile.
+    import tensorflow as tf  # Compilation does not need it.
 
     return tf.load_op_library(str(library()))
 
 
 @functools.cache
 def functions() -> ctypes.CDLL:
-    """Returns the functions that are no operations; they share their state with these."""
+    """Returns the functions that are not TensorFlow operations; they share state with the operations."""
     operations()
     return ctypes.CDLL(str(library()))
 

@@ -1,1 +1,1 @@
-"""Trains on examples as they arrive, and publishes what it learns to serving. Read `learning` first."""
+"""Trains on examples as they arrive, and publishes changes to the model servers. Read `learning` first."""

@@ -1,4 +1,4 @@
-"""Checkpoints of an online training: the state after a whole segment, whose number is the position."""
+"""Checkpoints of an online training: the state after a whole segment, whose number is the input position."""
 
 import logging
 from pathlib import Path
@@ -16,33 +16,33 @@ _LOG = logging.getLogger("trainer_module.online")
 
 
 class Checkpoints:
-    """Writes them in the background, one at a time."""
+    """Writes checkpoints in the background, one at a time."""
 
     def __init__(self, directory: Path, manifest: Manifest, *, rank: int, keep: int, written_step: int | None):
-        """Takes the folder, what all checkpoints of this training have in common, and how many stay.
+        """Takes the folder and the common settings of this training's checkpoints.
 
         Args:
-            directory: for them.
-            manifest: of the state that training starts from.
-            rank: this one.
-            keep: how many stay.
-            written_step: of the checkpoint that training was resumed from; None: it starts from its base.
+            directory: folder of the checkpoints.
+            manifest: manifest of the initial state of training.
+            rank: this rank.
+            keep: number of checkpoints kept.
+            written_step: step of the checkpoint that training resumed from; None: training starts from its base.
         """
         self._directory, self._manifest, self._keep = directory, manifest, keep
         self._writer = Writer(rank)
         self._written_step = written_step
 
     def write(self, trainer: Trainer, history: History, *, segment: int) -> None:
-        """Starts to write the state after a segment, once the one before is written. All ranks together."""
+        """Starts to write the state after a segment, once the previous write is done. All ranks together."""
         if trainer.step == self._written_step:
-            return  # Segments without a row to train on: reading them again changes nothing.
+            return  # No new step: the segments had no rows to train on, and reading them again changes nothing.
         self._written_step = trainer.step
         contents = self._contents(trainer, history, segment)
         target = folder.step_folder(self._directory, trainer.step)
         self._writer.start(target, contents, keep=self._keep)
 
     def write_to(self, target: Path, trainer: Trainer, history: History, *, segment: int) -> None:
-        """Writes the state to a folder of its own, and waits for it. All ranks together."""
+        """Writes the state to `target`, and waits for it. All ranks together."""
         if trainer.rank == 0:
             folder.remove(target)
         collectives.barrier(name="removed")
@@ -51,10 +51,10 @@ class Checkpoints:
         collectives.barrier(name="written")
 
     def finish(self) -> None:
-        """Waits for what is being written.
+        """Waits for the write under way.
 
         Raises:
-            Whatever kept it from being written.
+            The error of the write.
         """
         self._writer.finish()
 

@@ -1,4 +1,4 @@
-"""The arrays of a delta, as files; see `schemas.contracts.deltas`."""
+"""Files with the arrays of a delta; see `schemas.contracts.deltas`."""
 
 import hashlib
 import io
@@ -18,8 +18,8 @@ def write_rows(path: Path, group: str, part: int, delta: Delta) -> None:
     """Writes one rank's changes of a group.
 
     Args:
-        path: of a delta that was begun.
-        group: of tables.
+        path: folder of a delta that was begun.
+        group: the group of tables.
         part: the rank.
         delta: its changes.
     """
@@ -37,7 +37,7 @@ def arrays(versions: Path, delta: deltas.Delta, group: str, what: str) -> Iterat
     """Yields every rank's `keys`, `rows` or `removed` of a group.
 
     Raises:
-        ValueError: a file is not the one that was published.
+        ValueError: a file differs from the published one.
     """
     path = deltas.path_of(versions, delta.lineage, delta.number)
     for name in deltas.files_of(delta, group, what):

@@ -1,4 +1,4 @@
-"""Rank 0's decisions: which segment is next, and when deltas, checkpoints and full versions are due."""
+"""Rank 0's schedule: the next segment, and when deltas, checkpoints and full versions are due."""
 
 import time
 from collections.abc import Callable
@@ -12,19 +12,19 @@ from schemas.spec.online import SkipTo
 from trainer_module.online.turns import DENSE, NOTHING, ROWS, Turn
 
 WAIT_S = 0.5
-"""Longest wait for a segment before ranks meet, so that none is taken for hung."""
+"""Maximum wait for a segment before ranks synchronize, so that no rank appears hung."""
 _POLL_S = 0.05
 _LOOK_EVERY_S = 10.0
-"""Whether later segments are there although the next one is not is asked so often."""
+"""Seconds between checks for a missing next segment that later segments have overtaken."""
 
 
 @dataclass
 class Skipped:
-    """What was left out: by the policy `skip_to_s`, or as segments were gone.
+    """Segments left out by the policy `skip_to_s`, or missing.
 
     Attributes:
-        segments: number.
-        rows: of these, as far as it is known.
+        segments: number of segments.
+        rows: number of their rows, as far as known.
     """
 
     segments: int = 0
@@ -33,17 +33,17 @@ class Skipped:
 
 @dataclass
 class Director:
-    """Decides turn after turn.
+    """Decides each turn.
 
     Attributes:
-        job: of the online training.
-        last: number of the last segment that was trained on, or left out; 0: none.
+        job: the online training job.
+        last: number of the last segment trained on or skipped; 0: none.
         deltas: number of deltas of the lineage so far.
-        full_at: number of the last delta that a full version includes.
-        held: why no delta may go out; empty: they may.
-        skipped: so far.
-        has_changes: something was trained on since the last delta.
-        has_dense_changes: since the last delta with the dense weights.
+        full_at: number of the last delta in a full version.
+        held: reason to publish no delta; empty: publish.
+        skipped: segments and rows skipped so far.
+        has_changes: whether the rows were trained since the last delta.
+        has_dense_changes: whether the model was trained since the last delta with dense weights.
     """
 
     job: TrainJob
@@ -68,10 +68,10 @@ class Director:
         self._look_due = now
 
     def turn(self) -> Turn:
-        """Returns the next turn; waits a little where there is nothing to do.
+        """Returns the next turn; waits up to `WAIT_S` if nothing is due.
 
         Raises:
-            UserError: the next segment is gone.
+            UserError: the next segment is missing.
         """
         given_up = self.clock() + WAIT_S
         while True:
@@ -93,12 +93,12 @@ class Director:
                 publish = DENSE if is_full else ROWS
         full = publish == DENSE and is_full
         is_new = max(segment, self.last) > self._saved_at
-        # A full version lets deltas be removed: no checkpoint may be left that needs to tell them again.
+        # A full version allows the removal of deltas: no checkpoint may remain that must publish them again.
         save = full or (is_new and (stop or now >= self._save_due))
         return Turn(segment, publish, save, full=full, stop=stop)
 
     def done(self, turn: Turn) -> None:
-        """Notes what became of a turn."""
+        """Updates the state after a turn."""
         now, sync = self.clock(), self._stream.settings.sync
         if turn.segment:
             self.last, self.has_changes, self.has_dense_changes = turn.segment, True, True
@@ -118,7 +118,7 @@ class Director:
         return self._newest
 
     def _next(self) -> int:
-        """Returns the number of the segment to train on; 0: it has not arrived."""
+        """Returns the number of the segment to train on; 0: none has arrived."""
         number, lag = max(self.last + 1, self._stream.first), self._stream.settings.lag
         if isinstance(lag, SkipTo):
             number = self._skipped_to(number, lag.skip_to_s)
@@ -139,7 +139,7 @@ class Director:
             )
 
     def _skipped_to(self, number: int, seconds: int) -> int:
-        """Returns the first segment from `number` on that is not older than the newest by more than `seconds`."""
+        """Returns the first segment from `number` on that is at most `seconds` older than the newest."""
         newest = self.newest()
         if newest <= number:
             return number

@@ -1,4 +1,4 @@
-"""What the export of a full version needs: a checkpoint, the ranks' own scores of a few examples, and a job file."""
+"""Requests the export of a full version: a checkpoint, the ranks' scores of a few examples, and a job file."""
 
 from pathlib import Path
 
@@ -13,15 +13,15 @@ from trainer_module.online.checkpointing import Checkpoints
 def request_full_version(
     job: TrainJob, trainer: Trainer, history: History, checkpoints: Checkpoints, number: int, segment: int
 ) -> None:
-    """Writes a job that `trainer_module.export` exports, the job file last. All ranks together.
+    """Writes a job for `trainer_module.export`, the job file last. All ranks together.
 
     Args:
-        job: of the online training.
-        trainer: in the state that deltas up to `number` describe.
-        history: of the training.
-        checkpoints: of the training.
-        number: of the last delta.
-        segment: that was trained on last; its examples are scored. 0: none was.
+        job: the online training job.
+        trainer: a trainer in the state of the deltas up to `number`.
+        history: the training's history.
+        checkpoints: the training's checkpoints.
+        number: number of the last delta.
+        segment: the last segment trained on; its examples are scored. 0: none.
     """
     assert job.stream is not None
     folder = job.full_version_folder(number)

@@ -1,4 +1,4 @@
-"""Progressive validation: predictions of examples that were not trained on yet, over the last minutes.
+"""Progressive validation: predictions of examples before they are trained on, over the last minutes.
 
 Reference: Blum, Kalai, Langford: Beating the hold-out: bounds for k-fold and progressive cross-validation, COLT 1999.
 """
@@ -20,7 +20,7 @@ from trainer_module.loop.validation import Auc
 from trainer_module.snapshot import Arrays
 
 _BINS = 2000
-"""Of logits from -16 to 16, for each task and minute: 32 KB."""
+"""Number of histogram bins for logits from -16 to 16: 32 KB for each task and minute."""
 _SHORTEST_MINUTES = 60
 _SUMS = ("examples", "weight", "label", "prediction")
 _MINUTES, _PAIRS, _OTHERS = "minutes", "pairs", "sums"
@@ -32,10 +32,10 @@ Values = Mapping[str, Mapping[str, float]]
 
 @dataclass
 class _Minute:
-    """Sums over the examples of the segments whose newest event was in one minute.
+    """Sums over the examples of the segments with their newest event in one minute.
 
     Attributes:
-        pairs: by task, [2, bins], of negatives and positives.
+        pairs: histograms of negatives and positives by task: [2, bins].
         sums: [tasks, 4], in the order of `_SUMS`.
     """
 
@@ -44,10 +44,10 @@ class _Minute:
 
 
 class Judge:
-    """Judges segments before they are trained on. Rows of sampled negatives count as the rows that they stand for."""
+    """Evaluates segments before they are trained on. Sampled negatives are weighted by the rows that they represent."""
 
     def __init__(self, spec: RankerSpec, guards: Sequence[Guard]):
-        """Takes the spec, and the guards, which say for how many minutes to remember."""
+        """Takes the spec, and the guards, which set how many minutes are kept."""
         self._tasks = [name for name, task in spec.tasks.items() if isinstance(task, BinaryTask)]
         self._columns = [list(spec.tasks).index(name) for name in self._tasks]
         kept = {name: task.keep_negatives for name, task in spec.tasks.items() if isinstance(task, BinaryTask)}
@@ -58,12 +58,12 @@ class Judge:
         self._crossed: str | None = None
 
     def judge(self, trainer: Trainer, batches: Iterable[Batch], minute: int) -> None:
-        """Scores the batches of a segment. All ranks together, with as many batches each.
+        """Scores the batches of a segment. All ranks together, with equally many batches.
 
         Args:
-            trainer: not updated.
-            batches: of this rank.
-            minute: of the segment's newest event, since 1970.
+            trainer: read only.
+            batches: this rank's batches.
+            minute: minute of the segment's newest event, since 1970.
         """
         curves = [Auc(_BINS) for _ in self._tasks]
         sums = np.zeros([len(self._tasks), len(_SUMS)])
@@ -91,14 +91,14 @@ class Judge:
             del self._seen[old]
 
     def _weights(self, labels_BT: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Returns how many rows of the logs each example stands for: [B]."""
+        """Returns the number of log rows that each example represents: [B]."""
         weights_B = np.ones(len(labels_BT))
         for column, share in self._kept:
             weights_B[labels_BT[:, column] == 0.0] /= share
         return weights_B
 
     def values(self, minutes: int = _SHORTEST_MINUTES) -> Values:
-        """Returns what the segments of the last minutes gave."""
+        """Returns the metrics of the segments of the last minutes."""
         if not self._seen:
             return {}
         newest = max(self._seen)
@@ -119,7 +119,7 @@ class Judge:
         return values
 
     def crossed(self) -> str:
-        """Returns which guard's bound is crossed, and by what; empty if none is."""
+        """Returns the first guard that is violated, with its value; empty if none is."""
         if self._crossed is None:
             self._crossed = next(filter(None, map(self._crossed_by, self._guards)), "")
         return self._crossed
@@ -132,7 +132,7 @@ class Judge:
         return bound and f"{guard.task}: {guard.metric} of the last {guard.minutes} minutes is {bound}"
 
     def state(self) -> Arrays:
-        """Returns what is remembered: a guard that holds deltas holds them after a kill, too."""
+        """Returns the judge's state, so that a guard that holds deltas still does after a restart."""
         minutes = sorted(self._seen)
         if not minutes:
             return {}
@@ -143,7 +143,7 @@ class Judge:
         }
 
     def restore(self, state: Arrays) -> None:
-        """Takes what `state` gave; of other tasks, nothing."""
+        """Restores the result of `state`; ignores the state of other tasks."""
         self._seen, self._crossed = {}, None
         if not state or state[_PAIRS].shape[1:] != (len(self._tasks), 2, _BINS):
             return
@@ -152,9 +152,9 @@ class Judge:
 
 
 def _bound_crossed(guard: Guard, values: Mapping[str, float]) -> str:
-    """Returns which bound is crossed.
+    """Returns the violated bound.
 
-    A value that is undefined is: of so many examples all have one label, as when the actions are lost; or predictions
+    An undefined value violates it: all of so many examples have one label, as when the actions are lost; or predictions
     are NaN.
     """
     value = values[guard.metric]

@@ -1,4 +1,4 @@
-"""The story of online training on one rank: wait for a segment, judge it, train on it, publish, save."""
+"""Online training on one rank: wait for a segment, evaluate it, train on it, publish, save."""
 
 import logging
 from pathlib import Path
@@ -27,7 +27,7 @@ _SECONDS_A_MINUTE = 60
 
 
 def learn(job: TrainJob, *, rank: int, ranks: int, metrics: Metrics | None = None) -> None:
-    """Trains on segment after segment until the job's stop file is there. All ranks call it together."""
+    """Trains on segment after segment until the job's stop file exists. All ranks call it together."""
     progress = Progress(job, rank, metrics=metrics)
     with progress.beating():
         trainer, start, _ = load_trainer(job, None, rank=rank, ranks=ranks)
@@ -43,7 +43,7 @@ def learn(job: TrainJob, *, rank: int, ranks: int, metrics: Metrics | None = Non
         online.begin(segment=segment)
     progress.resume(step=trainer.step, examples=start.history.examples)
     while True:
-        with progress.beating():  # The others wait for rank 0, which waits for a segment.
+        with progress.beating():  # Other ranks wait for rank 0, which waits for a segment.
             turn = agreed(online.next_turn())
         if turn.segment:
             online.train(turn.segment)
@@ -67,12 +67,12 @@ class Learner:
     """An online training on one rank.
 
     Attributes:
-        segment: number of the last one that was trained on.
-        publisher: of deltas.
+        segment: number of the last segment trained on.
+        publisher: publishes deltas.
     """
 
     def __init__(self, job: TrainJob, trainer: Trainer, history: History, progress: Progress):
-        """Takes a trainer in the state that training starts from."""
+        """Takes a trainer in the initial state of training."""
         assert job.stream is not None
         self._job, self._trainer, self._history, self._progress = job, trainer, history, progress
         self._reader = SegmentReader(job, rank=trainer.rank, ranks=trainer.ranks)
@@ -85,7 +85,7 @@ class Learner:
         self.segment = 0
 
     def begin(self, *, segment: int) -> None:
-        """Goes on after a segment; 0: after none. What deltas have told of later ones is told again."""
+        """Resumes after a segment; 0: before the first. Publishes again the rows in deltas of later segments."""
         self.segment = segment
         self.publisher.begin(after_segment=segment)
         self._director = Director(
@@ -99,14 +99,14 @@ class Learner:
         _LOG.info("online segment=%d delta=%d lineage=%s", segment, self.publisher.number, self.publisher.lineage)
 
     def next_turn(self) -> Turn | None:
-        """Returns what rank 0 decides; None on other ranks."""
+        """Returns rank 0's decision; None on other ranks."""
         if self._trainer.rank != 0:
             return None
         self._director.held = self.publisher.hold() or self._judge.crossed()
         return self._director.turn()
 
     def train(self, number: int) -> None:
-        """Judges a segment, then trains on it. All ranks together."""
+        """Evaluates a segment, then trains on it. All ranks together."""
         segment = segments.read(self._folder, number)
         batches = self._reader.batches(number)
         if segment.newest_event is not None:
@@ -119,12 +119,12 @@ class Learner:
         self.segment = number
 
     def note(self) -> None:
-        """Adds to the history what a checkpoint must have besides what training knows."""
+        """Adds the state of online training to the history, for checkpoints."""
         self._history.online = {"newest_event": self._newest_event, "skipped": dict(vars(self._director.skipped))}
         self._history.online_arrays = self._judge.state()
 
     def publish(self, turn: Turn) -> bool:
-        """Publishes a delta; returns whether it is whole. All ranks together."""
+        """Publishes a delta; returns whether it is complete. All ranks together."""
         return self.publisher.publish(
             dense=turn.publish == DENSE,
             segment=self.segment,
@@ -133,7 +133,7 @@ class Learner:
         )
 
     def done(self, turn: Turn) -> None:
-        """Notes what became of a turn; rank 0 tells it."""
+        """Updates the state after a turn; rank 0 writes the status."""
         if self._trainer.rank != 0:
             return
         self._director.done(turn)

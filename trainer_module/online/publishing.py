@@ -23,13 +23,13 @@ _LOG = logging.getLogger("trainer_module.online")
 
 
 class Publisher:
-    """Publishes what has changed since the last delta.
+    """Publishes the changes since the last delta.
 
     Attributes:
         lineage: name of the version that the deltas start from.
-        number: of the last delta.
-        full_at: of the last delta that a full version includes.
-        has_changes: something of what was published must be told again.
+        number: number of the last delta.
+        full_at: number of the last delta in a full version.
+        has_changes: whether published rows must be published again.
     """
 
     def __init__(self, job: TrainJob, trainer: Trainer):
@@ -41,19 +41,19 @@ class Publisher:
         self.number, self.full_at, self.has_changes = 0, 0, False
 
     def begin(self, *, after_segment: int) -> None:
-        """Goes on from what is published. All ranks together.
+        """Resumes after the published deltas. All ranks together.
 
-        What was published after the checkpoint that this training resumes from is marked as changed: servers have rows
-        of a future that may not repeat itself bit by bit, and the next delta tells them all of those again.
+        Rows published after the checkpoint that this training resumes from are marked as changed: training may not
+        repeat them bit by bit, so the next delta replaces all of them on the servers.
 
         Args:
-            after_segment: of the checkpoint; 0: training starts from its base.
+            after_segment: segment of the checkpoint; 0: training starts from its base.
         """
         collectives.barrier(name="deltas_read")
         if after_segment == 0:
             for store in self._stores.values():
                 assert store.removed is not None
-                store.removed.clear()  # The base has no log, and its version all of its rows.
+                store.removed.clear()  # The base has no log of changes; its version contains all its rows.
         places = [deltas.lineage_of(path) for path in self._versions.iterdir() if path.name.isdecimal()]
         self.full_at = max(
             (place.number for place in places if place is not None and place.lineage == self.lineage), default=0
@@ -63,14 +63,14 @@ class Publisher:
         for number in reversed(numbers):
             delta = deltas.read(self._versions, self.lineage, number)
             if delta.segment <= after_segment:
-                return  # It has told all before it.
+                return  # The checkpoint includes this and all earlier deltas.
             self._tell_again(delta)
         if self.number and (not numbers or numbers[0] > 1):
             _LOG.warning("deltas of %s that must be told again are gone: a full version follows", self.lineage)
             self._tell_all()
 
     def _tell_all(self) -> None:
-        """What must be told again is not known: the next delta is not whole, and a full version follows it."""
+        """Makes the next delta incomplete, followed by a full version: the rows to publish again are unknown."""
         self.has_changes = True
         for store in self._stores.values():
             assert store.removed is not None
@@ -100,7 +100,7 @@ class Publisher:
             store.removed.add(mine[numbers == 0])
 
     def hold(self) -> str:
-        """Returns why no delta may go out; empty: they may."""
+        """Returns the reason to publish no delta; empty: publish."""
         held = deltas.read_hold(self._versions, self.lineage)
         return "" if held is None else f"held at delta {held.number}: {held.because}"
 
@@ -108,13 +108,13 @@ class Publisher:
         """Publishes the next delta. All ranks together.
 
         Returns:
-            Whether it is whole. Otherwise no server applies it, and a full version must follow.
+            Whether it is complete. Servers do not apply an incomplete one, and a full version must follow.
 
         Args:
-            dense: with the dense weights.
-            segment: trained on last.
-            newest_event: trained on so far, seconds since 1970.
-            examples: trained on so far.
+            dense: whether to include the dense weights.
+            segment: last segment trained on.
+            newest_event: newest event trained on, seconds since 1970.
+            examples: number of examples trained on.
         """
         started, number, rank = time.monotonic(), self.number + 1, self._trainer.rank
         path = deltas.path_of(self._versions, self.lineage, number)

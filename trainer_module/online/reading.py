@@ -1,4 +1,4 @@
-"""The batches of segments: every rank reads its rows of each global batch, one segment ahead."""
+"""Reads the batches of segments: every rank reads its rows of each global batch, one segment ahead."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,10 +15,10 @@ from trainer_module.input.local_reader import batches_of_file
 
 
 class SegmentReader:
-    """Reads segments whole, as they are judged before they are trained on; the next one while one is trained on."""
+    """Reads whole segments, because they are evaluated before training; reads the next one during training."""
 
     def __init__(self, job: TrainJob, *, rank: int, ranks: int):
-        """Takes the job of an online training, and the place of this rank."""
+        """Takes the job of an online training, and this rank's number."""
         assert job.stream is not None
         self._folder, self._rank, self._ranks = Path(job.stream.segments), rank, ranks
         self._batch_size = job.ranker.training.batch_size_per_rank * ranks
@@ -31,10 +31,10 @@ class SegmentReader:
         self._ahead: dict[int, Future[Sequence[Batch]]] = {}
 
     def batches(self, number: int) -> Sequence[Batch]:
-        """Returns this rank's batches of a segment; the other ranks have as many.
+        """Returns this rank's batches of a segment; all ranks have equally many.
 
         Raises:
-            UserError: its files are not those that were sealed.
+            UserError: its files differ from the sealed ones.
         """
         ahead = self._ahead.pop(number, None)
         read = self._read(number) if ahead is None else ahead.result()
@@ -54,9 +54,9 @@ class SegmentReader:
 
 
 def _none_later_than(batch: Batch, seconds: int) -> Batch:
-    """Returns a batch whose times are not after their segment was made.
+    """Returns a batch with event times capped at the time when its segment was made.
 
-    One wrong clock would make all rows look so old that they expire.
+    Otherwise one wrong clock would make all rows look so old that they expire.
     """
     if "event_time" not in batch:
         return batch

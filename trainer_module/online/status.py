@@ -1,4 +1,4 @@
-"""What an online training has done so far, for whoever watches it."""
+"""The status of an online training, for monitoring."""
 
 import contextlib
 import json
@@ -22,11 +22,11 @@ class Status:
     def write(
         self, document: Callable[[], Mapping[str, Any]], *, now_at_once: bool = False
     ) -> Mapping[str, Any] | None:
-        """Writes the document, and returns it; None: the last one is too recent.
+        """Writes and returns the document; None: the last one is too recent.
 
         Args:
-            document: returns JSON; a number that is not finite becomes null.
-            now_at_once: write in any case.
+            document: returns JSON; a non-finite number becomes null.
+            now_at_once: whether to write even if the last one is recent.
         """
         now = time.monotonic()
         if now < self._next and not now_at_once:

@@ -1,4 +1,4 @@
-"""What all ranks do next, together; rank 0 decides."""
+"""The next actions of all ranks, decided by rank 0."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 from trainer_module import collectives
 
 NOTHING, ROWS, DENSE = 0, 1, 2
-"""Values of `Turn.publish`: no delta; the rows that have changed; these and the dense weights."""
+"""Values of `Turn.publish`: no delta; the changed rows; these and the dense weights."""
 
 
 class Turn(NamedTuple):
@@ -16,7 +16,7 @@ class Turn(NamedTuple):
 
     Attributes:
         segment: number of the segment to train on; 0: none has arrived.
-        publish: what goes into a delta.
+        publish: content of the delta: `NOTHING`, `ROWS` or `DENSE`.
         save: whether to write a checkpoint.
         full: whether to write a checkpoint for a full version; after a delta with the dense weights.
         stop: whether this is the last turn.
@@ -30,7 +30,7 @@ class Turn(NamedTuple):
 
 
 def agreed(turn: Turn | None) -> Turn:
-    """Returns rank 0's turn on every rank; the others call it with None. All ranks together."""
+    """Returns rank 0's turn on every rank; other ranks pass None. All ranks together."""
     own = np.array(turn or Turn(), np.int64)
     segment, publish, save, full, stop = collectives.allreduce_max(tf.constant(own), name="turn").numpy().tolist()
     return Turn(segment, publish, bool(save), bool(full), bool(stop))
