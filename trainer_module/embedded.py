@@ -72,7 +72,7 @@ class EmbeddedBatch:
         """Splits the embeddings by feature.
 
         Args:
-            layout: of the batch.
+            layout: layout of the batch.
             batch: features.
             embeddings: {group: [n, dim]}, one row for each of `Ranker.keys(batch)`, or `Indexed`.
             dims: embedding dimensions by group.

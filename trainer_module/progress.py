@@ -24,7 +24,7 @@ def say(file: Path, sentence: str, **more: object) -> None:
 
     Args:
         file: `progress.jsonl`.
-        sentence: for people.
+        sentence: text for people.
         more: fields for programs.
     """
     add_json_line(file, {"says": sentence, **more})

@@ -48,11 +48,11 @@ class Snapshot:
     """The state of one rank.
 
     Attributes:
-        step: steps done.
+        step: number of steps done.
         dense: `weights/<name>` and, for each moment of the optimizer, `<moment>/<name>`; `average/<name>` if they are
             averaged; equal on all ranks.
         groups: this rank's rows by group.
-        extra: the rest; equal on all ranks.
+        extra: all other state; equal on all ranks.
     """
 
     step: int
@@ -63,7 +63,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class RowsOnDisk:
-    """A rank's rows of a group in a checkpoint, read on demand, so that memory holds them once.
+    """A rank's rows of a group in a checkpoint, read on demand, so that memory holds only one copy.
 
     Attributes:
         num_rows: number of rows.

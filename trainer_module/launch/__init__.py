@@ -1,1 +1,1 @@
-"""Who starts whom: the launcher of one machine, the coordinator and hosts of several, and their child processes."""
+"""Starts a job's processes: the launcher on one machine, the coordinator and hosts on several, and their children."""

@@ -93,7 +93,7 @@ def _check_port(port: int) -> None:
     """Refuses a port in use, for which TensorFlow's only error is "could not start gRPC server".
 
     Raises:
-        UserError: this process cannot listen on it.
+        UserError: this process cannot listen on the port.
     """
     try:
         socket.create_server(("", port)).close()

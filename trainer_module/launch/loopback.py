@@ -24,14 +24,14 @@ def library() -> Path:
     """Returns the compiled library.
 
     Raises:
-        UserError: it is missing and cannot be compiled.
+        UserError: the library is missing and cannot be compiled.
     """
     arguments = ["-O2", str(_SOURCE), "-ldl"]
     return compiled("sangam-loopback", C, [_SOURCE.read_bytes()], lambda output: ["-o", str(output), *arguments])
 
 
 def keep_children_on_loopback() -> None:
-    """Makes child processes listen on 127.0.0.1, at whatever address they bind."""
+    """Makes child processes listen on 127.0.0.1, even if they bind another address."""
     try:
         os.environ.update(on_loopback())
     except UserError as error:
@@ -40,7 +40,7 @@ def keep_children_on_loopback() -> None:
 
 
 def on_loopback() -> dict[str, str]:
-    """Returns the environment of a process that listens on 127.0.0.1, at whatever address it binds.
+    """Returns the environment of a process that listens on 127.0.0.1, even if it binds another address.
 
     Raises:
         UserError: the library is missing and cannot be compiled.

@@ -61,7 +61,7 @@ class Losses:
         """Reports that all ranks are restarted.
 
         Args:
-            error: why they ended.
+            error: the error that ended them.
 
         Raises:
             JobFailedError: the loss exceeds the limit.
@@ -72,7 +72,7 @@ class Losses:
         """Reports that one process is restarted while the ranks continue.
 
         Args:
-            error: why it ended.
+            error: the error that ended it.
 
         Raises:
             JobFailedError: the loss exceeds the limit.

@@ -45,7 +45,7 @@ def refuse_unfit_for_horovod(host: str, interface: str) -> None:
     address_of(host, interface)
     if interface == "lo":
         return
-    # Horovod 0.28 resolves the machine's name for some connections, whatever the interface: the context of a process
+    # Horovod 0.28 resolves the machine's name for some connections, on any interface: the context of a process
     # set does not receive it (horovod/common/gloo/gloo_context.cc, InitializeForProcessSet).
     name = socket.gethostname()
     try:

@@ -56,7 +56,7 @@ class HostMessages(Protocol):
 
 
 class _Handler(RendezvousHandler):
-    """Horovod's handler with limits: no large bodies, and no access to the working folder."""
+    """Horovod's handler with limits: no large request bodies, and no access to the working folder."""
 
     server: "_Server"
 

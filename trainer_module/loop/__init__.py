@@ -1,1 +1,1 @@
-"""The training loop: start, steps, validation, early stopping, checkpoints and report. `training` tells the story."""
+"""The training loop: start, steps, validation, early stopping, checkpoints and report. Read `training` first."""

@@ -20,8 +20,8 @@ class StopDecision:
     Attributes:
         metric: the decisive metric, `<task>.auc`, `<task>.rmse` or `mean auc`.
         values: its value after each epoch.
-        best_epoch: from 0.
-        reason: why training ends after these epochs; None: it continues.
+        best_epoch: index of the best epoch, from 0.
+        reason: reason to end training after these epochs; None: continue.
     """
 
     metric: str

@@ -31,7 +31,7 @@ class Precision:
 
     Attributes:
         chosen: `float32` or `bfloat16`.
-        note: for the user; may be empty.
+        note: message to the user; may be empty.
     """
 
     chosen: str

@@ -38,7 +38,7 @@ class Numbered(NamedTuple):
     """A batch between its pull and its push.
 
     Attributes:
-        number: the servers' number of it.
+        number: batch number in calls to servers.
         batch: features.
         request: its keys.
         newest: minute of its newest event.

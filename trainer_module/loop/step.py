@@ -72,7 +72,7 @@ class _Gradients(NamedTuple):
     Attributes:
         dense: [size].
         shared_TS: gradients of each task's loss with respect to the weights that the balance compares; may be empty.
-        rows: by group.
+        rows: gradients of the unique keys' embeddings by group.
     """
 
     dense: tf.Tensor

@@ -128,7 +128,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def statistics(self) -> dict[str, dict[str, Any]]:
-        """Returns numbers by table over all owners of rows, see `embedding.statistics`. All ranks together."""
+        """Returns statistics by table over all owners of rows, see `embedding.statistics`. All ranks together."""
 
     def take_refused(self) -> int:
         """Returns the number of steps whose gradients the owners of rows have refused since the last call."""

@@ -95,7 +95,7 @@ def _refuse_missing_validation(job: TrainJob) -> None:
 
 def _train_epoch(run: Run, checkpointer: Checkpointer, epoch: int) -> None:
     for _ in run.steps(epoch):  # Step.
-        checkpointer.after_step()  # Save, every so many steps.
+        checkpointer.after_step()  # Save, if due.
 
 
 def _log_stop(epoch: int, verdict: StopDecision) -> None:

@@ -1,5 +1,5 @@
-// Parts of the dense layers that TensorFlow computes in several passes over memory, in one. For one thread. Numbers are
-// float32 or bfloat16 and are computed as float32.
+// Single-pass versions of dense-layer parts for which TensorFlow makes several passes over memory. Single-threaded.
+// Numbers are float32 or bfloat16, computed as float32.
 #include <algorithm>
 #include <vector>
 
@@ -131,15 +131,14 @@ void mix_gradient_kernel(void* state, Call& call) {
                                          batch, width});
 }
 
-// Of a number in coordinates of bins: the bin it is in, and how far it has come in it. Below and above the bins the first
-// and the last go on.
+// The bin of a number in bin coordinates; numbers below and above the bins belong to the first and the last.
 ALWAYS_INLINE inline int64_t bin_of(float number, int64_t bins) {
   float bin = __builtin_floorf(number);
-  if (!(bin > 0.0f)) return 0;  // Also of a NaN.
+  if (!(bin > 0.0f)) return 0;  // Also for a NaN.
   return bin < static_cast<float>(bins) ? static_cast<int64_t>(bin) : bins - 1;
 }
 
-// The sum of the rows of W of the bins that a number has passed, and the share of the row that it is in.
+// The sum of the rows of W below a number's bin, plus the number's share of its own bin's row.
 FOR_EACH_PROCESSOR
 void piecewise(const float* numbers_NB, const float* w_NTD, float* out_NBD, int64_t count, int64_t batch, int64_t bins,
                int64_t dim) {
@@ -173,7 +172,7 @@ void piecewise_kernel(void*, TF_OpKernelContext* context) {
 FOR_EACH_PROCESSOR
 void piecewise_gradient(const float* numbers_NB, const float* g_NBD, float* of_w_NTD, int64_t count, int64_t batch,
                         int64_t bins, int64_t dim) {
-  std::vector<float> whole(bins * dim);  // Gradients of the examples in each bin: they have passed all bins before it.
+  std::vector<float> whole(bins * dim);  // Gradients of each bin's examples; all earlier bins get them in full.
   for (int64_t n = 0; n < count; ++n) {
     float* of_w = of_w_NTD + n * bins * dim;
     std::memset(of_w, 0, bins * dim * sizeof(float));

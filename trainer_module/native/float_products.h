@@ -14,8 +14,8 @@ namespace sangam {
 struct FloatProducts {
   using Number = float;
   static constexpr int64_t kRows = 14;
-  static constexpr int64_t kDepth = 176;            // Inputs of a product at a time.
-  static constexpr int64_t kBlock = 18 * kRows;     // Examples that a weight's gradient sums up before it is written.
+  static constexpr int64_t kDepth = 176;            // Inputs of a product per pass.
+  static constexpr int64_t kBlock = 18 * kRows;     // Examples summed into a weight's gradient before it is written.
   static constexpr int64_t kSubblock = 9 * kRows;   // Examples whose gradients stay in the second-level cache.
 
   static_assert(kBlock % kSubblock == 0 && kSubblock % kRows == 0);
@@ -32,7 +32,7 @@ struct FloatProducts {
         const float* bias = biases[panel.matrix] + panel.column;
         __m512 low = _mm512_maskz_loadu_ps(mask(panel.used), bias);
         __m512 high = _mm512_maskz_loadu_ps(mask(panel.used - 16), bias + 16);
-        // Inputs in parts, so that what a part needs of the panel stays in the first-level cache.
+        // Split inputs, so that the panel's rows for one part stay in the first-level cache.
         for (int64_t k = 0; k < of.inputs; k += kDepth) {
           int64_t depth = std::min(kDepth, of.inputs - k);
           for (int64_t row = first; row < end; row += kRows) {
@@ -57,7 +57,7 @@ struct FloatProducts {
     }
   }
 
-  // The gradients that the relus let through, `kept`: [blocks, panels, kBlock, 32], and by them those of x and biases.
+  // The gradients after the relus, `kept`: [blocks, panels, kBlock, 32], and from them those of x and biases.
   static void inputs_gradient(const Layer& of, const float* const* outputs, const float* const* gradients,
                               const float* const* w, float* of_x_BI, float* kept, float* const* of_biases) {
     const float* packed = pack_transposed(of, w);
@@ -73,7 +73,7 @@ struct FloatProducts {
     store_weights(of, sums, of_w);
   }
 
-  // Both, block by block: what the relus let through stays in the cache.
+  // Both gradients, block by block: the gradients after the relus stay in the cache.
   static void gradient(const Layer& of, const float* x_BI, const float* const* outputs, const float* const* gradients,
                        const float* const* w, float* of_x_BI, float* const* of_w, float* const* of_biases) {
     const float* packed = pack_transposed(of, w);
@@ -113,7 +113,7 @@ struct FloatProducts {
       }
     }
 
-    // A NaN stays one, and the step is skipped: of a NaN and a number, `max` returns the second.
+    // A NaN stays a NaN, so that the step is skipped: of a NaN and a number, `max` returns the second operand.
     ALWAYS_INLINE void relu() {
 #pragma GCC unroll 14
       for (int64_t r = 0; r < kRows; ++r)
@@ -216,8 +216,8 @@ struct FloatProducts {
     }
   }
 
-  // Gradients where there is no relu or its output is above 0, else 0; adds them to those of the biases. Row by row, as
-  // they lie in memory.
+  // Gradients where there is no relu or its output is above 0, else 0; adds them to the biases' gradients. Row by row,
+  // in memory order.
   static void keep(const Layer& of, int64_t first, int64_t end, const float* const* outputs,
                    const float* const* gradients, float* kept, float* const* of_biases) {
     for (int64_t next = 0, number = 0; number < of.num_panels(); number = next) {
@@ -238,13 +238,13 @@ struct FloatProducts {
         }
       }
     }
-    // A last tile reads all its rows.
+    // The last tile reads all its rows.
     int64_t unused = rounded_up(end - first, kRows) - (end - first);
     for (int64_t panel = 0; panel < of.num_panels() && unused > 0; ++panel)
       std::memset(kept + (panel * kBlock + end - first) * kColumns, 0, unused * kColumns * sizeof(float));
   }
 
-  // Matrices in panels of 32 columns: [panels, I, 32].
+  // Packs matrices into panels of 32 columns: [panels, I, 32].
   static float* pack(const Layer& of, const float* const* w) {
     float* packed = scratch<float, 0>(of.padded_columns() * of.inputs);
     float* to = packed;
@@ -259,7 +259,7 @@ struct FloatProducts {
     return packed;
   }
 
-  // Matrices transposed, in panels of 32 inputs: [panels of inputs, panels * 32, 32].
+  // Packs transposed matrices into panels of 32 inputs: [panels of inputs, panels * 32, 32].
   static float* pack_transposed(const Layer& of, const float* const* w) {
     int64_t depth = of.padded_columns(), columns = rounded_up(of.inputs, kColumns);
     float* packed = scratch<float, 0>(columns * depth);
@@ -285,7 +285,7 @@ struct FloatProducts {
     return whole;
   }
 
-  // Some examples of x in tiles of 14 inputs: [tiles, kBlock, 14]; those beyond the last input are 0.
+  // Packs examples of x into tiles of 14 inputs: [tiles, kBlock, 14]; those beyond the last input are 0.
   static float* columns(const float* x, int64_t examples, int64_t inputs) {
     int64_t padded = rounded_up(inputs, kRows);
     float* tiles = scratch<float, 1>(padded * kBlock + 2);

@@ -35,14 +35,14 @@ struct HalfProducts {
     for (int64_t first = 0; first < of.batch; first += kSubblock) {
       int64_t end = std::min(of.batch, first + kSubblock);
       const Half* x = x_BI + first * of.inputs;
-      // A tile reads whole rows of it.
+      // A tile reads whole rows.
       if (depth != of.inputs || end - first != kSubblock) x = whole_rows(x, end - first, of.inputs);
       for (int64_t number = 0; number < of.num_panels(); ++number) {
         const Panel& panel = of.panels[number];
         const Half* bias = biases[panel.matrix] + panel.column;
         __m512 low = wide(_mm256_maskz_loadu_epi16(mask(panel.used), bias));
         __m512 high = wide(_mm256_maskz_loadu_epi16(mask(panel.used) >> 16, bias + 16));
-        // As in `FloatProducts`, of `max`.
+        // As in `FloatProducts`, for `max`.
         __m512 least = _mm512_set1_ps(panel.has_relu ? 0.0f : -std::numeric_limits<float>::infinity());
         for (int64_t row = first; row < end; row += kRows) {
           alignas(64) float sums[kRows][kColumns];
@@ -92,7 +92,7 @@ struct HalfProducts {
   }
 
  private:
-  // The shape of the unit's registers: four of sums, two of rows and two of pairs of rows, all 16 times 64 bytes.
+  // The shape of the tile registers: four of sums, two of rows and two of pairs of rows, each 16 times 64 bytes.
   struct Tiles {
     Tiles() {
       struct alignas(64) {
@@ -115,14 +115,14 @@ struct HalfProducts {
     _mm512_mask_storeu_epi16(to, mask(columns), reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
   }
 
-  // 32 rows of numbers, of which the unit takes [16, 32] at a time: from one row to the next, to the 17th, and from 32
-  // numbers to the next.
+  // 32 rows of numbers, of which the unit reads [16, 32] at a time. Strides: to the next row, to the 17th, and to the
+  // next 32 numbers.
   struct Rows {
     const Half* first;
     int64_t to_next, to_17th, to_32_more;
   };
 
-  // Stores [32, 32], the sums over k of a[r, k] b[k / 2, c, k % 2]; or adds them.
+  // Stores, or adds, the sums over k of a[r, k] b[k / 2, c, k % 2]: [32, 32].
   ALWAYS_INLINE static void multiply(Rows a, const Half* b, int64_t depth, float* sums, bool adds) {
     constexpr int64_t kLine = kColumns * sizeof(float);
     if (adds) {
@@ -152,7 +152,7 @@ struct HalfProducts {
     _tile_stored(3, sums + 16 * kColumns + 16, kLine);
   }
 
-  // Of two rows of 32 numbers, the pairs: [32, 2].
+  // Interleaves two rows of 32 numbers: [32, 2].
   static void store_pairs(__m512i even, __m512i odd, Half* to) {
     _mm512_store_si512(to, pairs(_mm512_castsi512_si256(even), _mm512_castsi512_si256(odd)));
     _mm512_store_si512(to + 32, pairs(_mm512_extracti64x4_epi64(even, 1), _mm512_extracti64x4_epi64(odd, 1)));
@@ -164,7 +164,7 @@ struct HalfProducts {
 
   static void inputs_of_block(const Layer& of, int64_t begin, const Half* const* outputs, const Half* const* gradients,
                               const Half* packed, Half* of_x_BI, Half* kept, float* const* of_biases) {
-    // A row is longer than its numbers: rows a power of two apart would share a few places of the cache.
+    // Rows are padded: rows a power of two apart would compete for the same cache sets.
     int64_t depth = of.padded_columns(), stride = depth + kColumns;
     Half* rows = scratch<Half, 1>(kSubblock * stride);
     for (int64_t first = begin; first < std::min(of.batch, begin + kBlock); first += kSubblock) {
@@ -209,10 +209,10 @@ struct HalfProducts {
     }
   }
 
-  // As in `FloatProducts`: as rows, as pairs of rows, and summed.
+  // As in `FloatProducts`: stores rows and pairs of rows, and sums.
   static void keep(const Layer& of, int64_t first, int64_t end, const Half* const* outputs,
                    const Half* const* gradients, Half* rows, int64_t stride, Half* kept, float* const* of_biases) {
-    // To the end of a tile: it reads all its rows.
+    // Up to the end of a tile, which reads all its rows.
     int64_t last = first + rounded_up(end - first, kRows);
     for (int64_t next = 0, number = 0; number < of.num_panels(); number = next) {
       const Panel& begin = of.panels[number];
@@ -240,7 +240,7 @@ struct HalfProducts {
   static __m512i let_through(const Panel& panel, const Half* y, const Half* g, __mmask32 used) {
     if (!panel.has_relu) return _mm512_maskz_loadu_epi16(used, g);
     __m512i output = _mm512_maskz_loadu_epi16(used, y);
-    // Above 0: not negative, not 0, and no NaN, all of whose bits but the sign are above those of infinity.
+    // Above 0: not negative, not 0, and not NaN, whose bits without the sign exceed those of infinity.
     __mmask32 is_on = _mm512_cmpgt_epi16_mask(output, _mm512_setzero_si512()) &
                       _mm512_cmple_epi16_mask(output, _mm512_set1_epi16(0x7f80));
     return _mm512_maskz_loadu_epi16(is_on, g);
@@ -251,7 +251,7 @@ struct HalfProducts {
     _mm512_mask_storeu_ps(sums, used, _mm512_add_ps(_mm512_maskz_loadu_ps(used, sums), more));
   }
 
-  // Matrices as pairs of rows in panels of 32 columns: [panels, rounded inputs / 2, 32, 2].
+  // Packs matrices as pairs of rows in panels of 32 columns: [panels, rounded inputs / 2, 32, 2].
   static Half* pack(const Layer& of, const Half* const* w) {
     int64_t depth = rounded_up(of.inputs, kColumns);
     Half* packed = scratch<Half, 0>(of.padded_columns() * depth);
@@ -266,7 +266,7 @@ struct HalfProducts {
     return packed;
   }
 
-  // Matrices transposed, as pairs of their columns in panels of 32 inputs: [panels of inputs, panels * 16, 32, 2].
+  // Packs transposed matrices as pairs of columns in panels of 32 inputs: [panels of inputs, panels * 16, 32, 2].
   static Half* pack_transposed(const Layer& of, const Half* const* w) {
     int64_t depth = of.padded_columns(), columns = rounded_up(of.inputs, kColumns);
     Half* packed = scratch<Half, 0>(columns * depth);
@@ -284,7 +284,7 @@ struct HalfProducts {
     return packed;
   }
 
-  // Some examples of x transposed: [inputs / 16, kBlock / 32, 16, 32]; those beyond the batch or the inputs are 0.
+  // Transposes examples of x: [inputs / 16, kBlock / 32, 16, 32]; those beyond the batch or the inputs are 0.
   static const Half* columns_of(const Layer& of, const Half* x_BI, int64_t first, int64_t examples) {
     Half* columns = scratch<Half, 3>(rounded_up(of.inputs, kRows) * kBlock);
     for (int64_t b = first; b < first + examples; b += 32)

@@ -6,10 +6,10 @@
 namespace sangam {
 namespace {
 
-// One part of the input of each example: numbers of its own, or the rows of a table that its features name.
+// One part of each example's input: its own numbers, or the table rows of its features.
 struct Part {
   float* numbers;        // [B, width], or the table: [u, dim].
-  const int32_t* index;  // [B, features]; null for an example's own numbers.
+  const int32_t* index;  // [B, features]; null if examples have their own numbers.
   int64_t features, dim;
   int64_t width() const { return index == nullptr ? dim : features * dim; }
 };
@@ -23,7 +23,7 @@ struct join_arguments {
 
 template <typename N>
 ALWAYS_INLINE inline void join_of(join_arguments<N> a) {
-  constexpr int64_t kAhead = 4;  // Examples: their rows are anywhere in memory.
+  constexpr int64_t kAhead = 4;  // Examples to prefetch ahead: their rows are scattered in memory.
   N* __restrict to = a.x;
   for (int64_t b = 0; b < a.batch; ++b)
     for (const Part* part = a.parts; part < a.parts + a.num_parts; ++part) {
@@ -54,7 +54,7 @@ struct share_out_arguments {
   const N* of_x;
 };
 
-// An example's gradient, to its own numbers, and added to the rows that it has read.
+// Distributes an example's gradient to its own numbers, and adds it to the rows that it has read.
 template <typename N>
 ALWAYS_INLINE inline void share_out_of(share_out_arguments<N> a) {
   const N* __restrict from = a.of_x;
@@ -78,8 +78,8 @@ ALWAYS_INLINE inline void share_out_of(share_out_arguments<N> a) {
 FOR_BOTH(share_out)
 
 struct Inputs {
-  std::vector<int32_t> features;  // Of an example that each part gathers; 0: the part has its own numbers.
-  int gathered = 0;               // Parts with an index.
+  std::vector<int32_t> features;  // Number of an example's features that each part gathers; 0: own numbers.
+  int gathered = 0;               // Number of parts with an index.
   TF_DataType numbers = TF_FLOAT;
 };
 
@@ -92,7 +92,7 @@ void* made(TF_OpKernelConstruction* construction) {
 
 void destroy(void* state) { delete static_cast<Inputs*>(state); }
 
-// Returns the number of examples; -1, and the step fails, unless all parts have as many and all indexes are of rows.
+// Returns the number of examples; -1, and the step fails, if parts differ in it or an index is out of range.
 int64_t find_parts(Call& call, const Inputs& of, const std::vector<Tensor>& shapes, const std::vector<Tensor>& numbers,
                    const std::vector<Tensor>& indexes, std::vector<Part>& parts) {
   int64_t batch = -1;
@@ -159,7 +159,7 @@ void share_out_kernel(void* state, TF_OpKernelContext* context) {
     share_out(share_out_arguments<Half>{parts.data(), count, batch, of_x.data<Half>()});
 }
 
-// P parts, G of which have an index.
+// P parts, G of them with an index.
 Operation& input_attributes(Operation& operation) {
   return operation.attribute(NUMBERS).attribute("P: int >= 1").attribute("G: int >= 0").attribute("FEATURES: list(int)");
 }

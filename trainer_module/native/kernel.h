@@ -1,5 +1,5 @@
-// What the kernels here share: TensorFlow's C interface with owners of its objects. It is stable across compilers and
-// compiles in a second, unlike its C++ one.
+// Common code of the kernels: RAII wrappers of TensorFlow's C interface, which is stable across compilers and compiles
+// in a second, unlike the C++ one.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "tensorflow/c/tf_status.h"
 #include "tensorflow/c/tf_tensor.h"
 
-// One build for all processors: the loader takes the widest that this one has.
+// One build for all processors: the loader selects the widest version that this one supports.
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 
 #define ALWAYS_INLINE __attribute__((always_inline))
@@ -34,7 +34,7 @@ template <typename N>
 N narrow(float x);
 template <>
 inline float narrow<float>(float x) { return x; }
-// To the nearest, of two to the even one; rounding alone would make a NaN of all ones zero.
+// Rounds to the nearest, ties to even; rounding alone would turn a NaN of all ones into zero.
 template <>
 inline Half narrow<Half>(float x) {
   uint32_t bits = __builtin_bit_cast(uint32_t, x);
@@ -42,7 +42,7 @@ inline Half narrow<Half>(float x) {
   return static_cast<Half>(x == x ? rounded : 0x7fc0);
 }
 
-// Defines NAME for both kinds of numbers, each for every processor; a template cannot have clones by itself.
+// Defines NAME for both number types, each for every processor; a template itself cannot have clones.
 #define FOR_BOTH(NAME)                                                                \
   FOR_EACH_PROCESSOR void NAME(NAME##_arguments<float> a) { NAME##_of<float>(a); } \
   FOR_EACH_PROCESSOR void NAME(NAME##_arguments<Half> a) { NAME##_of<Half>(a); }
@@ -82,12 +82,12 @@ class Call {
     return Tensor(tensor);
   }
 
-  // The value of the variable that is the first input, to be read or changed in part, as by TensorFlow's own scatter.
+  // The value of the variable in the first input, to be read or changed in part, as by TensorFlow's own scatter.
   Tensor variable() {
     TF_Tensor* tensor = nullptr;
     TF_GetInputTensorFromVariable(
         context_, 0, /*lock_held=*/false, /*isVariantType=*/false, /*sparse=*/true,
-        [](TF_OpKernelContext*, TF_Tensor* from, TF_Tensor* to) {  // Where a reader still holds the value.
+        [](TF_OpKernelContext*, TF_Tensor* from, TF_Tensor* to) {  // If a reader still holds the value.
           std::memcpy(TF_TensorData(to), TF_TensorData(from), TF_TensorByteSize(from));
           TF_DeleteTensor(from);
           TF_DeleteTensor(to);
@@ -103,7 +103,7 @@ class Call {
                                     elements * TF_DataTypeSize(type), status_.status));
   }
 
-  // Whether all went well so far; else the step fails with what happened.
+  // Whether there was no error so far; else the step fails with it.
   bool ok() {
     if (status_.ok()) return true;
     TF_OpKernelContext_Failure(context_, status_.status);
@@ -120,7 +120,7 @@ class Call {
   Status status_;
 };
 
-// Runs the half of a kernel that its numbers call for.
+// Runs the kernel's version for its number type.
 template <void (*of_floats)(void*, Call&), void (*of_halves)(void*, Call&)>
 void either(void* state, TF_OpKernelContext* context) {
   Call call(context);
@@ -167,7 +167,7 @@ inline TF_DataType type_attribute(TF_OpKernelConstruction* construction, const c
   return value;
 }
 
-#define NUMBERS "N: {float, bfloat16}"  // What a kernel of `either` takes.
+#define NUMBERS "N: {float, bfloat16}"  // Number types of a kernel of `either`.
 
 inline std::vector<int32_t> int_attributes(TF_OpKernelConstruction* construction, const char* name) {
   Status status;
@@ -179,8 +179,8 @@ inline std::vector<int32_t> int_attributes(TF_OpKernelConstruction* construction
   return values;
 }
 
-// Declares an operation whose outputs' shapes Python states, and its kernel for CPUs. Called once, when the library is
-// loaded; TensorFlow aborts if the declaration is wrong, which only a change of this code can make it.
+// Declares an operation, without shape inference (Python sets the shapes), and its CPU kernel. Called once, when the
+// library is loaded; TensorFlow aborts on an invalid declaration, which is always an error in this code.
 struct Operation {
   TF_OpDefinitionBuilder* definition;
   std::string name;

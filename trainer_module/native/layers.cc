@@ -1,4 +1,4 @@
-// Layers whose products, biases and relus are one pass over memory, on processors with the units for it: see
+// Layers that compute products, biases and relus in one pass over memory, on processors with AVX-512 or AMX: see
 // `FloatProducts` and `HalfProducts`.
 #include <cpuid.h>
 
@@ -12,8 +12,7 @@ namespace {
 template <typename N>
 using Products = std::conditional_t<sizeof(N) == sizeof(float), FloatProducts, HalfProducts>;
 
-// What an operation's attributes say of its layer: of each matrix how many networks it has, of what width, and whether
-// they have relus.
+// The layer's shape from the operation's attributes: number, width and relu of each matrix's networks.
 struct Shape {
   std::vector<Networks> matrices;
   int64_t outputs = 0;
@@ -97,7 +96,7 @@ void gradient(void* state, Call& call) {
                         pointers<float>(of_biases).data());
 }
 
-// Numbers, and the attributes that `shape` reads; M matrices, OUTPUTS networks.
+// Number type, and the attributes that `shape` reads; M matrices, OUTPUTS networks.
 Operation& layer_attributes(Operation& operation) {
   return operation.attribute(NUMBERS).attribute("M: int >= 1").attribute("OUTPUTS: int >= 1")
       .attribute("COUNTS: list(int)").attribute("WIDTHS: list(int)").attribute("RELUS: list(int)");
@@ -123,7 +122,7 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq");
 }
 
-// Whether the processor has AMX for bfloat16, and the kernel lets this process use it; it has to be asked.
+// Whether the processor has AMX for bfloat16 and the kernel lets this process use it, which it must request.
 bool has_amx() {
   constexpr unsigned kBfloat16 = 1u << 5, kTiles = 1u << 24, kTilesOfBfloat16 = 1u << 22;
   constexpr long kAsk = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -135,7 +134,7 @@ bool has_amx() {
 
 }  // namespace
 
-// Whether this process can compute layers of these numbers.
+// Whether this process can compute layers of this number type.
 extern "C" __attribute__((visibility("default"))) bool sangam_has_layers(bool bfloat16) {
   return has_avx512() && (!bfloat16 || has_amx());
 }

@@ -1,4 +1,4 @@
-// What the products of layers have in common. Kernels compute tiles of an output: some rows, 32 columns.
+// Common code of the products of layers. Kernels compute tiles of an output: some rows, 32 columns.
 //
 // Suffixes: B batch, I inputs, N networks side by side, H width of a network's output.
 #pragma once
@@ -12,11 +12,11 @@
 
 namespace sangam {
 
-constexpr int64_t kColumns = 32;  // Of a panel: matrices that kernels read in order are packed into panels.
+constexpr int64_t kColumns = 32;  // Columns of a panel: matrices are packed into panels, which kernels read in order.
 
 inline int64_t rounded_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 
-// Memory that a thread keeps from call to call, at the edge of a cache line. What was in it may still be.
+// A buffer that a thread reuses across calls, aligned to a cache line. May contain old values.
 template <typename T, int kUse>
 T* scratch(int64_t size) {
   struct Buffer {
@@ -34,19 +34,19 @@ T* scratch(int64_t size) {
   return static_cast<T*>(buffer.memory);
 }
 
-// Networks that have one shape and lie side by side in one matrix: x W_n + b_n, or relu of it, of each network n.
+// Networks of one shape, side by side in one matrix: x W_n + b_n, or its relu, for each network n.
 struct Networks {
   int64_t count, width;
   bool has_relu;
   int64_t columns() const { return count * width; }
 };
 
-// 32 columns of a network, or what is left of them.
+// Up to 32 columns of a network.
 struct Panel {
-  int64_t matrix, output;       // Its number among all matrices, and of its network among all networks.
-  int64_t start, used;          // Where it begins in its network's output, and how many columns of it are in there.
-  int64_t column, stride;       // Where it begins in its matrix, whose rows are so long.
-  int64_t width;                // Of its network's output.
+  int64_t matrix, output;       // Index of its matrix, and of its network among all networks.
+  int64_t start, used;          // First column in its network's output, and number of columns.
+  int64_t column, stride;       // First column in its matrix, and the matrix's row length.
+  int64_t width;                // Width of its network's output.
   bool has_relu;
 };
 

@@ -1,5 +1,5 @@
-// Rows by number in a variable: read in part, and updated where they lie. They are anywhere in memory, so those that come
-// next are fetched while one is computed.
+// Rows by number in a variable: read in part, and updated in place. They are scattered in memory, so the next rows are
+// prefetched while one is computed.
 #include <algorithm>
 
 #include "trainer_module/native/kernel.h"
@@ -7,10 +7,10 @@
 namespace sangam {
 namespace {
 
-constexpr int64_t kAhead = 8;  // Rows.
-constexpr int64_t kLine = 16;  // Floats of a line of memory.
+constexpr int64_t kAhead = 8;  // Rows to prefetch ahead.
+constexpr int64_t kLine = 16;  // Floats in a cache line.
 
-// Whether all numbers are of rows; else the step fails.
+// Whether all numbers are valid row numbers; else the step fails.
 bool are_rows(Call& call, const Tensor& rows, const Tensor& numbers) {
   const auto *begin = numbers.data<int64_t>(), *end = begin + numbers.size();
   int64_t count = rows.dim(0);
@@ -55,8 +55,8 @@ void read_kernel(void* state, TF_OpKernelContext* context) {
   read(rows.data<float>(), rows.dim(1), numbers.data<int64_t>(), numbers.size(), out.data<float>(), columns);
 }
 
-// What a step has seen of each row's id, merged into the row's books as `embedding.bookkeeping.merged_books` does it; null
-// where rows have none.
+// A step's usage of each row's id, merged into the row's bookkeeping as by `embedding.bookkeeping.merged_books`; null
+// if rows have none.
 struct Seen {
   const int32_t *newest, *occurrences;
   ALWAYS_INLINE void merge(int64_t n, float* its_books) const {
@@ -69,7 +69,7 @@ struct Seen {
   }
 };
 
-// What an update is given.
+// The arguments of an update.
 struct Update {
   float* rows;
   int64_t width;
@@ -85,7 +85,7 @@ struct Update {
   }
 };
 
-// The formula, and the order of its operations, of `embedding.row_optimizers.adam`; rows are [w | m | v | books].
+// The formula of `embedding.row_optimizers.adam`, in the same order of operations; rows are [w | m | v | books].
 FOR_EACH_PROCESSOR
 void adam(const Update& update) {
   auto [corrected, beta1, rest1, beta2, rest2, epsilon] = *reinterpret_cast<const float(*)[6]>(update.settings);
@@ -105,7 +105,7 @@ void adam(const Update& update) {
   }
 }
 
-// That of `embedding.row_optimizers.RowwiseAdagradUpdate`; rows are [w | a | books].
+// The formula of `embedding.row_optimizers.RowwiseAdagradUpdate`; rows are [w | a | books].
 FOR_EACH_PROCESSOR
 void rowwise_adagrad(const Update& update) {
   const float rate = update.settings[0];

@@ -1,10 +1,10 @@
-// Messages between the ranks of one machine through memory that they share: no rounds of negotiation, no thread of its
-// own, and no copy but into the memory and out of it.
+// Messages between the ranks of one machine through shared memory: no negotiation, no extra thread, and only one copy
+// into the memory and one out of it.
 //
 // Every rank has a control block and, for each channel, two slots; all are anonymous files (memfd) that the others open
-// by /proc/PID/fd. `Post` writes a message into the next slot and says its number; it waits only while a rank has yet to
-// read the message of two before. `Collect` waits until all ranks have posted that number and reads. The order of posts
-// and collects in a step must be the same on all ranks; trainer_module/exchange/shared_memory.py sees to it.
+// by /proc/PID/fd. `Post` writes a message into the next slot and returns its number; it waits only while a rank has
+// yet to read the message of two before. `Collect` waits until all ranks have posted that number, and reads. The order
+// of posts and collects in a step must be equal on all ranks; trainer_module/collectives/shared_memory.py ensures it.
 #include <fcntl.h>
 #include <immintrin.h>
 #include <linux/futex.h>
@@ -28,13 +28,13 @@ namespace sangam {
 namespace {
 
 constexpr int kMaxRanks = 64, kChannels = 16, kSlots = 2;
-constexpr uint64_t kFormat = 0x53616e67616d0001;  // Of the control block.
-constexpr int kSpins = 1000;                      // 50 us of a processor, about what a sleep and a wake cost.
-constexpr int kLooks = 25;                        // A rank that leaves waits for the others' reads for 5 s at most.
-constexpr long kLookAgainNs = 200'000'000;        // After so long a waiting rank looks whether the other one lives.
+constexpr uint64_t kFormat = 0x53616e67616d0001;  // Format number of the control block.
+constexpr int kSpins = 1000;                      // 50 us of CPU time, about the cost of a sleep and a wake.
+constexpr int kLooks = 25;                        // A leaving rank waits at most 5 s for the others' reads.
+constexpr long kLookAgainNs = 200'000'000;        // Interval at which a waiting rank checks that the other one lives.
 
 struct Slot {
-  int64_t serial;  // Of its file: it is replaced by a larger one when a message does not fit.
+  int64_t serial;  // Number of the slot's file, which a larger one replaces when a message does not fit.
   int64_t capacity;
   int32_t file;
   int64_t offsets[kMaxRanks + 1];  // Bytes; the part of rank r lies between offsets r and r + 1.
@@ -42,7 +42,7 @@ struct Slot {
 
 struct Channel {
   alignas(64) std::atomic<uint32_t> posted;     // Number of the last message written.
-  alignas(64) std::atomic<uint32_t> collected;  // Number of the last message read of all ranks.
+  alignas(64) std::atomic<uint32_t> collected;  // Number of the last message read from all ranks.
   Slot slots[kSlots];
 };
 
@@ -64,7 +64,7 @@ struct Job {
   int control_file = -1;
   int64_t files_made = 0;
   pid_t processes[kMaxRanks];
-  int watches[kMaxRanks];  // Of the processes (pidfd); -1 before Linux 5.3.
+  int watches[kMaxRanks];  // pidfds of the processes; -1 before Linux 5.3.
   Control* controls[kMaxRanks];
   Mapping mappings[kMaxRanks][kChannels][kSlots];
 };
@@ -107,7 +107,7 @@ bool has_ended(int rank) {
   return kill(job.processes[rank], 0) != 0 && errno == ESRCH;
 }
 
-// Waits until a rank's counter has come to a number; returns what is wrong, or nothing.
+// Waits until a rank's counter reaches a number; returns an error, or an empty string.
 std::string wait_for(int rank, std::atomic<uint32_t>& word, uint32_t number) {
   for (int spin = 0;; ++spin) {
     uint32_t value = word.load(std::memory_order_acquire);
@@ -136,7 +136,7 @@ char* memory_of(int rank, int channel, int slot) {
   return memory;
 }
 
-// Makes an own slot hold at least so many bytes; returns its memory, or null.
+// Makes this rank's slot hold at least `bytes`; returns its memory, or null.
 char* room_for(int channel, int slot, int64_t bytes) {
   Slot& described = job.controls[job.rank]->channels[channel].slots[slot];
   Mapping& mapping = job.mappings[job.rank][channel][slot];
@@ -213,7 +213,7 @@ bool arrived(Call& call, int channel, uint32_t number, char* memories[kMaxRanks]
   return true;
 }
 
-// The parts for this rank, or with `whole` all that the ranks have posted.
+// Reads the parts for this rank, or with `whole` all posted parts.
 template <bool whole>
 void collect_parts(void* attributes, TF_OpKernelContext* context) {
   Call call(context);
@@ -248,9 +248,9 @@ void add(float* __restrict sum, const float* __restrict part, int64_t size) {
   for (int64_t i = 0; i < size; ++i) sum[i] += part[i];
 }
 
-// In the order of the ranks, so that all have the same bits.
+// Adds in rank order, so that all ranks have the same bits.
 void collect_sum(void* attributes, TF_OpKernelContext* context) {
-  constexpr int64_t kBlock = 8192;  // Of the sum: stays in the nearest cache while the ranks' parts are added.
+  constexpr int64_t kBlock = 8192;  // Floats of the sum that stay in the first-level cache during the additions.
   Call call(context);
   int channel = static_cast<Attributes*>(attributes)->channel;
   char* memories[kMaxRanks];
@@ -294,7 +294,7 @@ void collect_sum(void* attributes, TF_OpKernelContext* context) {
 #pragma GCC visibility push(default)
 extern "C" {
 
-// Makes this process's control block; returns its file, or -errno.
+// Creates this process's control block; returns its file, or -errno.
 int sangam_open() {
   using namespace sangam;
   job = Job{};
@@ -307,8 +307,8 @@ int sangam_open() {
   return job.control_file;
 }
 
-// Joins the ranks' control blocks, given by process and file in the order of the ranks; returns the first rank whose
-// block cannot be read, or -1.
+// Joins the ranks' control blocks, given by process and file in rank order; returns the first rank with an unreadable
+// block, or -1.
 int sangam_join(int rank, int ranks, const int* processes, const int* files) {
   using namespace sangam;
   if (ranks > kMaxRanks) return kMaxRanks;
@@ -325,14 +325,14 @@ int sangam_join(int rank, int ranks, const int* processes, const int* files) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   sched_getaffinity(0, sizeof cores, &cores);
-  // A rank that spins on a core that another one needs would wait for itself.
+  // With fewer cores than ranks, a rank could spin on the core that it waits for.
   job.spins = sysconf(_SC_NPROCESSORS_ONLN) >= ranks ? kSpins : 0;
   job.rank = rank;
   job.ranks = ranks;
   return -1;
 }
 
-// Leaves the job, once the others have read what this rank has posted; ranks that wait for more of it fail.
+// Leaves the job, after the others have read this rank's posts; ranks that wait for more posts fail.
 void sangam_leave() {
   using namespace sangam;
   if (job.ranks == 0) return;

@@ -1,4 +1,4 @@
-// Transposes 16 rows of 16 numbers of 32 bits, or of pairs of 16, in registers.
+// Transposes 16 rows of 16 32-bit numbers, or of pairs of 16-bit numbers, in registers.
 #pragma once
 
 #include <immintrin.h>

@@ -154,8 +154,8 @@ class Judge:
 def _bound_crossed(guard: Guard, values: Mapping[str, float]) -> str:
     """Returns the violated bound.
 
-    An undefined value violates it: all of so many examples have one label, as when the actions are lost; or predictions
-    are NaN.
+    An undefined value violates it: all examples have the same label, as when the actions are lost, or predictions are
+    NaN.
     """
     value = values[guard.metric]
     if np.isnan(values["prediction_mean"]):

@@ -54,7 +54,7 @@ class SegmentReader:
 
 
 def _none_later_than(batch: Batch, seconds: int) -> Batch:
-    """Returns a batch with event times capped at the time when its segment was made.
+    """Returns a batch with event times capped at the creation time of its segment.
 
     Otherwise one wrong clock would make all rows look so old that they expire.
     """

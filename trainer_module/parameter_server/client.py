@@ -42,7 +42,7 @@ class ServerLostError(RuntimeError):
 
 
 class Server:
-    """One server's connection, used by one rank."""
+    """One rank's connection to one server."""
 
     def __init__(self, number: int, address: str, *, attempt: int, rank: int):
         self.number, self.address = number, address
@@ -151,7 +151,7 @@ class Servers:
     """
 
     def __init__(self, addresses: Sequence[str], *, attempt: str, rank: int, ranks: int):
-        """Connects.
+        """Connects to the servers.
 
         Args:
             addresses: host:port of each server, by number.

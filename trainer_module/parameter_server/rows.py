@@ -47,7 +47,7 @@ class Gradients(NamedTuple):
     Attributes:
         pulled: the keys.
         by_group: [n, D] float32 or float16, sums over the rank's examples.
-        scales: by group, the inverse of the factor that scaled the gradients for the wire.
+        scales: inverse of the factor that scaled the gradients for the wire, by group.
     """
 
     pulled: Pulled
@@ -73,8 +73,8 @@ class Rows:
     """The rows of a server, by group of tables.
 
     Attributes:
-        stores: by group.
-        version: updates applied since the attempt began.
+        stores: row stores by group.
+        version: number of updates applied since the attempt began.
         newest: minute of the newest event trained on.
         overflows: embedding values beyond the range of float16, sent as its largest.
     """

@@ -39,7 +39,7 @@ CHANNEL_OPTIONS = (
 )
 """Messages are as large as a batch; small frames and windows would take as long as copying them."""
 _ALLOWED_PINGS = ("grpc.http2.min_ping_interval_without_data_ms", 5_000)
-"""The ranks' pings, every 10 s, are not abuse."""
+"""Allows the ranks' pings, every 10 s."""
 PATIENCE_S = 5.0
 """Seconds after which a call that waits for other ranks is answered; the rank then calls again."""
 
@@ -260,7 +260,7 @@ class Service(grpc.GenericRpcHandler):
 
 
 def serve(service: grpc.GenericRpcHandler, *, address: str, ranks: int, ahead: int) -> tuple[grpc.Server, int]:
-    """Serves until the server is stopped; returns it and its port.
+    """Starts a gRPC server; returns it and its port.
 
     Args:
         service: the handler.
@@ -269,7 +269,7 @@ def serve(service: grpc.GenericRpcHandler, *, address: str, ranks: int, ahead: i
         ahead: number of one rank's calls that may wait for other ranks at once.
 
     Raises:
-        UserError: the port is taken.
+        UserError: the port is in use.
     """
     server = grpc.server(
         ThreadPoolExecutor(8 + ranks * (ahead + 4), "call"),

@@ -78,7 +78,7 @@ class Push:
     Attributes:
         update: the optimizer step; its `step` is read only if ranks train in step.
         newest: minute of the batch's newest event.
-        scales: by group, see `rows.Gradients`.
+        scales: factors by group, see `rows.Gradients`.
         by_group: gradients by group.
         dense: gradient of this server's part of the dense weights, [part], if servers hold them; else None.
     """
@@ -95,7 +95,7 @@ class Shard:
 
     Attributes:
         sync: the mode.
-        rows: by group.
+        rows: rows of all groups.
         num_keys: keys pulled in this attempt.
         num_examples: examples trained on in this attempt, if every push is a step of its own.
     """
@@ -150,7 +150,7 @@ class Shard:
 
     @property
     def num_updates(self) -> int:
-        """Updates applied since `begin`."""
+        """Number of updates applied since `begin`."""
         return self.rows.version - self._version_before
 
     def pull(

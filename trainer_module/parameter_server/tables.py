@@ -121,7 +121,7 @@ class ServedTables:
 
         Args:
             dense: weights and moments, [size] by name.
-            step: updates applied before.
+            step: number of updates applied before.
             newest: minute of the newest event trained on.
         """
         document = {"step": step, "newest": newest, "dense": list(dense)}
