@@ -1,1 +1,1 @@
-"""In what order and where: the DAG, the local runner, the KFP compiler and the command line."""
+"""The DAG of a pipeline, the local runner, the KFP compiler and the command line."""

@@ -13,15 +13,15 @@ _NO_PACKAGE = "--sdk_container_image=unused"
 
 
 def step_args(beam: AnyBeam) -> StepArgs:
-    """Returns all arguments of each step. They lie readable in compiled pipelines: nothing secret is among them."""
+    """Returns all arguments of each step. Compiled pipelines contain them as plain text: none is secret."""
     return {name: engine_args(engine_of(beam, name)) for name in get_args(BeamStepName)}
 
 
 def engine_args(engine: AnyEngine) -> tuple[str, ...]:
     """Returns the arguments of a step on an engine.
 
-    Beam's default, `DirectRunner`, is never among them: it first tries to download a Prism binary, without a checksum
-    or a time-out (apache_beam/runners/direct/direct_runner.py); FnApiRunner is the runner that it falls back to.
+    Beam's default, `DirectRunner`, is never used: it first tries to download a Prism binary, without a checksum or a
+    time-out (apache_beam/runners/direct/direct_runner.py). FnApiRunner is its fallback.
     """
     match engine:
         case Local(processes=1):
@@ -31,8 +31,8 @@ def engine_args(engine: AnyEngine) -> tuple[str, ...]:
             mode = "--direct_running_mode=multi_processing"
             return ("--runner=FnApiRunner", mode, f"--direct_num_workers={processes}", _NO_PACKAGE)
         case Flink():
-            # A jar of everything, sent over REST: no job server runs beside the cluster. The experiment
-            # `pre_optimize` is left alone: Flink refuses what it makes of a read.
+            # One jar with all dependencies, submitted over REST: the cluster needs no job server. The experiment
+            # `pre_optimize` keeps its default: Flink rejects the reads that it produces.
             return (
                 "--runner=FlinkRunner",
                 f"--flink_master={engine.master}",
@@ -62,16 +62,16 @@ def _pooled(engine: Flink | Portable | Spark) -> tuple[str, ...]:
 
 
 def _limit(engine: Flink | Portable | Spark | Dataflow) -> str:
-    """Returns our own argument, by which `components.beam` knows that a step runs on an engine."""
+    """Returns Sangam's own argument, which tells `components.beam` that a step runs on an engine."""
     return f"--sangam_timeout_s={engine.timeout_s}"
 
 
 def unreachable(place: str, folders: Mapping[str, str]) -> Iterator[str]:
-    """Yields what Dataflow's workers cannot read or write, as an error.
+    """Yields an error for each folder that Dataflow's workers cannot read or write.
 
     Args:
-        place: of Dataflow in the spec.
-        folders: option to path or URI.
+        place: path of the section for Dataflow in the spec.
+        folders: path or URI of each option.
     """
     for option, folder in folders.items():
         # Vertex AI mounts buckets there.

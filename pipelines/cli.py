@@ -1,4 +1,4 @@
-"""The command line `sangam`, put together. TensorFlow is imported by those commands alone that need it."""
+"""The command line `sangam`. Only commands that need TensorFlow import it."""
 
 import os
 import sys
@@ -53,7 +53,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Runs the command line; the entry point of `sangam`."""
-    # TensorFlow 2.16 picks its Keras when it is imported; children inherit the choice.
+    # TensorFlow 2.16 selects its Keras on import; child processes inherit the variable.
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     if os.getpid() == 1:
         exit_on()  # The first process of a container has no default action of SIGTERM.

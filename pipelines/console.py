@@ -1,4 +1,4 @@
-"""The terminal: the one place that says how lines, errors and tables are printed."""
+"""Output of all commands: lines, errors, tables and JSON."""
 
 import datetime
 import json
@@ -20,25 +20,25 @@ QUIET_ENVIRONMENT = {
     "GRPC_VERBOSITY": "ERROR",
     "PYTHONWARNINGS": "ignore",
 }
-"""Read by TensorFlow, gRPC and Python when they start, here and in every child."""
+"""Variables that TensorFlow, gRPC and Python read at start, in this process and its children."""
 
 
 def terminal(stream: TextIO | None = None) -> Console:
-    """Returns a console on a stream, or on standard output; where it is no terminal, wide enough not to wrap tables."""
+    """Returns a console on a stream, default standard output; off a terminal, it is wide enough not to wrap tables."""
     stream = stream or sys.stdout
     return Console(file=stream, highlight=False, width=None if stream.isatty() else _PLAIN_WIDTH)
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Prints a text as it stands, without markup and without wrapping; on standard output if no console is given."""
+    """Prints a text without markup or wrapping, by default on standard output."""
     (console or terminal()).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class Teller:
-    """Prints lines as a command goes: on standard output, or, beside a document for programs, on standard error.
+    """Prints lines during a command: on standard output, or on standard error beside a JSON document.
 
     Attributes:
-        lines: told so far.
+        lines: lines printed so far.
     """
 
     def __init__(self, *, as_json: bool):
@@ -52,12 +52,12 @@ class Teller:
 
 
 def say_event(text: str) -> None:
-    """Prints a line as JSON on standard output, for programs that follow a command without an end."""
+    """Prints a line as JSON on standard output, for programs that follow a long-running command."""
     print(json.dumps({"at": datetime.datetime.now(datetime.timezone.utc).isoformat(), "says": text}), flush=True)
 
 
 def say_error(text: str, *, as_json: bool = False, code: int = 2) -> None:
-    """Prints an error as it stands on standard error; as JSON, with the exit code, for a program."""
+    """Prints an error on standard error: verbatim, or as JSON with the exit code."""
     if as_json:
         print(json.dumps({"error": text, "exit_code": int(code)}), file=sys.stderr)
     else:
@@ -65,7 +65,7 @@ def say_error(text: str, *, as_json: bool = False, code: int = 2) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Prints a document for programs on standard output; a number that is none becomes null."""
+    """Prints a document for programs on standard output; NaN and infinity become null."""
     print(json.dumps(_finite(document), indent=2, default=str))
 
 
@@ -82,13 +82,13 @@ def _finite(value: Any) -> Any:
 
 
 def table(*columns: str) -> Table:
-    """Returns an empty table without lines, in the style of all commands."""
+    """Returns an empty table without borders, the style of all commands."""
     return Table(*columns, box=None, pad_edge=False)
 
 
 def quieten() -> None:
     """Keeps TensorFlow and TFX, imported after this, from writing to the terminal."""
-    # Level 3: what TensorFlow logs as errors here, such as a CUDA library registered twice, helps nobody.
+    # Level 3: TensorFlow logs harmless events as errors, such as a CUDA library that is registered twice.
     os.environ.update(QUIET_ENVIRONMENT | {"TF_CPP_MIN_LOG_LEVEL": "3"})
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)

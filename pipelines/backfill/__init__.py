@@ -1,1 +1,1 @@
-"""The dates of a past period in order: on this machine, or on Kubeflow."""
+"""Backfills: a run for each date of a past period, in order, on this machine or on Kubeflow."""

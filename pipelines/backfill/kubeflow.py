@@ -1,4 +1,4 @@
-"""A backfill on Kubeflow: one run per date, in order, each after the end of the one before."""
+"""A backfill on Kubeflow: one run per date, in order, each starts after the previous one has ended."""
 
 import datetime
 from dataclasses import dataclass, replace
@@ -18,9 +18,9 @@ from schemas.errors import UserError
 
 POLL_S = 20.0
 PATIENCE = datetime.timedelta(hours=1)
-"""How long the server may be unreachable while a run is waited for: the run itself does not need it."""
+"""Longest outage of the API server during a wait for a run. The run itself does not need the server."""
 OTHERS_LIMIT = datetime.timedelta(hours=24)
-"""How long other runs of the ranker are waited for: the next daily one would be due by then."""
+"""Longest wait for other runs of the ranker: the next daily run is due by then."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Choices:
     """The user's choices for a backfill.
 
     Attributes:
-        retry_failed: start dates whose run failed again.
-        ignored_runs: ids of other runs that are not waited for.
+        retry_failed: whether to run dates again whose run failed.
+        ignored_runs: ids of other runs not to wait for.
     """
 
     retry_failed: bool = False
@@ -41,7 +41,7 @@ class DateFailed(Exception):
 
 
 class Backfill:
-    """Runs dates in order. The names of the runs on the server are the only record of what is done."""
+    """Runs dates in order. The names of the runs on the server are the only record of finished dates."""
 
     def __init__(self, api: Api, release: Release, launch: Launch, clock: Clock, say: Say, choices: Choices):
         """Takes the release to run, the settings of its runs (`launch`), and the server (`api`)."""
@@ -50,7 +50,7 @@ class Backfill:
         self._current: KubeflowRun | None = None
 
     def run(self, dates: tuple[Day, ...]) -> int:
-        """Runs every date that has not succeeded, says a line for each, and returns the exit code."""
+        """Runs every date that has not succeeded, prints a line for each, and returns the exit code."""
         with StopSignals() as stop:
             try:
                 with stop.raised():
@@ -105,7 +105,7 @@ class Backfill:
         self._say(f"{date} succeeded  in {duration(seconds) if seconds is not None else 'an unknown time'}")
 
     def _wait_for_others(self, date: Day) -> None:
-        """Waits until no other run of the ranker is unfinished: two would train from the same base.
+        """Waits until all other runs of the ranker have finished: two runs would train from the same base.
 
         Raises:
             UserError: one has not ended within the limit. A run whose workflow was deleted never ends, such as one that
@@ -127,7 +127,7 @@ class Backfill:
         return [run for run in unfinished if run.id not in self._choices.ignored_runs]
 
     def _wait(self, run: KubeflowRun, ended: frozenset[str]) -> KubeflowRun:
-        """Returns the run once it has finished, or the run of the same name that the server kept instead."""
+        """Returns the run once it has finished, or the run of the same name that the server kept instead of it."""
         unreachable_since: Moment | None = None
         is_told = False
         while True:

@@ -1,4 +1,4 @@
-"""A backfill on this machine: one `sangam run` per date, in order; later dates train on it once it is evaluated."""
+"""A backfill on this machine: one `sangam run` per date, in order; later dates train on evaluated ones."""
 
 import shutil
 from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ from schemas.spec.data import TRAIN, DayLogs
 _TAIL_LINES = 15
 
 RunDate = Callable[[list[str], Path, StopSignals], int]
-"""Runs `sangam` with arguments, its output into a file, and returns the exit code."""
+"""Runs `sangam` with arguments, writes its output to a file, and returns the exit code."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Backfill:
     """What to run.
 
     Attributes:
-        spec_path: as the user gave it.
-        request: the run of the first date.
-        dates: all of them, in order.
+        spec_path: path of the spec, as the user gave it.
+        request: run of the first date.
+        dates: all dates, in order.
     """
 
     spec_path: Path
@@ -66,7 +66,7 @@ class DateFailed(Exception):
 
 
 def check_backfill(spec_path: Path, first: str, last: str, data: Path, root: Path) -> Backfill:
-    """Returns what to run, or says what is wrong with it.
+    """Checks and returns the backfill.
 
     Raises:
         UserError: the spec reads no days, a date is invalid, `last` is before `first`, or a folder cannot be used.
@@ -142,7 +142,7 @@ def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date:
 
 
 def _stands(known: DateRecord, request: RunRequest, date: Day) -> bool:
-    """Tells whether a date need not be run again. A skipped date is run once its logs are there."""
+    """Returns whether a recorded date need not run again. A skipped date runs once its logs exist."""
     logs_arrived = known.state == "skipped" and _has_logs(request, date)
     return known.identity == identity_of(request) and not logs_arrived
 

@@ -33,11 +33,11 @@ class DateRecord(_Record):
 
     Attributes:
         date: YYYY-MM-DD, the last day evaluated on.
-        state: `blessed`; `rejected` by a gate; `skipped`: there are no logs.
+        state: `blessed`; `rejected` by a gate; `skipped` without logs.
         identity: hash of spec and code; a date of another identity is run again.
         mode: mode of training, `full` or `incremental`.
-        base_last_day: the last day that the base was trained on; None: trained from nothing.
-        num_train_days: days that this run trained on.
+        base_last_day: last train day of the base; None: trained from scratch.
+        num_train_days: number of days that this run trained on.
         summary: path of the run's summary.
     """
 
@@ -91,19 +91,19 @@ def read_record(folder: Path, name: str) -> Record:
 
 
 def write_record(folder: Path, record: Record) -> Path:
-    """Writes the record, whole or not at all, and returns the file's path."""
+    """Writes the record atomically and returns the file's path."""
     path = folder / RECORD_FILE
     write_whole(path, record.model_dump_json(indent=2) + "\n")
     return path
 
 
 def write_dates(folder: Path, dates: Iterable[str]) -> None:
-    """Notes all dates of the command under way, for those who watch it."""
+    """Writes all dates of the running command, for `sangam ui`."""
     write_whole(folder / _DATES_FILE, json.dumps(list(dates)) + "\n")
 
 
 def read_dates(folder: Path) -> list[str]:
-    """Returns the dates of the last command; empty if there are none."""
+    """Returns the dates of the last command; empty without a file."""
     try:
         return [str(date) for date in json.loads((folder / _DATES_FILE).read_bytes())]
     except (OSError, ValueError, TypeError):

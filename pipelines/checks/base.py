@@ -1,6 +1,6 @@
 """`sangam validate --base`: the parts of a base that incremental training would keep, analyze again or drop.
 
-Reads JSON files alone: the record of the blessed model or of the run, the checkpoint's manifest, and the statistics
+Reads only JSON files: the record of the blessed model or of the run, the checkpoint's manifest, and the statistics
 beside Transform's graph. Nothing here imports TensorFlow.
 """
 
@@ -91,7 +91,7 @@ def difference(spec: Spec, base: Base) -> Difference:
     """Returns the parts of a base that a spec keeps or drops.
 
     Raises:
-        CheckpointError: the checkpoint is gone or damaged, or a table of the same name has a different layout.
+        CheckpointError: the checkpoint is missing or damaged, or a table of the same name has a different layout.
         UserError: the file of statistics is damaged, or of another format.
     """
     manifest = read_manifest(base.checkpoint)

@@ -49,7 +49,7 @@ PROBES = {
     "assert kind != 'python', 'the slow pure Python implementation is in use'\n"
     "print(f'{kind} implementation, TFX messages load')",
 }
-"""Programs that run in their own processes, so that a crash is a finding too; the last printed line is the detail."""
+"""Programs that run in their own processes, so that a crash becomes a finding; the last printed line is its detail."""
 
 _REINSTALL = "run `make setup` again"
 PROBE_FIXES = {
@@ -77,7 +77,7 @@ class Finding:
 
 
 def examine(lock: Path | None = None) -> Iterator[Finding]:
-    """Runs every check and yields each finding at once.
+    """Runs every check and yields each finding as soon as it is known.
 
     Args:
         lock: file of pinned versions; default: the repository's own.
@@ -133,7 +133,7 @@ def probe(name: str) -> Finding:
 
 
 def ports() -> Finding:
-    """Checks that processes can be kept to loopback ports, over which dispatcher, workers and ranks communicate."""
+    """Checks that processes can listen on loopback ports only, over which dispatcher, workers and ranks communicate."""
     try:
         library()
     except UserError as error:

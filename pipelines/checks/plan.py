@@ -23,7 +23,7 @@ class MemoryLimit:
     """The memory that a process may use.
 
     Attributes:
-        source: origin of the number, in words.
+        source: origin of the limit, in words.
     """
 
     bytes: int
@@ -64,7 +64,7 @@ def this_machine(plan: Plan, ranks_per_host: int | None = None) -> MemoryLimits:
 
     Args:
         plan: a plan whose processes are all on this machine.
-        ranks_per_host: number of ranks on this machine; each server then has a machine like it to itself.
+        ranks_per_host: number of ranks on this machine; each server then has an equal machine of its own.
     """
     available, ranks, servers = available_bytes(), ranks_per_host or plan.ranks.number, plan.servers
     of_rank = MemoryLimit(available // ranks, f"available here for each of {ranks} ranks")
@@ -151,7 +151,7 @@ def _refuse_unfit(name: str, processes: Processes, limit: MemoryLimit) -> None:
         return
     hint = "use a smaller model" + (", batch_size_per_rank or staleness" if high.in_flight else "")
     if high.tables:
-        # Rows, which take nearly all memory, shrink with the number of processes; the rest does not.
+        # Rows, which take nearly all memory, shrink with the number of processes; the other parts do not.
         fixed = high.process + high.dense + high.counters + high.in_flight
         hint = "use an optimizer with fewer slots, a smaller dim, or evict rows (capacity, expire_after_days)"
         if limit.bytes > 2 * fixed:

@@ -1,5 +1,5 @@
-"""The calls to Kubeflow Pipelines v2beta1 that Sangam needs. Nothing is created twice: when an answer is lost, the
-object is looked up before it is created again."""
+"""The calls to Kubeflow Pipelines v2beta1 that Sangam needs. After a lost answer, the object is looked up before it is
+created again, so that nothing is created twice."""
 
 import json
 import tempfile
@@ -28,7 +28,7 @@ from pipelines.provenance import VERSION
 from schemas.errors import UserError
 
 _PAGE = 200
-"""The most that the server gives at once."""
+"""The server's largest page size."""
 _FIRST_ATTEMPTS = 3
 _V2_HEALTH, _V1_HEALTH = "/apis/v2beta1/healthz", "/apis/v1beta1/healthz"
 _NEWEST_FIRST = "created_at desc"
@@ -38,10 +38,10 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Launch:
-    """What a run or a recurring run is made of, apart from its name.
+    """The settings of a run or a recurring run, apart from its name.
 
     Attributes:
-        experiment_id: experiment that holds it.
+        experiment_id: experiment of the run.
         pipeline_id: pipeline of the version.
         version_id: version to run.
         parameters: parameters of the pipeline, without the date.
@@ -92,7 +92,7 @@ class Api:
             UserError: a namespace is missing, or given to a server without users.
         """
         try:
-            # A few attempts only: usually the address is wrong, and somebody is waiting.
+            # Few attempts: usually the address is wrong, and a user waits for the answer.
             answer = self._transport.request("GET", f"{self.host}{_V2_HEALTH}", attempts=_FIRST_ATTEMPTS)
         except NotFound:
             raise ApiError(self._wrong_server()) from None
@@ -122,7 +122,7 @@ class Api:
         )
 
     def server_version(self) -> str:
-        """Returns the release of Kubeflow Pipelines, such as 2.16.1; `unknown` if the server does not say."""
+        """Returns the release of Kubeflow Pipelines, such as 2.16.1; `unknown` if the answer lacks it."""
         answer = self._transport.GET(f"{self.host}{_V2_HEALTH}")
         return str(json.loads(answer.data or b"{}").get("tag_name") or "unknown")
 
@@ -189,19 +189,19 @@ class Api:
 
     def schedules(self, pipeline_id: str) -> list[Schedule]:
         """Returns all recurring runs of a pipeline, also those that Sangam did not create, oldest first."""
-        # A filter by pipeline is not in every version 2 (model/job.go of its API server), so it is done here.
+        # Not every 2.x server can filter by pipeline (model/job.go of its API server).
         listed = self._pages(self._schedules.list_recurring_runs, "recurring_runs", **self._in_namespace())
         return [schedule for schedule in map(schedule_of, listed) if schedule.pipeline_id == pipeline_id]
 
     def make_disabled_schedule(
         self, name: str, launch: Launch, cron: str, description: str, known: frozenset[str]
     ) -> Schedule:
-        """Creates a recurring run, disabled: one run at a time, without catching up.
+        """Creates a recurring run, disabled: one run at a time, without catch-up.
 
         Args:
             name: name of the recurring run.
             launch: settings of its runs.
-            cron: when it starts them.
+            cron: cron expression of its start times.
             description: description for people.
             known: ids of recurring runs that exist already and must not be taken for the new one.
         """
@@ -235,7 +235,7 @@ class Api:
             return
 
     def delete_schedule(self, schedule_id: str) -> None:
-        """Deletes a recurring run, and with it its runs in progress: check for them first."""
+        """Deletes a recurring run and its runs in progress: check for those first."""
         try:
             self._schedules.delete_recurring_run(schedule_id)
         except NotFound:
@@ -249,7 +249,7 @@ class Api:
 
     def unfinished_runs(self, pipeline_id: str) -> list[KubeflowRun]:
         """Returns the runs of a pipeline that have not finished."""
-        # Filtered by "not in a finished state": a new run may have no state yet.
+        # Not a filter by unfinished states: a new run may have no state yet.
         unfinished = _filter(*(("NOT_EQUALS", "state", state.upper()) for state in FINISHED))
         listed = self._pages(self._runs.list_runs, "runs", filter=unfinished, **self._in_namespace())
         return [run for run in map(run_of, listed) if run.pipeline_id == pipeline_id and run.is_unfinished]
@@ -274,18 +274,18 @@ class Api:
         return self.settle(name, launch.experiment_id, known) or made
 
     def settle(self, name: str, experiment_id: str, known: frozenset[str]) -> KubeflowRun | None:
-        """Keeps one of the runs of a name, apart from those `known` to have finished before, and ends all others.
+        """Keeps one run of a name and terminates the others; ignores `known` runs, which had finished before.
 
-        There are several if two clients started the run at once, or if the server started it long after the request
-        timed out: it starts the workflow first, and stores the run afterwards (`CreateRun`, backend/src/apiserver/
-        resource/resource_manager.go of kubeflow/pipelines). Every client keeps the same one: a run that succeeded,
-        else the oldest unfinished one.
+        There are several runs if two clients started the run at once, or if the server started it long after the
+        request timed out: it starts the workflow first, and stores the run afterwards (`CreateRun`,
+        backend/src/apiserver/ resource/resource_manager.go of kubeflow/pipelines). Every client keeps the same run: a
+        run that succeeded, else the oldest unfinished one.
         """
         runs = [run for run in self.runs_named(name, experiment_id) if run.id not in known]
         # Oldest first already; `min` keeps that order among equals.
         kept = min(runs, key=lambda run: (run.state != "succeeded", not run.is_unfinished), default=None)
         for run in runs:
-            # One that is being ended already may never say so, if Kubernetes has deleted its workflow.
+            # A run that is being canceled may never finish if Kubernetes has deleted its workflow.
             if run != kept and run.is_unfinished and run.state != "canceling":
                 self._terminate(run.id)
         return kept
@@ -296,7 +296,7 @@ class Api:
         except Transient:
             raise
         except ApiError:
-            # The first of several tries may have set the state and failed afterwards, for want of the workflow.
+            # An earlier try may have set the state and then failed because the workflow is missing.
             if self.get_run(run_id).state not in (*FINISHED, "canceling"):
                 raise
 
@@ -311,7 +311,7 @@ class Api:
             except (Conflict, Transient) as error:
                 if isinstance(error, Transient) and not error.may_have_happened:
                     raise
-                # The server may still be working on it: wait before looking.
+                # The server may still be creating it: wait before the look-up.
                 self._sleep(BACKOFF.wait_s(attempt, error.wait_s if isinstance(error, Transient) else None))
                 existing = find()
                 if existing is not None:
@@ -338,6 +338,6 @@ def _is(name: str) -> str:
 
 
 def _filter(*predicates: tuple[str, str, str]) -> str:
-    """Returns a filter of operations, keys and values, all of which must hold."""
+    """Returns a filter that requires all predicates: (operation, key, value)."""
     listed = [{"operation": operation, "key": key, "stringValue": value} for operation, key, value in predicates]
     return json.dumps({"predicates": listed})

@@ -1,8 +1,8 @@
-"""The room that the server's database has for texts, checked before a request.
+"""Limits of text columns in the server's database, checked before a request.
 
 The server creates the object in Kubernetes first and its row in the database afterwards. If the text does not fit, the
-row fails (500, "Data too long for column"), and the object is left behind, where no request of the API shows it
-(`CreateJob`, backend/src/apiserver/resource/resource_manager.go of kubeflow/pipelines).
+row fails (500, "Data too long for column"), and the object remains in Kubernetes, invisible to the API (`CreateJob`,
+backend/src/apiserver/resource/resource_manager.go of kubeflow/pipelines).
 """
 
 from typing import Literal
@@ -18,8 +18,8 @@ _MOST: dict[Kind, dict[str, int]] = {
     "run": {"name": 255, "description": 255, "service account": 255},
     "recurring run": {"name": 255, "description": 255, "service account": 255},
 }
-"""Characters of the columns (backend/src/apiserver/model), of several releases the fewest. Descriptions of pipelines
-and of their versions have no limit that matters."""
+"""Characters of the columns (backend/src/apiserver/model), the minimum over several releases. Descriptions of pipelines
+and of their versions have no practical limit."""
 
 
 def check_room(kind: Kind, **texts: str) -> None:

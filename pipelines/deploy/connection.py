@@ -33,7 +33,7 @@ def connect(connection: Connection) -> Iterator["Api"]:
     Raises:
         UserError: an option is wrong, or there is no such server.
     """
-    # Imported here, so that `sangam --help` stays quick.
+    # Imported here, so that `sangam --help` stays fast.
     from pipelines.deploy.api import Api
     from pipelines.deploy.names import check_text
     from pipelines.deploy.transport import Credentials, Transport

@@ -12,8 +12,8 @@ from schemas.errors import UserError
 from schemas.spec.data import DayLogs
 
 _BEFORE, _AFTER = datetime.timedelta(seconds=120), datetime.timedelta(seconds=60)
-"""A schedule is not replaced this long before and after it starts a run: a new schedule that was created before that
-moment and enabled after it would start the same run again (`getNextScheduledEpoch` counts from the creation,
+"""No schedule is replaced within this time before and after it starts a run: a new schedule that was created before
+that moment and enabled after it would start the same run again (`getNextScheduledEpoch` counts from the creation,
 backend/src/crd/controller/scheduledworkflow/util/scheduled_workflow.go of kubeflow/pipelines)."""
 
 
@@ -21,10 +21,10 @@ def deploy(api: Api, release: Release, at: str, clock: Clock, say: Say) -> bool:
     """Makes the server run a release once a day, and no other version of the ranker; returns whether anything changed.
 
     The new recurring run is created disabled, the old one is disabled, the new one is enabled, the old one is deleted:
-    two are never enabled. A call that is interrupted at any point is completed by the next.
+    two are never enabled at once. The next call completes an interrupted one.
 
     Raises:
-        UserError: another schedule, not made by Sangam, runs the pipeline; or the server fails.
+        UserError: a schedule that Sangam did not create runs the pipeline; or the server fails.
     """
     launch = publish(api, release, say)
     cron = cron_at(at)
@@ -72,7 +72,7 @@ def own_schedules(api: Api, ranker: str, pipeline_id: str) -> list[Schedule]:
     """Returns the recurring runs that `deploy` has created for a ranker.
 
     Raises:
-        UserError: another one, not made by Sangam, is enabled too: there would be two runs a day.
+        UserError: one that Sangam did not create is enabled too: there would be two runs a day.
     """
     prefix = names.schedule_prefix(ranker)
     schedules = api.schedules(pipeline_id)
@@ -88,7 +88,7 @@ def own_schedules(api: Api, ranker: str, pipeline_id: str) -> list[Schedule]:
 def remove(api: Api, schedule: Schedule, say: Say) -> bool:
     """Disables a recurring run, deletes it unless one of its runs is in progress, and returns whether it is gone.
 
-    Deleting it would end that run: the workflow belongs to it (kubeflow/pipelines issue 12573).
+    Its deletion would end that run, because the schedule owns the workflow (kubeflow/pipelines issue 12573).
     """
     if schedule.is_enabled:
         api.disable(schedule.id)
@@ -102,7 +102,7 @@ def remove(api: Api, schedule: Schedule, say: Say) -> bool:
 
 
 def schedule_text(schedule: Schedule) -> str:
-    """Returns when a recurring run starts runs, in words."""
+    """Returns the start times of a recurring run, in words."""
     at = time_of(schedule.cron)
     return f"daily at {at} UTC" if at else f"cron {schedule.cron!r}"
 
@@ -110,7 +110,7 @@ def schedule_text(schedule: Schedule) -> str:
 def _keep_one(api: Api, name: str, ranker: str, pipeline_id: str, say: Say) -> None:
     """Deletes all schedules except the one of a name.
 
-    Of two clients that deploy at once, each may have enabled one: both keep the older.
+    Two clients that deploy at once may each have enabled one: both keep the older schedule.
 
     Raises:
         UserError: the older one belongs to the other client, and differs.
@@ -162,7 +162,7 @@ def _replace(
         _check_account(api, made, launch)
         if _is_quiet(enabled, started, clock.now()):
             break
-        # The server took so long that the old schedule may have started a run since: the new one would repeat it.
+        # The old schedule may have started a run during a slow answer: the new one would repeat that run.
         api.delete_schedule(made.id)
     for schedule in enabled:
         api.disable(schedule.id)
@@ -175,13 +175,13 @@ def _replace(
 
 
 def _check_account(api: Api, made: Schedule, launch: Launch) -> None:
-    """Deletes a new schedule whose runs would have another account than asked for.
+    """Deletes a new schedule whose runs would not have the requested service account.
 
-    Kubeflow Pipelines 2.5 to 2.16 take the default account for scheduled runs, whatever the request says
+    Kubeflow Pipelines 2.5 to 2.16 use the default account for scheduled runs and ignore the request's
     (kubeflow/pipelines issue 13311).
 
     Raises:
-        UserError: they would.
+        UserError: the accounts differ.
     """
     if _has_account(made, launch):
         return

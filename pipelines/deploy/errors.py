@@ -9,10 +9,10 @@ LOGIN = (
     "for example of `kubectl create token NAME --audience pipelines.kubeflow.org`"
 )
 _RESOURCES = {"recurringruns": "jobs"}
-"""Resources that RBAC rules name otherwise than the path: a recurring run is a job there
+"""Resources that RBAC rules name differently from the path: a recurring run is a job there
 (backend/src/apiserver/common/const.go of kubeflow/pipelines)."""
 _LASTING = re.compile(r"data too long for column|value too long for type|\(22[0-9A-Z]{3}\)|SQLSTATE 22", re.IGNORECASE)
-"""What the database says of a value that it will never take: SQL's class 22, data exception."""
+"""Database errors for values that the database will never accept: SQL's class 22, data exception."""
 _MAX_TEXT = 300
 
 
@@ -33,7 +33,7 @@ class Transient(ApiError):
 
     Attributes:
         may_have_happened: the server may have executed the request; only the answer is missing or bad.
-        wait_s: how long the server asked to wait; None if it did not.
+        wait_s: seconds that the server asked to wait; None without Retry-After.
     """
 
     def __init__(self, text: str, may_have_happened: bool, wait_s: float | None = None):
@@ -46,7 +46,7 @@ def of_answer(host: str, method: str, path: str, status: int, text: str, wait_s:
     """Returns the error for an answer with a status other than 2xx.
 
     Args:
-        host: as the user gave it.
+        host: address of the server, as the user gave it.
         method: method of the request.
         path: path of the request, below the host.
         status: status of the answer.

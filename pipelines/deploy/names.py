@@ -1,4 +1,4 @@
-"""The names by which Sangam recognizes its objects on the server, and the checks of names that the user gives."""
+"""The names by which Sangam recognizes its objects on the server, and checks of the user's names."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ _TEXTS: dict[str, tuple[Any, str]] = {
         "letters, digits, spaces and ._- are allowed, at most 128",
     ),
 }
-"""For each option its type, and what an error says is allowed."""
+"""Type of each option, and the allowed text for its error message."""
 
 
 def check_text(option: str, text: str) -> str:
@@ -47,7 +47,7 @@ def check_pinned(option: str, image: str) -> str:
     """Returns an image that is pinned by its digest.
 
     Raises:
-        UserError: the name has no digest: a tag may be another image tomorrow.
+        UserError: the name has no digest: a tag can move to another image.
     """
     if not _PINNED.match(image):
         name = image.split("@")[0] or "NAME"
@@ -99,7 +99,7 @@ def schedule_name(ranker: str, meaning: Mapping[str, Any]) -> str:
 
 
 def schedule_description(version: str) -> str:
-    """Returns the description of a recurring run: short, as its column is; the version's has spec and images."""
+    """Returns the description of a recurring run: short, to fit its column; the version's has spec and images."""
     return f"Version {version}, run daily; kept by `sangam deploy`."
 
 

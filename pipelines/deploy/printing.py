@@ -1,4 +1,4 @@
-"""What `sangam status` and `sangam runs` print."""
+"""Output of `sangam status` and `sangam runs`."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""Why a run on Kubeflow failed: the server does not say, and the step's entry point leaves it in the pipeline root."""
+"""The reasons of failed runs on Kubeflow: read from the pipeline root, since the server does not store them."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ _UNSUCCESSFUL = ("failed", "canceled")
 
 
 def reason_of(run: KubeflowRun, root: Path | None = None) -> str:
-    """Returns why a run did not succeed; empty if it did, or where that cannot be known.
+    """Returns the reason why a run did not succeed; empty if it did, or if the reason is unknown.
 
     Args:
         run: run with its steps.
-        root: where this machine mounts the pipeline root; None: where the pods do.
+        root: mount point of the pipeline root on this machine; None: the path in the pods.
     """
     if run.state not in _UNSUCCESSFUL:
         return ""
@@ -35,5 +35,5 @@ def log_command(run_id: str, namespace: str) -> str:
 
 
 def pods_command(run_id: str, namespace: str) -> str:
-    """Returns the command that says what the pods of a run wait for."""
+    """Returns the command that shows why the pods of a run wait."""
     return f"kubectl describe pods -n {namespace or _DEFAULT_NAMESPACE} -l pipeline/runid={run_id}"

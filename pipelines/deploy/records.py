@@ -36,7 +36,7 @@ class Schedule:
     """A recurring run.
 
     Attributes:
-        service_account: service account of its runs' pods, as the server has made it.
+        service_account: service account of its runs' pods, as stored by the server.
     """
 
     id: str
@@ -56,13 +56,13 @@ class KubeflowRun:
     """A run as the server knows it.
 
     Attributes:
-        state: the server's state in lower case, such as `succeeded`; `pending` while the server gives none.
-        schedule_id: recurring run that started it; empty if none did.
-        date: the parameter; None if the run takes yesterday's.
-        pipeline_root: the parameter, as the pods see it; empty if the run was given none.
-        started_at: when it was due, or created if it was not scheduled.
-        waits_since: since when the run waits for a pod that has not started; None if it does not.
-        steps: those that have started; empty in listings, only `get_run` fills them.
+        state: the server's state in lower case, such as `succeeded`; `pending` without one.
+        schedule_id: recurring run that started it; empty without one.
+        date: parameter `date`; None: the day before the run.
+        pipeline_root: parameter `pipeline_root`, a path in the pods; empty if not set.
+        started_at: due time of a scheduled run, creation time of any other.
+        waits_since: start of the wait for a pod that has not started; None without one.
+        steps: started steps; empty in listings, only `get_run` fills them.
     """
 
     id: str
@@ -91,23 +91,23 @@ class KubeflowRun:
         return next((step for step in self.steps if step.state == "failed"), None)
 
     def seconds(self, now: datetime.datetime) -> float | None:
-        """Returns how long the run took, or has taken so far."""
+        """Returns the duration of the run, so far if it is unfinished."""
         end = now if self.is_unfinished else self.finished_at
         return (end - self.created_at).total_seconds() if end and self.created_at else None
 
 
 def pipeline_of(got: Any) -> Pipeline:
-    """Returns the record of a generated model."""
+    """Converts a generated model."""
     return Pipeline(id=got.pipeline_id, description=got.description or "")
 
 
 def version_of(got: Any) -> Version:
-    """Returns the record of a generated model."""
+    """Converts a generated model."""
     return Version(got.pipeline_version_id, got.display_name, got.description or "", moment_of(got.created_at))
 
 
 def schedule_of(got: Any) -> Schedule:
-    """Returns the record of a generated model."""
+    """Converts a generated model."""
     reference, trigger, runtime = got.pipeline_version_reference, got.trigger, got.runtime_config
     cron = trigger.cron_schedule if trigger else None
     return Schedule(
@@ -125,7 +125,7 @@ def schedule_of(got: Any) -> Schedule:
 
 
 def run_of(got: Any) -> KubeflowRun:
-    """Returns the record of a generated model."""
+    """Converts a generated model."""
     reference, runtime = got.pipeline_version_reference, got.runtime_config
     parameters = (runtime.parameters or {}) if runtime else {}
     details = (got.run_details.task_details or []) if got.run_details else []

@@ -1,4 +1,4 @@
-"""What the server needs before anything can run: the pipeline, its version, and the experiment."""
+"""The objects on the server that runs need: the pipeline, its version, and the experiment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Release:
         return f"Spec {digest(self.spec)}, image {self.image}{trainer}."
 
     def meaning(self) -> dict[str, Any]:
-        """Returns what a run's result depends on, apart from its date and the logs."""
+        """Returns all that a run's result depends on, except its date and the logs."""
         return {
             "spec": digest(self.spec),
             "images": [self.image, self.trainer_image or self.image],
@@ -59,7 +59,7 @@ class Release:
 
 
 def publish(api: Api, release: Release, say: Say) -> Launch:
-    """Creates what the server does not have yet, and returns what runs are made of.
+    """Creates the objects that the server lacks, and returns the settings of runs.
 
     Raises:
         UserError: the server has a pipeline of that name that Sangam did not create.

@@ -1,4 +1,4 @@
-"""What is put on the server, from the options of a command."""
+"""The release of a command, from its options."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def check_options(spec: "Spec", options: ReleaseOptions) -> None:
 
 
 def make_release(spec: "Spec", options: ReleaseOptions, compile_: Compile) -> "Release":
-    """Returns what is put on the server.
+    """Compiles the spec and returns the release.
 
     Raises:
         UserError: an image is not pinned, or a name is invalid.
@@ -68,7 +68,7 @@ def make_release(spec: "Spec", options: ReleaseOptions, compile_: Compile) -> "R
 
 
 def compile_for_kubeflow(spec: "Spec", options: ReleaseOptions) -> str:
-    """Returns the compiled pipeline; loading TFX takes seconds, in another process."""
+    """Returns the pipeline, compiled in another process; loading TFX takes seconds."""
     from pipelines.kubeflow.apart import compile_apart
     from pipelines.kubeflow.target import Target
     from pipelines.provenance import code_folder, git_commit

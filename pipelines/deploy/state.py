@@ -1,4 +1,4 @@
-"""The state of a ranker on the server: what is deployed, what runs next, how the last run went."""
+"""The state of a ranker on the server: the deployed version, the next run, the last run."""
 
 import datetime
 import itertools
@@ -26,7 +26,7 @@ EXIT_CODES: dict[Health, ExitCode] = {
 _RECENT_RUNS = 50
 _BAD = ("failed", "canceled")
 _OVERDUE = datetime.timedelta(hours=1)
-"""A run that has not started this long after it was due was missed: Kubeflow checks every few seconds."""
+"""Delay after which a due run counts as missed: Kubeflow checks every few seconds."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class State:
         version: the version that the enabled schedule runs; None if there is none.
         last: the newest scheduled run, or the newest of all if none was scheduled; with steps.
         since: runs started since `last` by other means, newest first.
-        reason: why `last` failed; empty if it did not, or if that cannot be known here.
+        reason: why `last` failed; empty if it did not, or if the reason is unknown here.
         namespace: namespace of the profile; empty for a server without users.
     """
 
@@ -68,7 +68,7 @@ class State:
 
     @property
     def next_due(self) -> Moment | None:
-        """When the next run starts."""
+        """Start time of the next run."""
         times = [time_of(schedule.cron) for schedule in self.enabled]
         return min((next_due(time, self.now) for time in times if time), default=None)
 
@@ -85,7 +85,7 @@ class State:
 
     @property
     def look(self) -> str:
-        """The command that says more about the last run than is known here; empty if nothing is amiss."""
+        """The command that shows more about the last run; empty if nothing is missing."""
         if self.last and self.last.waits_since:
             return pods_command(self.last.id, self.namespace)
         is_unknown = self.last is not None and self.last.state in _BAD and not self.reason
@@ -133,7 +133,7 @@ def state_of(api: Api, ranker: str, now: Moment, root: Path | None = None) -> St
         api: the server.
         ranker: name of the ranker.
         now: the point in time.
-        root: where this machine mounts the pipeline root; None: where the pods do.
+        root: mount point of the pipeline root on this machine; None: the path in the pods.
 
     Raises:
         UserError: the ranker is not on the server.
@@ -180,21 +180,21 @@ def recent_runs(api: Api, ranker: str, limit: int) -> list[KubeflowRun]:
 
 
 def kind_of(run: KubeflowRun, ranker: str) -> Kind:
-    """Returns what started a run."""
+    """Returns how a run was started."""
     if run.schedule_id:
         return "scheduled"
     return "backfill" if run.name.startswith(names.backfill_prefix(ranker)) else "other"
 
 
 def date_text(run: KubeflowRun) -> str:
-    """Returns the date that a run is for: the one it was given, or else the day before it was created."""
+    """Returns the date of a run: its parameter, or else the day before its creation."""
     if run.date is None:
         return date_of(run.created_at).isoformat() if run.created_at else ""
     return run.date
 
 
 def run_document(run: KubeflowRun, ranker: str, now: Moment, reason: str) -> dict[str, Any]:
-    """Returns a run as JSON, for programs; `reason`: why it failed, if that is known."""
+    """Returns a run as JSON, for programs; `reason`: why it failed, if known."""
     failed = run.failed_step
     return {
         "id": run.id,

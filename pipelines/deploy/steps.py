@@ -1,9 +1,8 @@
 """The steps of a run, from the server's list of tasks: one for each node of Argo's workflow.
 
 A step is a node with children, RUNNING as soon as it has any, and its pod is one of them: `executor`, or `executor(N)`
-for try N. The server names the children of a task by their pods, and tells of no task which pod it is
-(`toApiPipelineTaskDetail`, backend/src/apiserver/server/api_converter.go of kubeflow/pipelines): a pod is assigned to
-its step by their times.
+for try N. The server names the children of a task by their pods, but gives no task its pod (`toApiPipelineTaskDetail`,
+backend/src/apiserver/server/api_converter.go of kubeflow/pipelines): pods are matched to steps by time.
 """
 
 import datetime
@@ -19,21 +18,21 @@ STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
 """The steps of a pipeline, in order. A run also has Kubeflow's own tasks, such as drivers."""
 NOT_RUN = "not run"
 LONG_WAIT = datetime.timedelta(minutes=15)
-"""A pod starts sooner, even if its node must be added and pulls the images first."""
+"""Longest normal wait for a pod, including the start of its node and the pull of its images."""
 _POD = re.compile(r"^executor(\(\d+\))?$")
 _DRIVER = "-driver"
 _EPOCH_YEAR = 1970
 
 
 def moment_of(value: datetime.datetime | None) -> datetime.datetime | None:
-    """Returns a time from the server; None for one that has not come yet, which it gives as 1970 or as the year 1."""
+    """Returns a time from the server; None for 1970 or the year 1, which it gives for a missing time."""
     if value is None or value.year <= _EPOCH_YEAR:
         return None
     return value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
 
 
 def state_of_text(text: str | None) -> str:
-    """Returns a state in lower case; `pending` while the server gives none."""
+    """Returns a state in lower case; `pending` without one."""
     return "pending" if not text or text.endswith("UNSPECIFIED") else text.lower()
 
 
@@ -52,7 +51,7 @@ def steps_of(tasks: Sequence[Any], is_finished: bool) -> tuple[Step, ...]:
 
 
 def waits_since(tasks: Sequence[Any]) -> datetime.datetime | None:
-    """Returns since when a pod waits to start, of those that wait the longest; None if none does."""
+    """Returns the start of the longest wait of a pod that has not started; None if none waits."""
     times = [moment_of(task.start_time) for task in tasks if _is_waiting(task)]
     return min((time for time in times if time), default=None)
 
@@ -61,7 +60,7 @@ def _step(name: str, task: Any, is_finished: bool) -> Step:
     state = state_of_text(task.state)
     error = (task.error.message or "") if task.error else ""
     if is_finished and state == "pending":
-        # Argo omits the steps after one that has failed, and the server has no state for that.
+        # Argo omits the steps after a failed one, and the server has no state for them.
         return Step(name, NOT_RUN, error=error)
     started, ended = _time(task.start_time), _time(task.end_time)
     seconds = max(0.0, ended - started) if started is not None and ended is not None else None
@@ -74,10 +73,10 @@ def _time(given: Any) -> float | None:
 
 
 def _waiting(steps: list[Step], tasks: Sequence[Any]) -> list[Step]:
-    """Returns the steps, those whose pod has not started with the time since when it waits.
+    """Returns the steps; a step whose pod has not started gets the start of its wait.
 
-    The first pod of a step starts with it, a later one after it: each pod goes to the step that began last before it
-    and has no other.
+    The first pod of a step starts with the step, later ones after it: each pod belongs to the step that began last
+    before it and has no other pod.
     """
     found = {step.name: step for step in steps}
     free = [(step.started_at, step) for step in steps if step.state == "running" and step.started_at is not None]
@@ -92,7 +91,7 @@ def _waiting(steps: list[Step], tasks: Sequence[Any]) -> list[Step]:
 
 
 def _pods(tasks: Sequence[Any]) -> Iterator[tuple[float, bool]]:
-    """Yields of every unfinished pod of a step when it was asked for, and whether it has not started."""
+    """Yields for each unfinished pod of a step its creation time, and whether it has not started."""
     for task in tasks:
         start = _time(task.start_time)
         if _is_pod(task) and start is not None and state_of_text(task.state) in ("pending", "running"):
@@ -105,5 +104,5 @@ def _is_pod(task: Any) -> bool:
 
 
 def _is_waiting(task: Any | None) -> bool:
-    # Exactly so: a step that Argo omits has no state, or one that says that it is unspecified.
+    # Only PENDING: a step that Argo omits has no state or an unspecified one.
     return task is not None and task.state == "PENDING" and (_is_pod(task) or task.display_name.endswith(_DRIVER))

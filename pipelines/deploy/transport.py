@@ -21,14 +21,14 @@ ATTEMPTS = 5
 BACKOFF = Backoff(1.0, max_s=60.0, jitter=0.25)
 _CONNECT_TIMEOUT_S, _ANSWER_TIMEOUT_S = 10.0, 60.0
 _REPEATABLE = re.compile(r":(enable|disable|terminate)$")
-"""Ends of idempotent POST paths. Every other POST creates something."""
+"""Ends of idempotent POST paths. Every other POST creates an object."""
 
 Sleep = Callable[[float], None]
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Where the token comes from. The token itself is not kept: Kubernetes may renew the file.
+    """The source of the token. The token itself is not stored: Kubernetes may renew the file.
 
     Attributes:
         variable: environment variable with the token.
@@ -62,7 +62,7 @@ class Credentials:
 
 
 class Answer:
-    """An answer as the generated client wants it."""
+    """An answer with the interface that the generated client expects."""
 
     def __init__(self, response: httpx.Response):
         self.status, self.reason, self.data = response.status_code, response.reason_phrase, response.content
@@ -78,8 +78,9 @@ class Answer:
 
 
 class Transport:
-    """Takes the place of the generated client's urllib3, which answers certificates that it does not trust with an
-    AttributeError, and does not tell what was sent from what was not."""
+    """Replaces the generated client's urllib3, which raises AttributeError for untrusted certificates, and does not
+    distinguish requests that were sent from those that were not.
+    """
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class Transport:
         self.host = host
         self._credentials, self._environ, self._sleep = credentials, environ, sleep
         try:
-            # Loading all authorities takes time, and http:// needs none.
+            # Loading all authorities is slow, and http:// needs none.
             verify = ssl.create_default_context(cafile=ca_cert) if ca_cert else host.startswith("https:")
         except (OSError, ssl.SSLError) as error:
             raise UserError(f"--ca-cert: cannot be used (got {ca_cert}: {error}); give certificates in PEM") from None
@@ -131,7 +132,8 @@ class Transport:
         """Sends a request, retries it if it is idempotent, and returns a successful answer.
 
         Raises:
-            ApiError: any other answer, or none. After a Transient with `may_have_happened`, look before sending again.
+            ApiError: any other answer, or none. After a Transient with `may_have_happened`, look the object up before
+                sending again.
         """
         path = url[len(self.host) :]
         sent = {name: value for name, value in (headers or {}).items() if name.lower() != "content-type"}
