@@ -278,7 +278,7 @@ class Api:
 
         There are several runs if two clients started the run at once, or if the server started it long after the
         request timed out: it starts the workflow first, and stores the run afterwards (`CreateRun`,
-        backend/src/apiserver/ resource/resource_manager.go of kubeflow/pipelines). Every client keeps the same run: a
+        backend/src/apiserver/resource/resource_manager.go of kubeflow/pipelines). Every client keeps the same run: a
         run that succeeded, else the oldest unfinished one.
         """
         runs = [run for run in self.runs_named(name, experiment_id) if run.id not in known]

@@ -1,6 +1,7 @@
 """Drafts a spec from logs: the layout of the files, the columns of a sample of rows, and the YAML with its reasons.
 
-`layout` lists the files, `sample` reads rows of some, `guessing` assigns each column a role, `document` writes.
+`layout` lists the files, `sample` reads rows of some, `guessing` assigns each column a role, `document` writes the
+YAML.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ def draft(data: Path, name: str, labels: Sequence[str]) -> Draft:
     Args:
         data: folder of the logs.
         name: name of the ranker.
-        labels: columns to predict; without any they are guessed.
+        labels: columns to predict; if empty, they are guessed.
 
     Raises:
         UserError: the logs cannot be read, no spec describes their layout, or no column is a label.

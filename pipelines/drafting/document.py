@@ -20,7 +20,7 @@ MOST_EVAL_DAYS, DAYS_FOR_EACH_EVAL_DAY = 7, 10
 _BATCHES = (256, 128, 64, 32)
 MIN_STEPS, MOST_EPOCHS, MOST_EPOCHS_OF_IDS = 1000, 8, 2
 ROWS_OF_ID = 100
-"""Fewest rows per id of a table; with fewer, its rows overfit after few passes."""
+"""Fewest rows per id of a table; with fewer, its rows overfit after a few epochs."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./*=-]*")
 _NO_TEXTS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
@@ -40,7 +40,7 @@ def written(name: str, layout: Layout, sample: Sample, guesses: Guesses) -> str:
         _data(layout, sample, guesses),
         _event_time(guesses),
         _section("tables", [(table, each.settings, each.why) for table, each in guesses.tables.items()]),
-        # The section has columns that are left out: without its comment mark, one is a feature.
+        # The section lists left-out columns as comments: an uncommented one is a feature.
         [*_section("features", features), *_left_out(guesses)],
         _section("tasks", [(each.name, _task(each), each.why) for each in guesses.labels]),
         _model(guesses),
@@ -59,13 +59,13 @@ def read(sample: Sample, layout: Layout) -> str:
 
 
 def eval_days(layout: Layout) -> int:
-    """Returns the number of evaluation days of a first run: one in ten, from a day to a week."""
+    """Returns the number of evaluation days of a first run: a tenth of all days, from 1 to 7."""
     span = (layout.days[-1] - layout.days[0]).days + 1
     return max(1, min(MOST_EVAL_DAYS, span // DAYS_FOR_EACH_EVAL_DAY))
 
 
 def train_days(layout: Layout, sample: Sample) -> int:
-    """Returns the number of train days of a first run: all, up to two million rows."""
+    """Returns the number of train days of a first run: all, up to MOST_DAYS and MOST_ROWS."""
     span = (layout.days[-1] - layout.days[0]).days + 1
     days = min(span - eval_days(layout), MOST_DAYS, MOST_ROWS * span // sample.num_rows_of_logs)
     # At least one day with logs.
@@ -109,7 +109,7 @@ def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
 
 
 def _event_time(guesses: Guesses) -> Iterator[str]:
-    """Yields the event's time as a comment, since a spec must not name it without joined logs or expiring rows."""
+    """Yields the event's time as a comment: specs may name it only with joined logs or expiring rows."""
     if guesses.event_time:
         yield f"# {guesses.event_time.why}; for data.sources, or a table with expire_after_days:"
         yield f"# {_flow({'event_time': guesses.event_time.column})[1:-1]}"
@@ -153,7 +153,7 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
         rows = min(rows, MOST_ROWS)
     has_many = any(rows < ROWS_OF_ID * table.num_ids for table in guesses.tables.values())
     most = MOST_EPOCHS_OF_IDS if has_many else MOST_EPOCHS
-    # So many passes over few rows are too few steps in large batches.
+    # With few rows, large batches give too few steps.
     batch = next((size for size in _BATCHES if most * rows >= MIN_STEPS * size * Cluster().ranks), _BATCHES[-1])
     steps = max(1, rows // (batch * Cluster().ranks))
     epochs = max(1, min(most, -(-MIN_STEPS // steps)))
@@ -179,7 +179,7 @@ def _gates(guesses: Guesses) -> Iterator[str]:
     for label in guesses.labels:
         gate: dict[str, Any] = {"task": label.name, "metric": "auc", "at_least": 0.55}
         if label.settings["kind"] != "binary":
-            # As far off as the mean label.
+            # The error of a model that predicts the mean label.
             gate = {"task": label.name, "metric": "rmse", "at_most": float(f"{guesses.deviations[label.column]:.3g}")}
         yield f"  - {_flow(gate)}"
 
@@ -192,7 +192,7 @@ def _section(name: str, entries: list[tuple[str, Mapping[str, Any], str]]) -> It
 
 
 def _entry(key: str, value: Any, why: str, indent: int = 0) -> Iterator[str]:
-    """Yields the line of a key with its comment behind it, or above it if the line would be too long."""
+    """Yields the line of a key with its comment after it, or above it if the line would be too long."""
     space = " " * indent
     line = space + _flow({key: value})[1:-1]
     comment = " ".join(why.split())

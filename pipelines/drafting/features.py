@@ -33,7 +33,7 @@ def finished(
     times: Times,
     labels: Mapping[str, str],
 ) -> list[Guess]:
-    """Adds names, tables, matches, weights of lists and the hour to the guesses, and puts kinds together."""
+    """Adds names, tables, matches, weights of lists and the hour to the guesses, and groups them by kind."""
     ids = [guess for guess in kept if guess.kind == "id"]
     taken = {*(guess.name for guess in ids), *labels}
     tables = {guess.settings["table"] for guess in ids}

@@ -41,9 +41,9 @@ class Guess:
     Attributes:
         column: column of the logs.
         kind: kind of the feature, or `label`, `event_time`, `left out`.
-        why: reason, and advice for a check.
+        why: reason, and advice on what to check.
         name: name in the spec.
-        settings: settings of the feature; for a column that is left out, those that it could have.
+        settings: settings of the feature; for a left-out column, its possible settings.
     """
 
     column: str
@@ -55,11 +55,11 @@ class Guess:
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """ColumnFacts on the logs that a guess depends on.
+    """Facts about the logs that a guess depends on.
 
     Attributes:
-        is_csv: whether types come only from the cells that were read.
-        is_complete: whether every row of the logs has a value, as far as known.
+        is_csv: whether types are inferred from the cells that were read.
+        is_complete: whether every row of the logs has a value, as far as is known.
     """
 
     is_csv: bool
@@ -108,7 +108,7 @@ def _text(column: str, values: Values, facts: ColumnFacts) -> Guess:
 
 
 def _is_id(column: str, values: Values) -> bool:
-    """Says whether integers are ids and not amounts."""
+    """Returns whether integers are ids and not amounts."""
     words = words_of(column)
     last = words[-1] if words else ""
     if last in IDS or (len(words) == 1 and last in USERS | ITEMS) or (last in EVENTS and values.num_different > _FEW):
@@ -129,7 +129,7 @@ def _id(column: str, values: Values, facts: ColumnFacts, why: str) -> Guess:
     share = values.num_different / max(1, int(values.is_present.sum()))
     if share > _ONE_PER_ROW and values.is_present.sum() >= _MIN_ROWS and not (USERS | ITEMS) & words:
         return Guess(column, "left out", "another id in each row: nothing to learn; as a key it can group examples")
-    # In CSV a later cell may hold more than digits.
+    # Later cells of a CSV may have other characters than digits.
     settings: Settings = {"kind": "id", "type": "int" if values.kind == "int" and not facts.is_csv else "string"}
     if not facts.is_complete:
         settings["missing_row"] = True

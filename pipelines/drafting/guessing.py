@@ -23,7 +23,7 @@ class Guesses:
     Attributes:
         labels: labels with the settings of their tasks.
         deviations: standard deviation of each label that is not 0 or 1, by its column.
-        event_time: column of the event's time; None without any.
+        event_time: column of the event's time; None without one.
         features: features in the order of the spec, with names and tables.
         left_out: columns that no feature reads.
         tables: tables by name.
@@ -46,8 +46,8 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
 
     Args:
         sample: sample of the logs.
-        given_labels: columns that the user names; without any they are guessed.
-        is_csv: whether types come only from the cells that were read.
+        given_labels: columns that the user names; if empty, they are guessed.
+        is_csv: whether types are inferred from the cells that were read.
 
     Raises:
         UserError: no column is a label, or none is a feature.
@@ -110,7 +110,7 @@ def _guesses(
 
 
 def _left_out(made: Guess, why: str | None, taken: set[str]) -> Guess:
-    """Returns a column that is left out, with the numeric feature that it could be."""
+    """Returns the guess for a left-out column, with the settings of a possible numeric feature."""
     kind = made.kind if made.kind == "weights" else "left out"
     if made.settings.get("kind") not in ("numeric", "age", "vector"):
         return Guess(made.column, kind, why or made.why)
@@ -142,7 +142,7 @@ def _leak(values: Values, columns: Mapping[str, Values], labels: Mapping[str, st
 def _label(name: str, why: str, values: Values, is_complete: bool) -> Guess:
     settings: Settings = {"kind": "binary" if values.is_binary else "regression"}
     if not is_complete:
-        # Otherwise rows without it would be dropped, and with too many of them the run stops.
+        # By default, rows without the label are dropped, and the run stops if they are too many.
         settings["missing_label"] = "mask"
     if values.num_missing:
         why += f"; {values.num_missing / len(values.is_present):.1%} of the rows have none"

@@ -1,4 +1,4 @@
-"""Choice of labels: columns that the user names, or columns of 0 and 1 that look like actions of users."""
+"""Choice of labels: columns that the user names, or binary columns that look like user actions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from schemas.errors import UserError
 from schemas.problems import listed
 
 MOST_UNDECIDED = 4
-"""Most similar columns of 0 and 1 that are labels; more are probably answers to one question."""
+"""Largest number of similar binary columns that become labels; more probably encode one choice."""
 _SHOWN = 20
 
 
 @dataclass
 class Labels:
-    """Decisions on the columns of 0 and 1.
+    """Decisions on the binary columns.
 
     Attributes:
         tasks: reason why a column is a label, by its name.
@@ -36,7 +36,7 @@ def find_labels(columns: Mapping[str, Values], refused: Mapping[str, str], given
     Args:
         columns: columns of the sample.
         refused: columns that no spec reads, with the reasons.
-        given: names of labels; without any they are guessed.
+        given: names of labels; if empty, they are guessed.
 
     Raises:
         UserError: a given name is not a column that can be a label, or no column looks like a label.
@@ -46,7 +46,7 @@ def find_labels(columns: Mapping[str, Values], refused: Mapping[str, str], given
         return _given(columns, refused, binary, given)
     found, undecided = Labels(), []
     for name, values in binary.items():
-        # One that is known before the event is a feature.
+        # A flag is known before the event: it is a feature.
         if values.num_different < 2 or is_flag(name):
             continue
         if is_action(name):
@@ -107,9 +107,9 @@ def _leave_out_repeated(found: Labels, binary: Mapping[str, Values]) -> None:
 
 
 def _is_of_an_id(values: Values, columns: Mapping[str, Values]) -> bool:
-    """Says whether each id of some column always has the same 0 or 1: a property, not an outcome."""
+    """Returns whether all rows of each id of some column have the same 0 or 1: a property of the id, not an outcome."""
     for name, ids in columns.items():
-        # Numbers do not count: one that decides a label, such as an amount, is known only after the event.
+        # Not numbers: one that determines a label, such as an amount, is known only after the event.
         if ids.is_list or not (ids.kind == "string" or (ids.kind == "int" and entity_of(name))):
             continue
         if ids.num_different > len(ids.values) / 2:
@@ -120,7 +120,7 @@ def _is_of_an_id(values: Values, columns: Mapping[str, Values]) -> bool:
         number = np.bincount(codes)
         ones = np.bincount(codes, values.numbers[known])
         repeated: Any = number > 1
-        # Ids with both values prove the contrary; a few ids could agree by chance.
+        # An id with both values disproves it; a few ids could agree by chance.
         if repeated.sum() >= 10 and ((ones == 0) | (ones == number))[repeated].all():
             both = ones[repeated] > 0
             if both.any() and not both.all():

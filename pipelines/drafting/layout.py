@@ -23,7 +23,7 @@ _FORMATS: dict[FileFormat, re.Pattern[str]] = {
 _ENDINGS = "files end with .parquet, .csv, .csv.gz, .tfrecord or .tfrecord.gz"
 _BETWEEN = r"([-_.]|/(?:[A-Za-z_]+=)?)"
 _YEAR, _MONTH, _DAY = r"(?P<year>(?:19|20)\d\d)", r"(?P<month>0[1-9]|1[0-2])", r"(?P<day>0[1-9]|[12]\d|3[01])"
-# The time of the day may follow a date without separators.
+# A time of day may follow a date without separators.
 _DATES = [
     re.compile(rf"(?<!\d){_YEAR}{_MONTH}{_DAY}(?=(?:\d\d){{0,3}}(?!\d))"),
     *(
@@ -51,7 +51,7 @@ class Layout:
         format: format of all files.
         patterns: the spec's patterns by split; by day one pattern with the key `days`.
         groups: files by day (YYYY-MM-DD, oldest first) or by split, in the order of their paths.
-        note: advice for a check of the patterns; may be empty.
+        note: advice on checking the patterns; may be empty.
     """
 
     format: FileFormat
@@ -134,7 +134,7 @@ def _by_split(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> 
     by_word: dict[str, list[LogFile]] = {}
     for file in files:
         by_word.setdefault(_split_of(words[file][0]), []).append(file)
-    # Without another split, the held-out rows judge the model.
+    # Without an evaluation split, the validation split takes its place.
     if EVAL not in by_word and VALIDATION in by_word:
         by_word[EVAL] = by_word.pop(VALIDATION)
     for split, names in ((TRAIN, "train"), (EVAL, "test, eval or validation")):
@@ -165,7 +165,7 @@ def _by_day(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> La
     read = [(date, days) for date in _DATES if any(days := [_day_of(date, file.path) for file in files])]
     if not read:
         return None
-    # The notation of most paths; if days and months can be exchanged, the earlier one of the list.
+    # The notation that parses most paths; if day and month are ambiguous, the first of the list.
     date, days = max(read, key=lambda each: sum(day is not None for day in each[1]))
     undated = [file.path for file, day in zip(files, days, strict=True) if day is None]
     if undated:
@@ -200,7 +200,7 @@ def _day_of(date: re.Pattern[str], path: str) -> datetime.date | None:
 
 
 def _template(date: re.Pattern[str], path: str) -> str:
-    """Returns a path's date with the fields of a pattern in the place of its numbers."""
+    """Returns a path's date with pattern fields instead of its numbers."""
     match = date.search(path)
     assert match
     text, start = match[0], match.start()

@@ -7,7 +7,7 @@ import numpy as np
 from pipelines.drafting.values import Values
 
 NEARLY_ALONE = 0.99
-"""AUC of one column above which it counts as a form of the label."""
+"""AUC of a single column above which it counts as a form of the label."""
 MIN_OF_CLASS = 20
 """Fewest rows with each label in each half of the sample."""
 _BINS = 256
@@ -42,7 +42,7 @@ def leak_of(values: Values, label: Values) -> str:
 
 
 def auc_alone(groups: Any, target: Any) -> float:
-    """Returns the AUC of the mean label of each group, counted in every other row and judged on the rows between.
+    """Returns the AUC of each group's mean label, computed on every other row and evaluated on the rest.
 
     Args:
         groups: group of each row, a number from 0.
@@ -80,7 +80,7 @@ def _groups(values: Values) -> Any:
 
 
 def _is_filled_after(values: Values, known: Any, target: Any) -> bool:
-    """Says whether a column has values only where the label is 1, as the time or the amount of a purchase."""
+    """Returns whether a column has values only where the label is 1, such as the time or amount of a purchase."""
     filled = (
         values.is_present if values.is_list or values.kind == "string" else values.is_present & (values.numbers != 0)
     )

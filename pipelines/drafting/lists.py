@@ -16,14 +16,14 @@ _MOST_VALUES, _MOST_OF_SEQUENCE, _MOST_OF_VECTOR = 64, 50, 4096
 _SEPARATORS = "|;,"
 _SHARE_SEPARATED = 0.2
 _SAME_NAME, _OTHER_NAME = 0.05, 0.5
-"""Shares of a list's different values that must be ids of a column: with similar names, and otherwise."""
+"""Smallest shares of a list column's distinct values that are ids of a column: with similar names, and otherwise."""
 
 
 def split_lists(columns: Mapping[str, Values]) -> tuple[str | None, dict[str, Values]]:
-    """Splits the cells of CSV that hold lists.
+    """Splits CSV cells that hold lists.
 
     Returns:
-        The separator, None if no column has one, and the columns.
+        The separator (None if no column has one) and the columns.
     """
     found: dict[str, list[str]] = {separator: [] for separator in _SEPARATORS}
     for name, values in columns.items():
@@ -50,7 +50,7 @@ def guess_list(
     """Returns the role of a column of lists.
 
     Args:
-        column: its name.
+        column: name of the column.
         values: values of the column.
         facts: facts on the logs.
         others: all columns of the sample.
@@ -78,7 +78,7 @@ def guess_list(
 
 
 def match_of(sequence: Guess, ids: Sequence[Guess], taken: Sequence[str]) -> Guess | None:
-    """Returns the feature that says whether a row's id is in its sequence; None if no id shares its table."""
+    """Returns the feature for whether a row's id is in its sequence; None if no id shares the sequence's table."""
     one = next((guess for guess in ids if guess.settings["table"] == sequence.settings["table"]), None)
     name = f"{one.name}_in_{sequence.name}" if one else ""
     if one is None or name in taken:
@@ -97,7 +97,7 @@ def weights_for(column: str, columns: Mapping[str, Values]) -> str:
         for name, other in columns.items()
         if other.is_list and other.kind != "float" and np.array_equal(other.lengths, values.lengths)
     ]
-    # The one with the most similar name, if there are several.
+    # Of several columns, the one with the most similar name.
     return max(same, key=lambda name: SequenceMatcher(None, name, column).ratio(), default="")
 
 
@@ -138,5 +138,5 @@ def _split(values: Values, separator: str) -> Values:
         floats = kept.cast(pa.float64())
     except pa.ArrowInvalid:
         return made
-    # Digits could be ids or numbers: they are ids, unless one has a point.
+    # Digits could be ids or numbers: ids, unless one has a decimal point.
     return replace(made, kind="float", values=floats) if pc.any(pc.match_substring(kept, ".")).as_py() else made

@@ -54,26 +54,26 @@ def name_of(column: str, taken: Container[str] = ()) -> str:
 
 
 def entity_of(column: str) -> str:
-    """Returns the thing that an id stands for, `user` for `user_id`; empty if the name does not end like an id's."""
+    """Returns the entity of an id column, `user` for `user_id`; empty if the name has no ending of an id."""
     words = words_of(column)
     return "_".join(words[:-1]) if len(words) > 1 and words[-1] in {"id", "ids", "uuid", "guid", "key"} else ""
 
 
 def plural_of(noun: str) -> str:
-    """Returns the plural that most nouns have."""
+    """Returns the regular plural of a noun."""
     if re.search(r"[^aeiou]y$", noun):
         return f"{noun[:-1]}ies"
     return f"{noun}es" if re.search(r"(s|x|z|ch|sh)$", noun) else f"{noun}s"
 
 
 def is_action(column: str) -> bool:
-    """Says whether a column's name is an action of users, such as `clicked`, `add_to_cart` or `label`."""
+    """Returns whether a column's name is an action of users, such as `clicked`, `add_to_cart` or `label`."""
     words = words_of(column)
     return not EARLIER & set(words) and any(stem in ACTIONS for word in words for stem in _stems(word))
 
 
 def is_flag(column: str) -> bool:
-    """Says whether the name of a column of 0 and 1 is of a fact before the event, such as `is_premium`."""
+    """Returns whether the name of a binary column is a fact known before the event, such as `is_premium`."""
     words = words_of(column)
     return bool(EARLIER & set(words)) or (words[:1] != [] and words[0] in _FLAGS and not is_action(column))
 

@@ -15,7 +15,7 @@ from schemas.host.files import write_whole
 
 _NO_NAMES = frozenset({"spec", "sangam", "draft"})
 _MOST_FEATURES = 50
-"""Most guesses of a kind that are printed."""
+"""Largest number of printed guesses of a kind."""
 
 
 def write_draft(data: Path, output: Path, labels: Sequence[str], name: str, *, force: bool) -> Draft:
@@ -86,7 +86,7 @@ def print_draft(made: Draft, data: Path, output: Path) -> None:
 
 
 def _root(data: Path) -> Path:
-    """Returns a folder for the runs outside the folder of the logs, because a run refuses one inside."""
+    """Returns a folder for the runs outside the folder of the logs; a run rejects one inside."""
     root = Path("runs")
     inside = data.resolve() in root.resolve().parents or data.resolve() == root.resolve()
     return data.resolve().parent / "runs" if inside else root

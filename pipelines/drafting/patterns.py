@@ -10,12 +10,12 @@ _ENDING = re.compile(r"(\.[A-Za-z]\w*?)+(-\d+-of-\d+)?(\.gz)?$")
 
 
 def common_pattern(paths: Sequence[str], is_mark: Callable[[str], object]) -> str:
-    """Returns a pattern that matches paths of one depth: parts that differ become `*`.
+    """Returns a pattern that matches paths of equal depth; differing parts become `*`.
 
     Args:
         paths: paths with slashes.
-        is_mark: says whether a part of a path holds the day or the split. Files below a folder that does are matched
-            by their ending alone, since tomorrow's have other names.
+        is_mark: returns whether a part of a path holds the day or the split. Below such a folder, files are matched by
+            extension only, since their names may change from day to day.
     """
     *folders, names = zip(*(path.split("/") for path in paths), strict=True)
     parts = [_part(sorted(set(each))) for each in folders]
@@ -25,13 +25,13 @@ def common_pattern(paths: Sequence[str], is_mark: Callable[[str], object]) -> st
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Says whether a path matches, part by part."""
+    """Returns whether a path matches, part by part."""
     patterns, parts = pattern.split("/"), path.split("/")
     return len(patterns) == len(parts) and all(map(fnmatch.fnmatchcase, parts, patterns))
 
 
 def _part(texts: Sequence[str], ending: str = "") -> str:
-    """Returns a pattern for one part; the sides of a day's mark, which all parts have, are matched separately."""
+    """Returns a pattern for one part; the texts on both sides of a day are matched separately."""
     if len(texts) == 1:
         return glob.escape(texts[0])
     if all("\0" in text for text in texts):
@@ -39,7 +39,7 @@ def _part(texts: Sequence[str], ending: str = "") -> str:
         start = glob.escape(before.pop()) if len(before) == 1 else "*"
         end = glob.escape(after.pop()) if len(after) == 1 else f"*{ending}"
         return f"{start}\0{end}"
-    # Digits become counts of digits: tomorrow's names begin with others.
+    # Digits are not part of the common start: later names may begin with others.
     start = _common_start(texts).rstrip("0123456789")
     return f"{glob.escape(start)}*{ending}" if ending else "*"
 
@@ -47,7 +47,7 @@ def _part(texts: Sequence[str], ending: str = "") -> str:
 def _ending(names: Sequence[str]) -> str:
     endings = {(match[0] if (match := _ENDING.search(name)) else "") for name in names}
     endings = {re.sub(r"-\d+-of-\d+", "-*", ending) for ending in endings}
-    # Of part.snappy.parquet and part.parquet the last counts.
+    # Only the last extension counts: `.parquet` of part.snappy.parquet.
     last = {re.sub(r"^.*(?=\.(?!gz$)[^.]+(\.gz)?$)", "", ending) for ending in endings}
     return last.pop() if len(last) == 1 else f"{_common_start(last)}*"
 

@@ -28,8 +28,8 @@ class Piece:
 
     Attributes:
         table: all columns, with the types of the file.
-        num_rows: rows of the whole file: as recorded in it, or by the share of its bytes that was read.
-        is_whole: whether these are all rows.
+        num_rows: rows of the whole file: from its footer, or estimated by the share of its bytes that was read.
+        is_whole: whether these are all rows of the file.
     """
 
     table: pa.Table
@@ -86,7 +86,7 @@ def complete_columns(path: Path) -> Mapping[str, bool]:
 
 def _parquet(path: Path, max_rows: int, max_bytes: int) -> Piece:
     """Reads the first rows of the first row group, of one in the middle and of the last."""
-    # Buffered: otherwise whole row groups would be read for their first rows.
+    # Buffered: otherwise the first rows would need whole row groups.
     file = pq.ParquetFile(path, buffer_size=_BUFFER_BYTES)
     groups = file.metadata.num_row_groups
     places = sorted({round(place * (groups - 1) / (PLACES - 1)) for place in range(PLACES)}) if groups else []
@@ -105,7 +105,7 @@ def _parquet(path: Path, max_rows: int, max_bytes: int) -> Piece:
 
 
 def _csv(path: Path, max_rows: int) -> Piece:
-    """Reads the rows of the first block; types are those of the block."""
+    """Reads the rows of the first block, with types inferred from it."""
     size = path.stat().st_size
     with path.open("rb") as file:
         plain = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.name.endswith(".gz") else file
@@ -128,7 +128,7 @@ def _csv(path: Path, max_rows: int) -> Piece:
 
 
 def _tfrecord(path: Path, max_rows: int, max_bytes: int) -> Piece:
-    """Reads the first records; a column is one of lists if some record has several values."""
+    """Reads the first records; a column holds lists if a record has several values."""
     # TFX's decoder takes a second to import.
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 

@@ -29,7 +29,7 @@ class Sample:
     Attributes:
         columns: columns that all files have, with their values in the same rows.
         refused: reasons why other columns cannot be features, by name.
-        complete: columns with a value in every row of the logs, as far as known of all files.
+        complete: columns with a value in every row of the logs, as far as the files show.
         day_starts: start of each row's day, in seconds since 1970; None for logs without days.
         num_rows: rows in the sample.
         num_rows_of_logs: approximate number of rows of all files.
@@ -64,7 +64,7 @@ def read_sample(data: Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
     if not read:
         raise UserError(f"{data}: no rows in the logs (got {len(chosen)} files without rows); supply the rows")
     if layout.format != "tfrecord":
-        # A record of TFRecord may lack a column that others have.
+        # Records of TFRecord may lack columns.
         _require_one_log(data, read)
     columns, refused = _columns([(file, piece) for _, file, piece in read], layout)
     pieces = [piece for _, _, piece in read]
@@ -93,12 +93,12 @@ def _chosen(layout: Layout) -> list[tuple[str, LogFile]]:
 
 
 def _spread(number: int, most: int) -> list[int]:
-    """Returns at most so many positions, evenly from the first to the last."""
+    """Returns at most `most` positions, evenly spaced from the first to the last."""
     return sorted({round(float(place)) for place in np.linspace(0, number - 1, min(number, most))})
 
 
 def _require_one_log(data: Path, read: Iterable[tuple[str, LogFile, Piece]]) -> None:
-    """Refuses two logs in one folder: within a day or a split all files have the same columns."""
+    """Rejects two logs in one folder: within a day or a split, all files must have the same columns."""
     first: dict[str, tuple[LogFile, set[str]]] = {}
     for group, file, piece in read:
         names = set(piece.table.column_names)
@@ -111,7 +111,7 @@ def _require_one_log(data: Path, read: Iterable[tuple[str, LogFile, Piece]]) -> 
 
 
 def _columns(read: Sequence[tuple[LogFile, Piece]], layout: Layout) -> tuple[dict[str, Values], dict[str, str]]:
-    """Returns the columns that a spec can read, and the reasons against the others."""
+    """Returns the columns that a spec can read, and the reasons why it cannot read the others."""
     columns, refused = {}, {}
     for name in dict.fromkeys(name for _, piece in read for name in piece.table.column_names):
         made = _column(name, read, layout)
@@ -130,7 +130,7 @@ def _column(name: str, read: Sequence[tuple[LogFile, Piece]], layout: Layout) ->
         number = piece.table.column_names.count(name)
         if number > 1:
             return f"{number} columns of {file.path} have this name"
-        # A tf.Example leaves out columns without values.
+        # A tf.Example omits columns without values.
         if not number and layout.format != "tfrecord":
             return f"{file.path} does not have it"
         column = piece.table.column(name).combine_chunks() if number else pa.nulls(piece.table.num_rows)

@@ -22,7 +22,7 @@ class Table:
 
 
 def with_tables(ids: Sequence[Guess]) -> list[Guess]:
-    """Gives each id its own table: `users` for `user_id`, otherwise with the name of the feature."""
+    """Gives each id its own table: `users` for `user_id`, otherwise named after the feature."""
     taken: set[str] = set()
     made = []
     for guess in ids:
@@ -34,7 +34,7 @@ def with_tables(ids: Sequence[Guess]) -> list[Guess]:
 
 
 def with_table(guess: Guess, table: str) -> Guess:
-    """Puts the table behind the type."""
+    """Inserts the table after the type."""
     settings: Settings = {}
     for key, value in guess.settings.items():
         if key != "table":
@@ -45,7 +45,7 @@ def with_table(guess: Guess, table: str) -> Guess:
 
 
 def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[str, Table]:
-    """Returns the tables that features read, by the ids that the sample has of each."""
+    """Returns the tables of the features, with settings from the number of their ids in the sample."""
     counts: dict[str, dict[str, int]] = {}
     for guess in features:
         table = guess.settings.get("table")

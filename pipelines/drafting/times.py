@@ -1,4 +1,4 @@
-"""Columns of times: the event's own, and others."""
+"""Columns of times: the event time, and others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Times:
     """Columns of times.
 
     Attributes:
-        event: column with the event's time; empty without any.
+        event: column with the event's time; empty without one.
         why: reason for this choice.
         others: columns of other times, in seconds.
         left_out: reason why another column of times cannot be read.
@@ -82,6 +82,6 @@ def _unit_of(values: Values) -> str:
 
 
 def _outside(values: Values, day_starts: Any) -> float:
-    """Returns the share of times outside their log's day and its neighbors."""
+    """Returns the share of times outside their log's day and the adjacent days."""
     late = values.present_numbers - day_starts[values.is_present]
     return float(np.mean((late < -_DAY_S) | (late >= 2 * _DAY_S)))

@@ -38,7 +38,7 @@ class Values:
 
     @functools.cached_property
     def is_present(self) -> Any:
-        """Whether each row has a value: no null, a finite number, a list that is not empty."""
+        """Whether each row has a value: not null, NaN, infinite or an empty list."""
         if self.is_list:
             return self.lengths > 0
         present = np.asarray(self.values.is_valid(), bool)
@@ -98,7 +98,7 @@ def joined(parts: Sequence[Values], *, texts_win: bool) -> Values | str:
 
     Args:
         parts: columns of the files, in order.
-        texts_win: whether numbers in one file and texts in another are texts.
+        texts_win: whether numbers in one file and texts in another become texts.
     """
     typed = [part for part in parts if part.kind != "null"]
     if not typed:
@@ -120,7 +120,8 @@ def joined(parts: Sequence[Values], *, texts_win: bool) -> Values | str:
 
 
 def _may_be_lists(parts: Sequence[Values]) -> bool:
-    """Says whether single values may be lists of one; of floats, a row without a finite one would be lost."""
+    """Returns whether single values may become lists of one: not floats, where rows without a finite value would be
+    lost."""
     return all(part.kind != "float" for part in parts)
 
 

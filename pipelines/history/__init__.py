@@ -1,1 +1,1 @@
-"""Looking at a root of local runs: which there are, what one came to, how two differ, where a model comes from."""
+"""Queries on a root of local runs: list, details and difference of runs, lineage of a model."""

@@ -1,4 +1,4 @@
-"""`sangam clean`: the rule of each ranker in a root, and what is printed."""
+"""`sangam clean`: the retention rule of each ranker in a root, and the output."""
 
 import contextlib
 from collections.abc import Mapping
@@ -23,17 +23,17 @@ from schemas.spec.keep import Keep
 
 
 def clean_root(folder: Path, options: Mapping[str, int], name: str | None, *, is_dry_run: bool) -> list[Cleaning]:
-    """Cleans a root of every ranker, or of one.
+    """Applies the rules of all rankers in a root, or of one.
 
     Args:
         folder: the root.
         options: members of `keep` that replace those of the specs.
-        name: of the ranker; None: all.
-        is_dry_run: removes nothing.
+        name: name of the ranker; None: all rankers.
+        is_dry_run: whether to remove nothing.
 
     Raises:
-        UserError: it is no root of local runs, has no such ranker, or nothing says what to keep.
-        RootInUse: a run is using it.
+        UserError: the folder is not a root of local runs, has no such ranker, or no rule is known.
+        RootInUse: a run uses the root.
     """
     root = Root(str(folder.resolve()))
     if not root.metadata.is_file():
@@ -60,7 +60,7 @@ def clean_root(folder: Path, options: Mapping[str, int], name: str | None, *, is
 
 
 def _rule(root: Root, ranker: str, options: Mapping[str, int]) -> tuple[Keep | None, Spec | None]:
-    """Returns what to keep of a ranker, and the spec of its newest run, where they are known."""
+    """Returns the rule of a ranker and the spec of its newest run; None where unknown."""
     newest = next((run for run in all_runs(root)[::-1] if run.ranker == ranker), None)
     spec = read_spec(newest.folder) if newest else None
     declared = spec.keep.model_dump() if spec and spec.keep else {}
@@ -69,7 +69,7 @@ def _rule(root: Root, ranker: str, options: Mapping[str, int]) -> tuple[Keep | N
 
 
 def print_cleaning(cleaning: Cleaning, console: Console, *, is_dry_run: bool) -> None:
-    """Prints each thing that goes with its bytes and reason, and how many stay for which reason."""
+    """Prints each removed item with its bytes and reason, and counts the kept ones by reason."""
     would = "would remove" if is_dry_run else "removed"
     for decision in cleaning.gone:
         what = f"{decision.kind} {decision.path}"

@@ -1,4 +1,4 @@
-"""How two runs differ: the spec, the days, the code, and what came of it."""
+"""The differences between two runs: spec, days, code and results."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ _SECTIONS = ("run", "spec", "data", "code", "metrics", "rows", "tables", "second
 
 @dataclass(frozen=True)
 class Change:
-    """Something that two runs do not have in common.
+    """A difference between two runs.
 
     Attributes:
-        section: of what, one of `_SECTIONS`.
-        what: a path in the spec, a split, a task and metric, a table, a step.
-        old: of the first run; None: it has none.
-        new: of the second run.
+        section: part of the run, one of `_SECTIONS`.
+        what: a path in the spec, a split, a task and metric, a table, or a step.
+        old: value of the first run; None without one.
+        new: value of the second run; None without one.
     """
 
     section: str
@@ -33,7 +33,7 @@ class Change:
 
     @property
     def difference(self) -> float | None:
-        """New minus old, of numbers."""
+        """New minus old; None unless both are numbers."""
         numbers = [
             value for value in (self.old, self.new) if isinstance(value, int | float) and not isinstance(value, bool)
         ]
@@ -41,7 +41,7 @@ class Change:
 
 
 def changes(old: StoredRun, new: StoredRun) -> list[Change]:
-    """Returns what differs between two runs, in the order of `_SECTIONS`."""
+    """Returns the differences between two runs, in the order of `_SECTIONS`."""
     found = [*_compared("run", _facts(old), _facts(new)), *_spec(old, new)]
     for section, part in _PARTS.items():
         before = dict(part(old.record)) if old.record else {}
@@ -73,7 +73,7 @@ def _data(record: RunRecord) -> Iterator[tuple[str, Any]]:
 
 
 def _listed(days: list[str]) -> str | None:
-    """Returns days as they are compared and printed; None for none."""
+    """Returns days as text; None if there are none."""
     return ", ".join(days) or None
 
 
@@ -119,7 +119,7 @@ def _compared(section: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> I
 
 
 def document(old: StoredRun, new: StoredRun) -> dict[str, Any]:
-    """Returns the changes as JSON, for programs: of each section a list."""
+    """Returns the changes as JSON, for programs: a list for each section."""
     found = changes(old, new)
     sections = {
         section: [

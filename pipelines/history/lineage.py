@@ -1,4 +1,4 @@
-"""Where a model comes from: the days, the run, the bases, the checkpoint, and who answers for it."""
+"""The lineage of a model: its days, run, bases, checkpoint and blessing."""
 
 import json
 from collections.abc import Iterator
@@ -28,8 +28,8 @@ class Day:
     """A day that the run has read.
 
     Attributes:
-        split: that it was in.
-        digest: of its log files, the part of the spec that examples depend on, and the code; empty: its list is gone.
+        split: split of the day.
+        digest: hash of its log files, the part of the spec that examples depend on, and the code; empty if unknown.
     """
 
     split: str
@@ -42,11 +42,11 @@ class Link:
     """A checkpoint in the chain of bases.
 
     Attributes:
-        checkpoint: of the artifact.
-        is_there: it was not removed.
-        run: that trained it; empty: not known any more.
-        days: learned, including those of its own bases; empty: not known.
-        version: that it was pushed as; empty: none, or not known.
+        checkpoint: folder of the checkpoint.
+        is_there: whether the folder exists.
+        run: run that trained it; empty if unknown.
+        days: days that it has learned, including those of its own bases; empty if unknown.
+        version: pushed version; empty if there is none, or if unknown.
     """
 
     checkpoint: str
@@ -58,16 +58,16 @@ class Link:
 
 @dataclass(frozen=True)
 class Lineage:
-    """Everything that is known of a model's making.
+    """The origin of a model.
 
     Attributes:
-        version: folder of the pushed version; None: not pushed, or gone.
-        run: that trained it first; None: its folder is gone.
-        manifest: of the version.
-        blessing: None: the model was refused.
-        days: read by the run.
+        version: folder of the pushed version; None: not pushed, or removed.
+        run: first run that trained the model; None if its folder was removed.
+        manifest: manifest of the version.
+        blessing: record of the blessing; None: the model was rejected.
+        days: days that the run has read.
         chain: the model's own checkpoint, then its base, and so on.
-        online: VERSION+DELTA, if online training has made it of a version; all else is that version's.
+        online: VERSION+DELTA of a model from online training; all other fields are those of the version.
     """
 
     ranker: str
@@ -81,19 +81,19 @@ class Lineage:
 
     @property
     def spec_digest(self) -> str:
-        """Of the run's whole spec."""
+        """Digest of the run's whole spec."""
         record = self.run.record if self.run else None
         return self.manifest.spec_digest if self.manifest else record.spec_digest if record else ""
 
     @property
     def commit(self) -> str:
-        """Of the code."""
+        """Git commit of the code."""
         record = self.run.record if self.run else None
         return (self.manifest.git_commit if self.manifest else record.git_commit if record else "") or ""
 
     @property
     def blessed_by(self) -> str:
-        """Who answers for the model."""
+        """The person or the gates that blessed the model, as text."""
         if self.blessing is None:
             return "nobody: the gates refused it" if self.run and self.run.state == "refused" else "not known"
         when = f" at {self.blessing.blessed_at:%Y-%m-%d %H:%M} UTC"
@@ -126,10 +126,10 @@ class Lineage:
 
 
 def lineage_of(given: Path) -> Lineage:
-    """Returns where the model of a version or of a run comes from.
+    """Returns the lineage of the model of a version or of a run.
 
     Raises:
-        UserError: it is neither, or the run trained no model.
+        UserError: the folder is neither, or the run trained no model.
     """
     if (given / versions.MANIFEST_FILE).is_file():
         return _of_version(given.resolve())
@@ -173,7 +173,7 @@ def _manifest(version: Path) -> Manifest:
 
 
 def _first_run(root: Root, blessing: BlessedModel | None, outputs: tuple[Output, ...]) -> StoredRun | None:
-    """Returns the run that trained a model; later ones took it from the cache."""
+    """Returns the run that trained a model; later runs took it from the cache."""
     ids = sorted(run for each in outputs if blessing and str(each.path) == blessing.model_uri for run in each.runs)
     if not ids or not root.run(ids[0]).path.is_dir():
         return None
@@ -217,7 +217,7 @@ def _chain(checkpoint: str, records: list[BlessedModel], outputs: tuple[Output, 
 
 
 def _days(run: StoredRun | None, manifest: Manifest | None, outputs: tuple[Output, ...]) -> Iterator[Day]:
-    """Yields the days of a run from its list of examples; without digests where that is gone."""
+    """Yields the days of a run from its list of examples; without digests if the list is missing."""
     listing = [each.path / LISTING_FILE for each in outputs if run and run.id in each.runs and each.key == "examples"]
     if listing and listing[-1].is_file():
         for split, days in json.loads(listing[-1].read_bytes())["splits"].items():
@@ -229,7 +229,7 @@ def _days(run: StoredRun | None, manifest: Manifest | None, outputs: tuple[Outpu
 
 
 def print_lineage(lineage: Lineage, console: Console) -> None:
-    """Prints from the days to the model."""
+    """Prints the lineage, from the days to the model."""
     run, manifest = lineage.run, lineage.manifest
     for each in lineage.days:
         digest = f"  digest {each.digest}" if each.digest else ""

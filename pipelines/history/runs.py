@@ -1,4 +1,4 @@
-"""What `sangam runs` prints of a root, in the columns and words that it has for Kubeflow."""
+"""Output of `sangam runs` for a root, with the same columns and words as for Kubeflow."""
 
 import datetime
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _STYLES = {"succeeded": "green", "refused": "yellow", "running": "yellow"}
 
 
 def print_runs(runs: Sequence[StoredRun], now: datetime.datetime, console: Console) -> None:
-    """Prints a table of runs, newest first; with their rankers where there are several."""
+    """Prints a table of runs, newest first, with a column for the ranker if there are several."""
     is_mixed = len({run.ranker for run in runs}) > 1
     shown = table()
     for name in ("date", "run", *(["ranker"] if is_mixed else []), "state", "started (UTC)"):
@@ -41,7 +41,7 @@ def print_runs(runs: Sequence[StoredRun], now: datetime.datetime, console: Conso
 
 
 def document(run: StoredRun, now: datetime.datetime) -> dict[str, Any]:
-    """Returns a run as JSON for programs, with the keys of a run that the server of Kubeflow knows."""
+    """Returns a run as JSON for programs, with the same keys as a run on Kubeflow."""
     record, finished = run.record, None
     if run.started and record:
         finished = run.started + datetime.timedelta(seconds=record.total_seconds)

@@ -1,4 +1,4 @@
-"""What `sangam show` and `sangam why` print of one run."""
+"""Output of `sangam show` and `sangam why` for one run."""
 
 import datetime
 import json
@@ -27,11 +27,11 @@ _TAIL_LINES = 15
 
 @dataclass(frozen=True)
 class Shown:
-    """A run with what lies elsewhere in its root.
+    """A run with related records of its root.
 
     Attributes:
-        outputs: of its steps.
-        by_hand: the blessing that a person has given its model.
+        outputs: outputs of its steps.
+        by_hand: a person's blessing of its model; None without one.
     """
 
     run: StoredRun
@@ -40,11 +40,12 @@ class Shown:
 
     @property
     def verdict(self) -> str:
-        """What became of the run, in one sentence."""
+        """The result of the run, in one sentence."""
         return outcome_of(self.run, self.by_hand).sentence
 
     def document(self, now: datetime.datetime) -> dict[str, Any]:
-        """Returns the run as JSON: as in `sangam runs`, and the verdict, the summary, and the paths of artifacts."""
+        """Returns the run as JSON: the fields of `sangam runs`, the verdict, the summary, and the paths of
+        artifacts."""
         summary = json.loads(self.run.record.text()) if self.run.record else None
         artifacts = [
             {"step": output.step, "output": output.key, "path": str(output.path), "there": output.path.is_dir()}
@@ -54,7 +55,7 @@ class Shown:
 
 
 def read_shown(run: StoredRun) -> Shown:
-    """Reads what lies beside a run's folder."""
+    """Reads the records of a run that are outside its folder."""
     outputs = tuple(output for output in read_outputs(run.root).outputs if run.id in output.runs)
     models = {str(output.path) for output in outputs if output.key == "model"}
     records = read_records(run.root.path, run.ranker) if run.ranker and run.state == "refused" else []
@@ -63,7 +64,7 @@ def read_shown(run: StoredRun) -> Shown:
 
 
 def print_shown(shown: Shown, now: datetime.datetime, console: Console) -> None:
-    """Prints the verdict first, then tasks, data and training, steps, and where everything is."""
+    """Prints the verdict first, then tasks, data and training, steps, and the paths of all files."""
     run, record = shown.run, shown.run.record
     say(shown.verdict, console)
     took = run.seconds(now)
@@ -99,12 +100,12 @@ def _steps(record: RunRecord) -> Any:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a run did not push a model.
+    """The reason why a run did not push a model.
 
     Attributes:
-        log: that says most; None: there is none.
-        tail: its last lines.
-        exit_code: of the run; None: not known.
+        log: the most relevant log; None without one.
+        tail: last lines of the log.
+        exit_code: exit code of the run; None if unknown.
     """
 
     outcome: Outcome
@@ -127,7 +128,7 @@ class Reason:
 
 
 def reason_of(run: StoredRun) -> Reason:
-    """Returns why a run failed or was refused, and what to try."""
+    """Returns the reason why a run failed or was rejected, and advice."""
     codes = {"succeeded": ExitCode.DONE, "refused": ExitCode.REJECTED}
     log = None if run.state in codes else _log_of(run, run.record.failed_step if run.record else None)
     code = codes.get(run.state, run.record.exit_code if run.record else None)
@@ -135,7 +136,7 @@ def reason_of(run: StoredRun) -> Reason:
 
 
 def _log_of(run: StoredRun, step: str | None) -> Path | None:
-    """Returns the log of a step, or the newest; None: no log is there."""
+    """Returns the log of a step, or the newest log; None if there is none."""
     logs = {log.stem: log for log in run.folder.logs.glob("*.log") if log.is_file()}
     newest = max(logs.values(), key=lambda log: log.stat().st_mtime, default=None)
     return logs.get(step or "", newest)

@@ -1,1 +1,1 @@
-"""The same pipeline as one file for Kubeflow Pipelines v2, or for Vertex AI."""
+"""The pipeline as one file for Kubeflow Pipelines v2, or for Vertex AI."""

@@ -1,4 +1,4 @@
-"""Compiles in a process of its own: TFX takes most of a gigabyte, and a backfill would hold it for days of waiting.
+"""Compiles in a separate process: TFX takes most of a gigabyte, which a backfill would otherwise hold for days.
 
 The process is `python -m pipelines.kubeflow.apart REQUEST COMPILED PROBLEM`.
 """
@@ -31,7 +31,7 @@ def compile_apart(spec: Spec, target: Target) -> str:
         request, compiled, problem, log = (
             Path(folder) / name for name in ("request.json", "compiled", "problem", "log.txt")
         )
-        # What is not set stays so: a step's own settings are told from those of all by it.
+        # Unset fields stay unset: they distinguish a step's own settings from those of all steps.
         settings = json.loads(spec.model_dump_json(exclude_unset=True))
         request.write_text(json.dumps({"spec": settings, "target": dataclasses.asdict(target)}), encoding="utf-8")
         words = [__name__, *map(str, (request, compiled, problem))]
@@ -45,7 +45,7 @@ def compile_apart(spec: Spec, target: Target) -> str:
 
 
 def main(request: Path, compiled: Path, problem: Path) -> int:
-    """Compiles what a request says, and returns the exit code."""
+    """Compiles the spec of a request file, and returns the exit code."""
     quieten()
     from pipelines.kubeflow.compile import compile_pipeline
 

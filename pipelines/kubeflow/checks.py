@@ -1,4 +1,4 @@
-"""Refuses settings of a spec that a backend does not support, when a pipeline is compiled."""
+"""Rejects settings of a spec that a backend does not support, when a pipeline is compiled."""
 
 import re
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ _RESERVED = (
     "/var",
     "/proc",
 )
-"""KFP or Kubernetes mounts something there (backend/src/v2/compiler/argocompiler/container.go)."""
+"""Mount points of KFP or Kubernetes (backend/src/v2/compiler/argocompiler/container.go)."""
 _VERTEX_ROOT = re.compile(r"^/gcs/[a-z0-9][a-z0-9._-]{1,220}(/[A-Za-z0-9_.-]+)+$")
 
 
 def check(spec: Spec, target: Target) -> None:
-    """Refuses a spec that the target does not support.
+    """Rejects a spec that the target does not support.
 
     Raises:
         UserError: every reason, one per line.
@@ -51,7 +51,7 @@ def check(spec: Spec, target: Target) -> None:
 
 
 def _steps(spec: Spec) -> Iterator[tuple[str, StepName, Step]]:
-    """Yields of every step the path of its settings in the spec, its name, and its settings."""
+    """Yields for every step the path of its settings in the spec, its name, and its settings."""
     for name in get_args(StepName):
         has_own = name in spec.cluster.steps
         yield (f"cluster.steps.{name}" if has_own else "cluster.default"), name, spec.cluster.step(name)

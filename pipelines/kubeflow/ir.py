@@ -12,19 +12,19 @@ from schemas.spec.data import DayLogs
 DATE, DATA_ROOT, PIPELINE_ROOT = "date", "data_root", "pipeline_root"
 """The pipeline's parameters."""
 CREATE_TIME = "{{$.pipeline_job_create_time_utc}}"
-"""Becomes the time when the run was created: on Vertex AI, and in backends with pull request 13474 of
-kubeflow/pipelines. Earlier ones leave it as it is (issue 12616), 2.16.1 makes it empty."""
+"""Placeholder of the run's creation time: on Vertex AI, and in backends with pull request 13474 of kubeflow/pipelines.
+Earlier backends do not replace it (issue 12616); 2.16.1 replaces it by an empty text."""
 
 Json = dict[str, Any]
 
 
 def finish(ir: Json, spec: Spec, target: Target) -> Json:
-    """Returns the pipeline spec with defaults, images, resources, entry points, retries, caching, names that run.
+    """Returns the pipeline spec with defaults, images, resources, entry points, retries, caching and valid task names.
 
     Args:
         ir: the `pipelineSpec` of TFX's compiler; not changed.
         spec: spec of the ranker.
-        target: where it is to run.
+        target: target of the pipeline.
     """
     defaults = {DATE: target.date, DATA_ROOT: target.data_root, PIPELINE_ROOT: target.pipeline_root}
     parameters = ir["root"]["inputDefinitions"]["parameters"]
@@ -42,19 +42,19 @@ def finish(ir: Json, spec: Spec, target: Target) -> Json:
 
 
 def steps_by_label(ir: Json) -> dict[str, StepName]:
-    """Returns the step that each executor is of."""
+    """Returns the step of each executor."""
     return {component["executorLabel"]: cast(StepName, name) for name, component in ir["components"].items()}
 
 
 def task_name(step: str) -> str:
-    """Returns a task's name as Argo, which runs KFP's pipelines, allows it: [a-zA-Z0-9][-a-zA-Z0-9]*."""
+    """Returns a task's name in the form that Argo, which runs KFP's pipelines, allows: [a-zA-Z0-9][-a-zA-Z0-9]*."""
     return step.replace("_", "-")
 
 
 def _added(name: str, spec: Spec) -> dict[str, Json]:
-    """Returns the parameters that the entry point needs beside TFX's, and where their values come from.
+    """Returns the parameters that the entry point needs beside TFX's, and the sources of their values.
 
-    No run's id among them: what is different in every run would be in every cache key.
+    They do not include the run's id, which would make every cache key unique.
     """
     added: dict[str, Json] = {ROOT: {"componentInputParameter": PIPELINE_ROOT}}
     if name == "example_gen" and isinstance(spec.data, DayLogs):

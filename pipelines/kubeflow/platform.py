@@ -1,8 +1,8 @@
-"""What only Kubernetes knows of a step: the second document of a compiled pipeline.
+"""The settings of steps that only Kubernetes supports: the second document of a compiled pipeline.
 
-The messages are those of kubernetes_platform/proto/kubernetes_executor_config.proto of kubeflow/pipelines, by the JSON
-names of their fields; backend/src/v2/driver/k8s.go puts them into the step's pod. Of two spellings of one thing the
-older is written: backends of today still read it, and older ones refuse what they do not know.
+The messages are those of kubernetes_platform/proto/kubernetes_executor_config.proto of kubeflow/pipelines, with the
+JSON names of their fields; backend/src/v2/driver/k8s.go applies them to the step's pod. Where a field has two
+spellings, the older is written: current backends still read it, and older ones reject unknown fields.
 """
 
 from typing import Any
@@ -23,34 +23,34 @@ class _Message(BaseModel):
 
 
 class SecretKeyToEnv(_Message):
-    """A key of a Secret, and the variable that it becomes."""
+    """A key of a Secret, and the environment variable with its value."""
 
     secret_key: str
     env_var: str
 
 
 class SecretAsEnv(_Message):
-    """A Secret whose keys become variables."""
+    """A Secret whose keys become environment variables."""
 
     secret_name: str
     key_to_env: tuple[SecretKeyToEnv, ...]
 
 
 class PvcMount(_Message):
-    """A PersistentVolumeClaim, by its name, and where it is mounted."""
+    """The name of a PersistentVolumeClaim, and its mount path."""
 
     constant: str
     mount_path: str
 
 
 class NodeSelector(_Message):
-    """Labels that a node must have."""
+    """Labels that the pod's node must have."""
 
     labels: dict[str, str]
 
 
 class Toleration(_Message):
-    """As of a pod."""
+    """A toleration of a pod."""
 
     key: str
     operator: str
@@ -59,7 +59,7 @@ class Toleration(_Message):
 
 
 class EmptyDirMount(_Message):
-    """A folder of the pod's own."""
+    """An emptyDir volume of the pod."""
 
     volume_name: str
     mount_path: str
@@ -68,7 +68,7 @@ class EmptyDirMount(_Message):
 
 
 class ExecutorConfig(_Message):
-    """Everything of one executor, `kfp_kubernetes.KubernetesExecutorConfig`."""
+    """All settings of one executor, `kfp_kubernetes.KubernetesExecutorConfig`."""
 
     secret_as_env: tuple[SecretAsEnv, ...] = ()
     pvc_mount: tuple[PvcMount, ...] = ()
@@ -83,7 +83,7 @@ class ExecutorConfig(_Message):
 
 
 def executor_config(name: StepName, spec: Spec) -> ExecutorConfig:
-    """Returns the settings of a step's pod beside its container."""
+    """Returns the settings of a step's pod outside its container."""
     step, volumes = spec.cluster.step(name), spec.cluster.volumes
     return ExecutorConfig(
         secret_as_env=_secrets(step),
@@ -96,7 +96,7 @@ def executor_config(name: StepName, spec: Spec) -> ExecutorConfig:
 
 
 def platform_document(spec: Spec, labels: dict[StepName, str]) -> dict[str, Any]:
-    """Returns the document.
+    """Returns the platform document.
 
     Args:
         spec: spec of the ranker.

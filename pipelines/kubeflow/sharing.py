@@ -1,4 +1,4 @@
-"""Puts small steps into one task: `cluster.share_processes` of a spec. The task has the name of the last of them."""
+"""Merges small steps into one task: `cluster.share_processes` of a spec. The task has the name of the last step."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +9,7 @@ from components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, qualifi
 from schemas.spec.cluster import StepName
 
 _OPTIONS = 6
-"""Words of TFX's command before Beam's: three options with their values."""
+"""Number of arguments of TFX's command before Beam's: three options with their values."""
 
 Json = dict[str, Any]
 
@@ -17,8 +17,8 @@ Json = dict[str, Any]
 def share(ir: Json, groups: Iterable[Sequence[StepName]]) -> Json:
     """Returns TFX's pipeline spec with the steps of each group in one task; the argument is not changed.
 
-    A task's parameters and artifacts are those of its steps, with their names in front. An output that a step of the
-    group takes is one of the task's too: later tasks and ML Metadata see it.
+    A task has the parameters and artifacts of its steps, prefixed with the step's name. It also outputs artifacts that
+    other steps of the group read: later tasks and ML Metadata see them.
     """
     for group in groups:
         ir = _shared(ir, list(group))
@@ -75,7 +75,7 @@ def _outer_artifacts(group: list[str], components: Json, tasks: Json) -> Iterato
 
 
 def _arguments(group: list[str], containers: Json, tasks: Json) -> list[str]:
-    """Returns the arguments of all steps as those of one: EXECUTOR and the input specs are in MEMBERS."""
+    """Returns the arguments of all steps as those of one command: MEMBERS has each step's executor and input spec."""
     members, inputs_spec = [], Json()
     for step in group:
         words = containers[step]["args"]
@@ -117,7 +117,7 @@ def _tasks(group: list[str], tasks: Json) -> Json:
 
 
 def _renamed(task: Json, group: list[str]) -> Json:
-    """Returns a task that takes the group's outputs from its one task."""
+    """Returns a task that reads the group's outputs from the merged task."""
     last, changed = group[-1], dict(task)
     if "artifacts" in task.get("inputs", {}):
         artifacts = {key: _from_group(source, group) for key, source in task["inputs"]["artifacts"].items()}

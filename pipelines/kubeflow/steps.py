@@ -1,4 +1,4 @@
-"""What both backends know of a step: resources, image, environment, retries, caching, and the command it runs."""
+"""The settings of a step that both backends support: resources, image, environment, retries, caching and command."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ from schemas.spec import Spec
 from schemas.spec.cluster import Retries, Step, StepName
 
 ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1"}
-"""Every process needs it before it imports TensorFlow."""
+"""Variables that every process needs before it imports TensorFlow."""
 
 UNCACHED = frozenset({"example_gen", "evaluator", "infra_validator", "pusher", "reporter"})
-"""Steps whose result depends on what lies outside the pipeline: the date, the log files, the last blessed model, how
-busy the machine is, the pushed versions, the runs before. Locally, drivers bring that into the cache key; KFP runs no
-drivers and would repeat old results."""
+"""Steps whose result depends on state outside the pipeline: the date, the log files, the last blessed model, the load
+of the machine, the pushed versions, earlier runs. Locally, drivers add this state to the cache key; KFP runs no drivers
+and would reuse stale results."""
 
 VERTEX_MAX_S = 3600
-"""Vertex AI takes no longer time for all tries of a task together (pipeline_spec.proto, RetryPolicy)."""
+"""Vertex AI's limit for `backoffMaxDuration` (pipeline_spec.proto, RetryPolicy)."""
 
 
 def container(original: dict[str, Any], name: StepName, spec: Spec, target: Target) -> dict[str, Any]:
-    """Returns a step's container: TFX's executor, started by our entry point."""
+    """Returns a step's container: TFX's executor, started by Sangam's entry point."""
     assert original["command"] == ["python", "-m", TFX_EXECUTORS]
     step = spec.cluster.step(name)
     resources = _resources(step)
@@ -46,12 +46,12 @@ def caching(name: str, step: Step) -> dict[str, Any]:
 
 
 def retry_policy(name: StepName, spec: Spec, target: Target) -> dict[str, Any] | None:
-    """Returns the task's policy; None if it is not tried again.
+    """Returns the task's retry policy; None without retries.
 
-    `backoffMaxDuration` is no bound of one wait, as `max_backoff_s` is, but the time from the start of the first try
-    after which there is no other: Argo takes it so (workflow/controller/operator.go, processNodeRetries) and gives
-    later tries what is left of it. It must therefore hold all tries and all waits; the bound of a wait is checked when
-    the pipeline is compiled.
+    `backoffMaxDuration` does not bound one wait, as `max_backoff_s` does. Argo starts no retry later than this time
+    after the start of the first try, and gives later tries the rest of it (workflow/controller/operator.go,
+    processNodeRetries). It must therefore cover all tries and all waits; the bound of a wait is checked when the
+    pipeline is compiled.
     """
     retries = spec.cluster.step(name).retries
     if retries.count == 0:
@@ -66,7 +66,7 @@ def retry_policy(name: StepName, spec: Spec, target: Target) -> dict[str, Any] |
 
 
 def waits_s(retries: Retries) -> tuple[float, ...]:
-    """Returns the wait before each further try."""
+    """Returns the seconds to wait before each retry."""
     return Backoff(retries.backoff_s, retries.factor).waits_s(retries.count)
 
 
@@ -79,10 +79,10 @@ def _entrypoint(name: StepName, spec: Spec) -> list[str]:
 
 
 def _resources(step: Step) -> dict[str, Any]:
-    """Returns limits: Kubernetes takes a limit without a request for both.
+    """Returns resource limits; Kubernetes uses a limit as the request, too.
 
-    Numbers of cores and of 10^9 bytes, which every backend reads: the newer fields with quantities are unknown to the
-    older ones and to Vertex AI.
+    In cores and 10^9 bytes, which every backend reads: older backends and Vertex AI do not know the newer fields with
+    quantities.
     """
     resources: dict[str, Any] = {}
     if step.cpu:

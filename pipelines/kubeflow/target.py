@@ -10,16 +10,16 @@ Flavour = Literal["kubeflow", "vertex"]
 
 @dataclass(frozen=True)
 class Target:
-    """Where a pipeline is to run.
+    """The target of a compiled pipeline.
 
     Attributes:
         image: container image of every step.
         trainer_image: image of the trainer step and of a training job's pods; empty: `image`.
-        pipeline_root: default folder of everything that outlives a run: on a volume, on Vertex AI
-            /gcs/<bucket>/<folder> or gs://<bucket>/<folder>.
+        pipeline_root: default folder of all files that outlive a run: on a volume, on Vertex AI /gcs/<bucket>/<folder>
+            or gs://<bucket>/<folder>.
         data_root: default folder of the logs.
         date: default of `date`; empty: the day (UTC) before the run. Only for logs by day.
-        git_commit: git commit of the code that was compiled; empty if it is not known.
+        git_commit: git commit of the compiled code; empty if unknown.
         flavour: `kubeflow`: the open-source backend; `vertex`: Vertex AI Pipelines.
     """
 
@@ -33,10 +33,10 @@ class Target:
 
 
 def check_image(option: str, name: str) -> None:
-    """Refuses an invalid name of an image.
+    """Rejects an invalid name of an image.
 
     Raises:
-        UserError: it contains whitespace.
+        UserError: the name contains whitespace.
     """
     if any(character.isspace() for character in name):
         raise UserError(f"{option}: is not the name of an image (got '{name}'); for example registry.example/sangam:1")

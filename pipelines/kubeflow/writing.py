@@ -1,4 +1,4 @@
-"""YAML text whose differences are easy to review."""
+"""YAML text with reviewable diffs."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ def yaml_text(*documents: dict[str, Any]) -> str:
 
 
 def write_compiled(text: str, output: Path) -> None:
-    """Writes a compiled pipeline, whole or not at all."""
+    """Writes a compiled pipeline atomically."""
     output.parent.mkdir(parents=True, exist_ok=True)
     write_whole(output, text)
 
