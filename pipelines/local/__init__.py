@@ -1,1 +1,1 @@
-"""One machine: runs a pipeline step by step, and survives being killed or stopped anywhere."""
+"""Local runs: a pipeline step by step, resumable after a kill or stop at any point."""

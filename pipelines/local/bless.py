@@ -1,6 +1,6 @@
 """`sangam bless`: a person blesses a model that a quality gate has rejected.
 
-Every action can be repeated: after an interruption, the same command completes the blessing.
+Every action is idempotent: after an interruption, the same command completes the blessing.
 """
 
 import datetime
@@ -19,7 +19,7 @@ from schemas.contracts.root import Root
 from schemas.errors import UserError
 
 FOLDER = "manual_blessing"
-"""Below the root's artifacts: a folder for each run that was blessed by hand."""
+"""Folder below the root's artifacts, with a subfolder for each run that was blessed by hand."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Blessed:
 
     Attributes:
         run: id of the run.
-        by: who blessed it.
-        when: UTC, ISO 8601.
-        because: the reason.
-        overridden: a sentence for each gate that rejected the model.
-        was_there: an earlier command had blessed it.
+        by: person who blessed it.
+        when: time of the blessing, UTC, ISO 8601.
+        because: reason of the person.
+        overridden: sentences, one for each gate that rejected the model.
+        was_there: whether an earlier command had blessed it.
         version: the pushed version; None if the spec pushes nothing.
-        path: of that version.
+        path: path of that version.
     """
 
     run: str
@@ -47,7 +47,7 @@ class Blessed:
     path: str | None
 
     def pushed_line(self) -> str:
-        """Returns the line that says where the model was pushed."""
+        """Returns the line to print about the pushed version."""
         if self.version is None or self.path is None:
             return "pushed: nothing, push.kind is none"
         gone = "" if Path(self.path).is_dir() else ", which has been withdrawn or removed since"
@@ -58,10 +58,10 @@ def bless(run: Path, *, because: str, by: str, now: datetime.datetime) -> Blesse
     """Blesses the model of a run, registers it as the next baseline, and pushes it.
 
     Args:
-        run: the run, as a user names it.
-        because: the reason, for whoever asks later.
-        by: the person.
-        now: UTC.
+        run: path of the run, as the user gave it.
+        because: reason to record.
+        by: person to record.
+        now: present time, UTC.
 
     Raises:
         UserError: there is no such run, or it cannot be blessed: it failed, is blessed already, or its model cannot be
@@ -77,15 +77,15 @@ def bless(run: Path, *, because: str, by: str, now: datetime.datetime) -> Blesse
 
 
 def current_user() -> str:
-    """Returns who runs this process."""
+    """Returns the user of this process."""
     try:
         return getpass.getuser()
-    except KeyError:  # A container's user may have a number and no name.
+    except KeyError:  # A container's user may have an id without a name.
         return f"uid {os.getuid()}"
 
 
 def _check(run: StoredRun) -> None:
-    """Refuses a run that has no verdict to override."""
+    """Rejects a run that has no verdict to override."""
     if run.record is None:
         raise UserError(f"{run.id}: {outcome_of(run).sentence}, so there is no verdict to override; run it again")
     if run.record.runner == "kubeflow":
@@ -150,7 +150,7 @@ def _bless(layout: Root, run: str, because: str, by: str, now: datetime.datetime
 
 
 def _overridable(run: str, outputs: Mapping[str, Any]) -> Any:
-    """Returns the verdict of a run whose model was rejected for its quality alone."""
+    """Returns the verdict of a run whose model was rejected only for its quality."""
     from tfx.components.util import model_utils
     from tfx.utils import path_utils
 
@@ -195,7 +195,7 @@ def _refuse_blessed(run: str, model_uri: str, known: list[Any]) -> None:
 
 
 def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
-    """Writes the blessing and the overridden verdict as the pusher reads them; returns the pusher's artifacts."""
+    """Writes the blessing and the overridden verdict in the pusher's format; returns the pusher's artifacts."""
     from tfx.types import standard_artifacts as kinds
 
     from components.reports import evaluation as verdicts
@@ -216,7 +216,7 @@ def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
 
 
 def _push(outputs: Mapping[str, Any], parameters: Mapping[str, Any], written: Mapping[str, Any]) -> Any:
-    """Runs the pusher as the run did, on the overridden verdict; returns the artifact that it has filled in."""
+    """Runs the pusher with the run's parameters on the overridden verdict; returns its output artifact."""
     from components.steps.pusher.executor import Executor
 
     inputs = {

@@ -16,12 +16,13 @@ _SAID = re.compile(r"no space left on device|disk is full|disk quota exceeded", 
 _ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 _SAMPLE_S = 0.2
 _NO_STEP = "run"
-"""Stands for the step's name before the first step."""
+"""Name used before the first step."""
 _FULL_BELOW_BYTES = 64 * 1024
 
 
 class DiskWatch:
-    """An observer that samples the free space of a root's disk while a step runs: after a failure, it is freed soon.
+    """An observer that samples the free space of a root's disk while a step runs, since space is soon freed after a
+    failure.
 
     Attributes:
         node: name of the step.
@@ -64,7 +65,7 @@ def full_disk(error: BaseException, request: RunRequest, steps: Mapping[str, Ste
     path = unwritable or str(request.root if watch.node == _NO_STEP else request.layout.artifacts / watch.node)
     needed, on = _needed_bytes(request, steps, watch.node), _existing(Path(path))
     if on.stat().st_dev == request.root.stat().st_dev:
-        # The step used all that was free, and had not finished.
+        # The step used all free space and had not finished.
         needed = max(needed, watch.free_at_start)
         free = f"{shown_bytes(watch.least_free)} free at {path}, {shown_bytes(watch.free_at_start)} when the step began"
         remedy = "free some space, or use a --root on a larger disk"
@@ -74,7 +75,7 @@ def full_disk(error: BaseException, request: RunRequest, steps: Mapping[str, Ste
 
 
 def is_full(path: Path) -> bool:
-    """Tells whether the disk of a path is full."""
+    """Returns whether the disk of a path is full."""
     return _free(path) <= _FULL_BELOW_BYTES
 
 
@@ -100,7 +101,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _needed_bytes(request: RunRequest, steps: Mapping[str, Step], node: str) -> int:
-    """Estimates what a step writes: as much as in an earlier run, or else as its largest possible input."""
+    """Estimates the bytes that a step writes: those of an earlier run, or else of its largest possible input."""
     executions: dict[str, int] = {}
     for output in (request.layout.artifacts / node).glob("[!.]*/*"):
         executions[output.name] = executions.get(output.name, 0) + _size(output)

@@ -12,8 +12,7 @@ INTERVAL_S = 1.0
 def tree_memory_bytes(pid: int) -> int:
     """Returns the memory of a process and all its descendants.
 
-    Proportional set size where the kernel gives it, so that pages shared between processes count once; resident set
-    size elsewhere.
+    The proportional set size where the kernel reports it, so that shared pages count once; else the resident set size.
     """
     try:
         root = psutil.Process(pid)
@@ -25,7 +24,7 @@ def tree_memory_bytes(pid: int) -> int:
 
 def _memory_bytes(process: psutil.Process) -> int:
     try:
-        # psutil's own PSS reads `smaps`, one entry per mapping; the rolled up file is many times cheaper.
+        # psutil's own PSS reads `smaps`, one entry per mapping; the rolled-up file is much faster.
         for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024

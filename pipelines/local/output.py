@@ -1,4 +1,4 @@
-"""Where output goes: the terminal shows only the progress, everything else goes to files."""
+"""Redirection of output: the terminal shows only the progress, all other output goes to files."""
 
 import contextlib
 import logging
@@ -9,18 +9,18 @@ from typing import TextIO
 
 
 def keep_stream(fd: int) -> TextIO:
-    """Returns a stream to the present target of a descriptor, which no child process inherits."""
+    """Returns a stream to the present target of a descriptor; child processes do not inherit the stream."""
     return os.fdopen(os.dup(fd), "w", buffering=1, encoding="utf-8", errors="replace")
 
 
 def send_output_to(path: Path) -> None:
-    """Redirects file descriptors 1 and 2 to the end of a file, for this process, its libraries and its children.
+    """Appends file descriptors 1 and 2 to a file, for this process, its libraries and its children.
 
-    Descriptors rather than sys.stdout: TensorFlow and the trainer's processes bypass Python.
+    Descriptors, not sys.stdout: TensorFlow and the trainer's processes bypass Python.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):  # A full disk must not keep a run from reporting it.
+        with contextlib.suppress(OSError):  # A run must be able to report a full disk.
             stream.flush()
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     os.dup2(fd, 1)

@@ -1,4 +1,4 @@
-"""The outputs of steps as ML Metadata knows them, read without TFX, which takes seconds to load."""
+"""The outputs of steps in ML Metadata, read without TFX, which takes seconds to load."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -15,13 +15,13 @@ class Output:
     """One output of a step.
 
     Attributes:
-        id: in ML Metadata.
-        path: of its folder.
-        step: that made it.
-        key: of the output.
-        runs: that have it, made by them or taken from the cache.
-        is_live: ML Metadata does not say that it was deleted.
-        properties: that the step has set.
+        id: id of the artifact in ML Metadata.
+        path: path of its folder.
+        step: step that wrote it.
+        key: key of the output.
+        runs: runs that have it, written by them or taken from the cache.
+        is_live: whether ML Metadata does not mark it as deleted.
+        properties: properties that the step has set.
     """
 
     id: int
@@ -35,14 +35,14 @@ class Output:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What ML Metadata knows of a root: outputs, and the runs of each pipeline."""
+    """The content of a root's ML Metadata: outputs, and the runs of each pipeline."""
 
     outputs: tuple[Output, ...] = ()
     runs: dict[str, frozenset[str]] = field(default_factory=dict)
 
 
 def read_outputs(root: Root) -> Recorded:
-    """Returns the outputs of all runs below a root's artifacts, in the order in which they were made.
+    """Returns the outputs of all runs below a root's artifacts, in the order of their creation.
 
     Raises:
         UserError: ML Metadata cannot be read.
@@ -76,7 +76,7 @@ def _read(root: Root) -> Recorded:
 
 
 def mark_deleted(root: Root, outputs: Iterable[Output]) -> None:
-    """Tells ML Metadata that outputs are gone: TFX takes none of them from the cache.
+    """Marks outputs as deleted in ML Metadata, so that TFX takes none of them from the cache.
 
     Raises:
         UserError: ML Metadata cannot be written.
@@ -96,12 +96,12 @@ def mark_deleted(root: Root, outputs: Iterable[Output]) -> None:
 
 @contextlib.contextmanager
 def _explained(root: Root) -> Iterator[None]:
-    """Makes an error of ML Metadata one for the user."""
+    """Converts errors of ML Metadata into UserErrors."""
     from ml_metadata.errors import StatusError
 
     try:
         yield
-    except (StatusError, RuntimeError) as error:  # The latter when it opens the file.
+    except (StatusError, RuntimeError) as error:  # RuntimeError if the file cannot be opened.
         first_line = str(error).splitlines()[0]
         raise UserError(
             f"{root.metadata}: ML Metadata cannot be used (got {first_line}); try again when no run writes it, or "
@@ -119,7 +119,7 @@ def _store(root: Root, mode: int) -> Any:
 
 
 def _output(artifact: Any, root: Root, runs: set[str]) -> Output | None:
-    """Returns an output; None for an artifact outside the root, which nobody here answers for."""
+    """Returns an output; None for an artifact outside the root."""
     from ml_metadata.proto import metadata_store_pb2 as mlmd
 
     path = Path(artifact.uri)

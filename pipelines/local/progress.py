@@ -22,7 +22,7 @@ from schemas.contracts.training_job import PROGRESS_FILE
 _REFRESH_S = 0.5
 _PLAIN_LINE_EVERY_S = 30.0
 _STALE_S = 15.0
-"""Ranks report every 2 s; older numbers are out of date."""
+"""Age at which numbers are outdated; ranks report every 2 s."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _NODE_WIDTH = 18
 _STARTING = "starting"
@@ -51,7 +51,8 @@ def bar(share: float, width: int = _BAR_WIDTH) -> Text:
 
 
 class TerminalProgress:
-    """An observer: prints a line when a step ends, and until then a live line, or off a terminal one now and then."""
+    """An observer that prints a line for each finished step, and a live line (off a terminal, periodic lines) until
+    then."""
 
     def __init__(self, console: Console, logs: Path):
         self._console = console
@@ -65,7 +66,7 @@ class TerminalProgress:
 
     @contextlib.contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """Shows, while it lasts, what is done before the first step."""
+        """Shows the work before the first step, for the duration of the context."""
         if not self._console.is_terminal:
             say(f"{_STARTING:<{_NODE_WIDTH}} {what}", self._console)
         self._word = what
@@ -99,7 +100,7 @@ class TerminalProgress:
 
     def _show_live(self, node: str) -> None:
         started = time.monotonic()
-        # Standard output and error are files by now, so nothing needs redirecting around the live line.
+        # Standard output and error are files here, so the live line needs no redirection.
         with Live(
             console=self._console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
         ) as live:
@@ -114,7 +115,7 @@ class TerminalProgress:
                     return
 
     def _show_plainly(self, node: str) -> None:
-        """Prints a line now and then, and every event as it comes."""
+        """Prints periodic lines, and each event when it occurs."""
         started = printed = time.monotonic()
         told: Event | None = None
         while not self._ended.wait(min(_REFRESH_S, _PLAIN_LINE_EVERY_S)):
@@ -130,7 +131,7 @@ class TerminalProgress:
             return self._word
         with contextlib.suppress(OSError):
             if is_full(self._logs):
-                # Ranks that write a checkpoint wait for space.
+                # Ranks wait for space to write a checkpoint.
                 return Event(f"the disk is full at {self._logs}: free some space")
         with contextlib.suppress(OSError):
             return Event(self._waiting_file.read_text(encoding="utf-8"))

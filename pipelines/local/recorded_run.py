@@ -1,4 +1,4 @@
-"""A local run as ML Metadata recorded it: the parameters and outputs of its steps."""
+"""A local run in ML Metadata: the parameters and outputs of its steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ class RecordedRun:
 
     Attributes:
         outputs: artifacts of each step by the output's key.
-        parameters: of each step's component.
-        contexts: that all have in ML Metadata: the pipeline's and the run's.
+        parameters: parameters of each step's component.
+        contexts: common contexts in ML Metadata: the pipeline's and the run's.
     """
 
     outputs: Mapping[str, Mapping[str, Any]]
@@ -26,11 +26,11 @@ class RecordedRun:
 
 
 def read_recorded(handle: Any, run: str) -> RecordedRun | None:
-    """Returns a run from ML Metadata; None if there is none of this id.
+    """Returns a run from ML Metadata; None if none has this id.
 
     Args:
         handle: TFX's handle of ML Metadata, entered.
-        run: its id.
+        run: id of the run.
     """
     context = handle.store.get_context_by_type_and_name("pipeline_run", run)
     if context is None:

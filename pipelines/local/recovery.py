@@ -17,9 +17,9 @@ _Execution: Any = metadata_store_pb2.Execution
 
 
 def recover(metadata: Any, artifacts_root: Path) -> list[str]:
-    """Marks unfinished executions as failed and removes what they wrote.
+    """Marks unfinished executions as failed and removes their output.
 
-    Call it under the root's lock only: it takes every unfinished execution for a dead one. Their artifacts were never
+    Call it only under the root's lock: it treats every unfinished execution as dead. Their artifacts were never
     published, so no later step can have read them.
 
     Args:
@@ -45,7 +45,7 @@ def recover(metadata: Any, artifacts_root: Path) -> list[str]:
 
 
 def _node_ids(contexts: Any) -> list[str]:
-    """Returns the node's id, which TFX keeps as the name of the execution's `node` context: <pipeline>.<node>."""
+    """Returns the ids of nodes, which TFX stores in the name of an execution's `node` context: <pipeline>.<node>."""
     types = ("node",)
     return [context.name.rsplit(".", 1)[1] for context in contexts if context.type in types and "." in context.name]
 

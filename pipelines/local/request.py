@@ -26,10 +26,10 @@ class RunRequest:
     """One run of one spec.
 
     Attributes:
-        spec: of the ranker.
-        date: the day to run for; None for logs without dates.
+        spec: spec of the ranker.
+        date: date of the run; None for logs without dates.
         data_root: absolute folder of the logs.
-        root: absolute folder of everything the run leaves.
+        root: absolute folder of all files that the run writes.
     """
 
     spec: Spec
@@ -39,20 +39,20 @@ class RunRequest:
 
     @property
     def layout(self) -> Root:
-        """Where everything lies below the root."""
+        """The paths below the root."""
         return Root(str(self.root))
 
 
 def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRequest:
-    """Returns the request, or says what is wrong with it.
+    """Checks and returns the request.
 
     Raises:
-        UserError: the date is missing, malformed or has no effect; a folder cannot be used; the tables' capacity does
-            not fit this machine; alerts have no address.
+        UserError: the date is missing, malformed or has no effect; a folder cannot be used; the tables exceed this
+            machine's memory; alerts have no address.
     """
     day = check_date(spec, date)
     if spec.alerts:
-        # Fail now, not when the first alert cannot be sent.
+        # Fail now, not at the first alert.
         target_of(spec.alerts, os.environ)
     refuse_unfit(spec, available_bytes())
     data, root = data.resolve(), root.resolve()
@@ -78,7 +78,7 @@ def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRe
 
 
 def check_date(spec: Spec, date: str | None) -> Day | None:
-    """Returns the day to run a spec for; None for logs without dates.
+    """Returns the date of a run; None for logs without dates.
 
     Raises:
         UserError: the date is missing, malformed or has no effect.
@@ -112,7 +112,7 @@ def check_logs(request: RunRequest, today: datetime.date) -> None:
 
     Args:
         request: the run.
-        today: UTC; logs that `data.arrival` waits for are not checked.
+        today: present date, UTC; logs that `data.arrival` waits for are not checked.
 
     Raises:
         UserError: a day or split has no files, or a path is not a regular file.
@@ -123,7 +123,7 @@ def check_logs(request: RunRequest, today: datetime.date) -> None:
         if logs.arrival and request.date >= yesterday(today):
             return
         if request.spec.training.mode == "incremental":
-            # The base decides which train days are needed; the others may have been deleted.
+            # The base determines the train days; logs of other days may have been deleted.
             require_evaluation_days(logs, date, str(request.data_root), storage)
             return
     resolve(logs, date, str(request.data_root), storage)

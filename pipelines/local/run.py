@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 RUN_LOG = "run.log"
 
 BuildPipeline = Callable[[RunRequest, str | None], Any]
-"""Makes the TFX pipeline from a request and the code's commit, with its storage below the request's root."""
+"""Builds the TFX pipeline from a request and the code's commit, with its storage below the request's root."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Outcome:
     """A finished run.
 
     Attributes:
-        record: as it was written.
-        path: file of the record.
-        exit_code: of the process.
-        log: the log that says most about the error.
+        record: written record of the run.
+        path: path of the record's file.
+        exit_code: exit code of the process.
+        log: most relevant log about the error.
     """
 
     record: RunRecord
@@ -61,7 +61,7 @@ class Outcome:
 
 @dataclass
 class _Steps:
-    """An observer that sends the output to each step's own log and keeps the finished steps."""
+    """An observer that redirects the output to each step's own log and stores the finished steps."""
 
     logs: Path
     log: Path
@@ -83,13 +83,13 @@ def run_locally(
 ) -> Outcome:
     """Runs a spec and writes its record, however the run ends.
 
-    From here on, standard output and error of this process go to the run's log files: a program calls this last.
+    Redirects standard output and error of this process to the run's log files: call it last.
 
     Args:
-        request: what to run.
+        request: run to execute.
         console: shows the progress; its stream must be from `output.keep_stream`.
-        build: makes the pipeline; default: the spec's.
-        journal: notes what a supervisor needs to write the record if this process cannot.
+        build: builds the pipeline; default: the spec's.
+        journal: stores the data from which a supervisor writes the record if this process cannot.
 
     Raises:
         UserError: the root is in use.
@@ -115,10 +115,10 @@ def run_locally(
                     check_logs(request, utc_now().date())
             observers: list[Observer] = [journal, disk, steps, progress]
             _run(request, run_folder.name, make_pipeline, observers, journal, stop, progress.doing)
-        except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its record
+        except (Stopped, Exception) as error:  # noqa: BLE001 - the run must write its record
             # After a stop, other errors are its consequence.
             failure = stop.request or error
-            # The traceback belongs beside the step's own lines.
+            # The traceback belongs in the step's log.
             output.send_output_to(steps.log)
             _LOG.exception("event=run_ended_early")
         told = full_disk(failure, request, steps.ended, disk) if failure and not stop.request else None
@@ -129,7 +129,7 @@ def run_locally(
         record = record.model_copy(update={"exit_code": code})
         path = write_record(record)
         if not stop.request:
-            # Its charts and readers take a second to import, which nothing before needs.
+            # Imported late: its charts and readers take a second.
             from pipelines.local.result.page import write_page
 
             write_page(record, steps.ended, steps.log)
@@ -138,7 +138,7 @@ def run_locally(
 
 
 def _open_run(request: RunRequest, run_folder: Path) -> str | None:
-    """Sends all output to the run's folder, and returns the code's commit."""
+    """Redirects all output to the run's folder, and returns the code's commit."""
     logs = RunFolder(run_folder).logs
     logs.mkdir()
     output.send_output_to(logs / RUN_LOG)
@@ -152,7 +152,7 @@ def _open_run(request: RunRequest, run_folder: Path) -> str | None:
 
 
 def _ending(failure: BaseException | None, told: str | None, seconds: float) -> RunEnd:
-    """Returns how the run ended; `told`, if given, replaces the failure's own text."""
+    """Returns the end of the run; `told`, if given, replaces the failure's own text."""
     match failure:
         case None:
             return RunEnd("succeeded", None, seconds)
@@ -189,7 +189,7 @@ def _run(
         with stop.raised():
             run_pipeline(pipeline, run, observers)
     except BaseException:
-        # TFX cleans up after an exception in an executor, but not in a driver, nor after a stop.
+        # TFX cleans up after an exception in an executor, but not after one in a driver or after a stop.
         kill_descendants()
         recover(metadata_of(pipeline), request.layout.artifacts)
         raise
@@ -204,7 +204,7 @@ def _build_from_spec(request: RunRequest, commit: str | None) -> Any:
 
 
 def error_text(error: BaseException) -> str:
-    """Returns the text of the UserError behind an error, or the error itself in one line."""
+    """Returns the text of the UserError that caused an error, or else the error in one line."""
     told = _user_error(error)
     return str(told) if told else f"{type(error).__name__}: {str(error).strip()}"
 

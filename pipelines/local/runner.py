@@ -1,7 +1,6 @@
 """Runs a TFX pipeline in this process, step by step in topological order.
 
-TFX's LocalDagRunner does the same, but has no observers, and continues after a step whose inputs could not be
-resolved.
+TFX's LocalDagRunner has no observers, and continues after a step whose inputs could not be resolved.
 """
 
 import functools
@@ -38,7 +37,7 @@ def metadata_of(pipeline: Pipeline) -> Any:
 
 
 def run_pipeline(pipeline: Pipeline, run_id: str, observers: Sequence[Observer]) -> None:
-    """Runs every step; a step that succeeded before with the same inputs, parameters and code comes from the cache.
+    """Runs every step; one that succeeded before with the same inputs, parameters and code comes from the cache.
 
     Args:
         pipeline: built with a SQLite metadata connection.
@@ -46,7 +45,7 @@ def run_pipeline(pipeline: Pipeline, run_id: str, observers: Sequence[Observer])
         observers: called at the start and the end of every step, in this order.
 
     Raises:
-        Exception: whatever the failing step raised, after the observers were called.
+        Exception: the exception of the failing step, after the calls of the observers.
     """
     ir = compiler.Compiler().compile(pipeline)
     parameters = {constants.PIPELINE_RUN_ID_PARAMETER_NAME: run_id}
@@ -70,7 +69,7 @@ def run_pipeline(pipeline: Pipeline, run_id: str, observers: Sequence[Observer])
 
 
 def _without_beam_args(executor_spec: Any) -> Any:
-    """Returns what counts of an executor in TFX's cache key: where Beam runs changes no result."""
+    """Returns an executor's part of TFX's cache key: without Beam's arguments, which do not change results."""
     counted = type(executor_spec)()
     counted.CopyFrom(executor_spec)
     if isinstance(counted, BeamExecutableSpec):
@@ -80,7 +79,7 @@ def _without_beam_args(executor_spec: Any) -> Any:
 
 
 def _operator_with_beam_args(whole_spec: Any, executor_spec: Any, platform_config: Any = None) -> Any:
-    """Returns what runs the executor: by the whole of its specification."""
+    """Returns the operator of an executor, with its whole specification."""
     del executor_spec
     return BeamExecutorOperator(whole_spec, platform_config)
 
@@ -114,9 +113,9 @@ def _cpu_seconds() -> float:
 
 
 def _outcome(node_id: str, execution_info: Any, store: Any) -> tuple[str, dict[str, Artifact]]:
-    """Returns how the execution ended according to ML Metadata, and its outputs.
+    """Returns the state of the execution in ML Metadata, and its outputs.
 
-    The launcher's own record names new output folders even if cached ones are used.
+    The launcher returns new output folders even if cached ones are used.
     """
     if execution_info is None or execution_info.execution_id is None:
         raise StepError(f"{node_id}: was skipped by TFX, because an input is missing; see its log")

@@ -1,4 +1,4 @@
-"""A local run on the terminal: progress, report, errors and exit code."""
+"""A local run in the terminal: progress, report, errors and exit code."""
 
 import os
 from pathlib import Path
@@ -22,15 +22,15 @@ from schemas.errors import UserError
 def run_and_report(
     request: RunRequest, build: BuildPipeline | None = None, *, stop_s: float = STOP_S, as_json: bool = False
 ) -> int:
-    """Runs, shows the progress and the result, and returns the exit code; does not return from a run that failed.
+    """Runs, shows the progress and the result, and returns the exit code.
 
     The run is a child process; this one handles signals, and writes the record if the child cannot.
 
     Args:
-        request: what to run.
-        build: makes the pipeline; default: the spec's.
-        stop_s: time from a signal until whatever still runs is killed.
-        as_json: prints the summary on standard output, and all else on standard error.
+        request: run to execute.
+        build: builds the pipeline; default: the spec's.
+        stop_s: seconds from a signal until all remaining processes are killed.
+        as_json: whether to print the summary on standard output, and all other output on standard error.
     """
     screen = _Screen(keep_stream(1), keep_stream(2), as_json)
     console = screen.console
@@ -46,34 +46,34 @@ def run_and_report(
 
 
 class _Screen:
-    """Where what is printed goes: progress and report, errors, and the document for programs."""
+    """The streams for progress and report, errors, and the document for programs."""
 
     def __init__(self, out: TextIO, err: TextIO, as_json: bool):
         self._document = out if as_json else None
         self.console, self.errors = terminal(err if as_json else out), terminal(err)
 
     def print_document(self, path: Path) -> None:
-        """Prints the summary, where a program has asked for it."""
+        """Prints the summary if JSON is requested."""
         if self._document is not None:
             self._document.write(path.read_text(encoding="utf-8"))
             self._document.flush()
 
 
 def _run(request: RunRequest, build: BuildPipeline | None, journal: Journal, screen: _Screen) -> int:
-    """Runs in this process; returns only where there was no run, with the exit code."""
+    """Runs in this process and exits it; returns an exit code only if the root is in use."""
     try:
         outcome = run_locally(request, screen.console, build, journal)
     except UserError as error:
         say(str(error), screen.errors)
         return ExitCode.ROOT_IN_USE
     except OSError as error:
-        # Not even the run's folder could be written.
+        # The run's folder could not be written.
         told = full_disk(error, request, {}, DiskWatch(request.root))
         say(told or f"--root: cannot be used (got {error})", screen.errors)
         os._exit(ExitCode.FAILED)
     _tell(request, outcome.record, outcome.path, outcome.log, screen)
-    # Beam's threads may still work on a step that failed, and Python would wait for them; and to take all of TFX,
-    # Beam and TensorFlow apart it needs two seconds.
+    # A normal exit would wait for Beam's threads, which may still work on a failed step, and take two seconds to unload
+    # TFX, Beam and TensorFlow.
     os._exit(outcome.exit_code)
 
 
@@ -85,7 +85,7 @@ def _tell(request: RunRequest, record: RunRecord, path: Path, log: Path, screen:
     if (page := path.with_name(PAGE_FILE)).exists():
         say(f"report: {page}", screen.console)
     screen.print_document(path)
-    # Last: the receiver may be slow, and its answer changes nothing.
+    # Last: the receiver may be slow, and its answer does not change the result.
     event, alerts = event_of(record), request.spec.alerts
     if alerts and event and (problem := send(alerts, event, os.environ)):
         say(problem, screen.errors)

@@ -12,15 +12,15 @@ from trainer_module.progress import newest_lines
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """The newest numbers of training.
+    """The newest numbers of a training.
 
     Attributes:
-        step: of all ranks together.
-        loss: the sum over the tasks.
-        examples: so far.
-        examples_per_s: since this attempt began.
-        expected: examples at the end; 0: not known.
-        losses: by task; empty in lines of earlier versions.
+        step: global step.
+        loss: sum over the tasks.
+        examples: examples so far.
+        examples_per_s: rate since this attempt began.
+        expected: examples at the end; 0 if unknown.
+        losses: losses by task; may be empty.
     """
 
     step: int
@@ -32,12 +32,12 @@ class TrainingProgress:
 
     @property
     def share(self) -> float | None:
-        """Part of the training that is done; None: not known."""
+        """Finished share of the training; None if unknown."""
         return min(self.examples / self.expected, 1.0) if self.expected > 0 else None
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until its end at the rate so far, unless it stops early; None: not known."""
+        """Seconds until the end at the present rate, without early stopping; None if unknown."""
         if self.expected <= 0 or self.examples_per_s <= 0:
             return None
         return max(self.expected - self.examples, 0) / self.examples_per_s
@@ -46,7 +46,7 @@ class TrainingProgress:
         rate, where = f"{self.examples_per_s:,.0f} examples/s", f"step {self.step:,} loss {self.loss:.4f}"
         if self.share is None:
             return f"{where} {rate}"
-        # What a narrow terminal cuts off stands last.
+        # The least important parts are last: a narrow terminal cuts them off.
         left = f"{duration(self.left_s)} left  " if self.left_s is not None else ""
         return f"{math.floor(100 * self.share):3d} %  {rate}  {left}{where}"
 
@@ -62,7 +62,7 @@ class Event:
 
 
 def read_progress(path: Path) -> TrainingProgress | Event | None:
-    """Returns the newest progress or message; None while there is none."""
+    """Returns the newest progress or message; None without one."""
     for fields in newest_lines(path):
         if (found := parsed(fields)) is not None:
             return found
@@ -70,7 +70,7 @@ def read_progress(path: Path) -> TrainingProgress | Event | None:
 
 
 def parsed(fields: Mapping[str, Any]) -> TrainingProgress | Event | None:
-    """Returns what a line says; None for a line of another kind, as after a validation."""
+    """Returns the content of a line; None for another kind of line, such as one after a validation."""
     try:
         if "says" in fields:
             return Event(str(fields["says"]))

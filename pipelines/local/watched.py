@@ -1,8 +1,8 @@
-"""A run in a child process, supervised by a parent that can always react.
+"""A run in a child process, supervised by a parent that stays responsive.
 
-Libraries may block a process for seconds (TensorFlow while it is imported, Beam while it works), and the kernel may
-kill it for its memory. The process that the user started does neither: it stops all others in time, and writes the
-record if they could not.
+Libraries may block a process for seconds (TensorFlow during its import, Beam during its work), and the kernel may kill
+it for its memory. The process that the user started loads neither: it stops all others in time, and writes the record
+if they could not.
 """
 
 import os
@@ -27,7 +27,7 @@ from schemas.host.cgroup import OomWatch, OutOfMemory
 from schemas.host.parent_process import adopt_orphans, end_with_parent
 
 STOP_S = 1.0
-"""Time from the first signal until whatever still runs is killed; the next run cleans up."""
+"""Seconds from the first signal until all remaining processes are killed; the next run cleans up."""
 _POLL_S = 0.05
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -36,8 +36,8 @@ class _Watch:
     """Forks this process, forwards signals to the child, and kills everything if it does not stop in time.
 
     Attributes:
-        is_front: this is the parent, not the child.
-        signum: the first signal received.
+        is_front: whether this process is the parent.
+        signum: first signal received.
     """
 
     def __init__(self, stop_s: float):
@@ -49,7 +49,7 @@ class _Watch:
         self._child = os.fork()
         self.is_front = self._child != 0
         for signum in _SIGNALS:
-            # For good: nothing comes after a run, and an impatient second Ctrl-C must not cut off its summary.
+            # Never restored: a second Ctrl-C must not cut off the summary.
             signal.signal(signum, self._handle if self.is_front else signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
@@ -62,7 +62,7 @@ class _Watch:
         """Returns the exit code of the child, negative if a signal ended it."""
         told = False
         while True:
-            # Its id is its own until it is waited for.
+            # WNOWAIT: the child's id stays valid until it is reaped.
             if os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 child, self._child = self._child, 0
                 return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -76,13 +76,13 @@ class _Watch:
 
 @dataclass(frozen=True)
 class InterruptedRun:
-    """A run that was ended from outside, and whose summary the parent wrote.
+    """A run that was killed or stopped, with the summary written by the parent.
 
     Attributes:
-        exit_code: of the command.
-        record: what was written; None if the run had no folder yet.
-        path: file of the summary.
-        log: the log that says most about the end.
+        exit_code: exit code of the command.
+        record: written record; None if the run had no folder yet.
+        path: path of the summary's file.
+        log: most relevant log about the end.
     """
 
     exit_code: int
@@ -94,15 +94,15 @@ class InterruptedRun:
 def watched(
     request: RunRequest, console: Console, work: Callable[[Journal], int], *, stop_s: float = STOP_S
 ) -> int | InterruptedRun:
-    """Does the work in a child process.
+    """Runs the work in a child process.
 
-    Returns twice, as a fork does: in the child with the work's exit code.
+    Like a fork, returns in both processes: in the child with the work's exit code.
 
     Args:
-        request: the run.
-        console: shows that the run is being stopped.
-        work: the run; it writes its summary, however it ends.
-        stop_s: time from a signal until the work is killed.
+        request: request of the run.
+        console: console for the message on a stop.
+        work: the run, which writes its own summary unless it is killed.
+        stop_s: seconds from a signal until the work is killed.
 
     Returns:
         The work's exit code, or the interrupted run whose summary was written here.
@@ -114,7 +114,7 @@ def watched(
         return work(journal)
     adopt_orphans()
     code = watch.wait(console)
-    # Nothing of it may survive: nobody would end it later.
+    # No process of the run may survive: none would end it later.
     kill_descendants()
     noted = journal.read()
     stopped = Stopped(watch.signum) if watch.signum is not None else None

@@ -1,1 +1,1 @@
-"""What a run on this machine leaves: its summary, the report of it, an alert."""
+"""The results of a local run: its summary, its report, an alert."""

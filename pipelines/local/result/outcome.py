@@ -1,6 +1,6 @@
-"""Makes the record of a run on this machine from its steps.
+"""Builds the record of a local run from its steps.
 
-Nothing here imports TensorFlow: a run that could not even import it must get its record too, and at once.
+Nothing here imports TensorFlow: a run that fails to import it needs a record, too, and without delay.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _OUTPUTS = {
     "evaluation": ("evaluator", "evaluation"),
     "infra_blessing": ("infra_validator", "blessing"),
 }
-"""Step and key of each output that a record or a page is made of."""
+"""Step and key of each output that records and pages are built from."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RunEnd:
     """How a run ended.
 
     Attributes:
-        error: the text for the user; None after success.
+        error: message for the user; None after success.
         seconds: wall time of the run.
     """
 
@@ -71,7 +71,7 @@ def summarize(
 
 
 def folders_of(steps: Mapping[str, Step]) -> dict[str, Path]:
-    """Returns the folder of each output that a record or a page is made of."""
+    """Returns the folder of each output that records and pages are built from."""
     found = {name: steps[step].outputs.get(key) for name, (step, key) in _OUTPUTS.items() if step in steps}
     return {name: Path(artifact.uri) for name, artifact in found.items() if artifact}
 
@@ -80,9 +80,9 @@ def exit_code(record: RunRecord, stop_code: int, *, is_mistake: bool = False) ->
     """Returns the exit code of a run.
 
     Args:
-        record: of the run.
+        record: record of the run.
         stop_code: exit code of a run that was stopped by a signal.
-        is_mistake: a failed run failed because the spec, an option or the logs are wrong.
+        is_mistake: whether a failed run failed because of a wrong spec, option or log.
     """
     match record.status:
         case "succeeded":
@@ -94,7 +94,7 @@ def exit_code(record: RunRecord, stop_code: int, *, is_mistake: bool = False) ->
 
 
 def live(request: RunRequest, pushed: Pushed | None) -> Live | None:
-    """Returns the version that servers take from the folder that the spec pushes to; None if it pushes to none."""
+    """Returns the version that servers load from the spec's push folder; None if the spec pushes to no folder."""
     push = request.spec.push
     if not isinstance(push, DirectoryPush):
         return None
@@ -123,7 +123,7 @@ def _cost(spec: Spec, steps: Mapping[str, Step], reports: Reports) -> CostReport
 
 
 def _properties(steps: Mapping[str, Step], step: str, key: str) -> Mapping[str, Any]:
-    """Returns what a component has set on an output; nothing of one that is not there."""
+    """Returns the properties that a component has set on an output; empty without the output."""
     artifact = steps[step].outputs.get(key) if step in steps else None
     return artifact.properties if artifact else {}
 

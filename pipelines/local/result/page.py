@@ -1,4 +1,4 @@
-"""Writes the page of a run, however the run has ended, and its results for TensorBoard."""
+"""Writes the page of a finished or failed run, and its results for TensorBoard."""
 
 import logging
 import time
@@ -23,15 +23,15 @@ _TAIL_LINES = 40
 
 
 def write_page(record: RunRecord, steps: Mapping[str, Step], log: Path) -> Path | None:
-    """Writes `report.html` into the run's folder, and the events; what cannot be made fails no run.
+    """Writes `report.html` and the TensorBoard events into the run's folder; errors are logged and do not fail the run.
 
     Args:
-        record: of the run.
-        steps: that have ended, with their outputs.
-        log: that says most about an error.
+        record: record of the run.
+        steps: finished steps with their outputs.
+        log: most relevant log about an error.
 
     Returns:
-        The file; None: it could not be made, and the log says why.
+        The file; None if it could not be written, with the reason in the log.
     """
     try:
         facts = collect(folders_of(steps))
@@ -43,14 +43,14 @@ def write_page(record: RunRecord, steps: Mapping[str, Step], log: Path) -> Path 
         )
         page = draw(record, facts, context)
         write_events(record, facts.training["checkpoint"]["final_step"] if facts.training else 0)
-    except Exception:  # noqa: BLE001 - the run's result stands without its picture
+    except Exception:  # noqa: BLE001 - a missing page does not fail the run
         _LOG.exception("event=page_failed")
         return None
     return page
 
 
 def write_events(record: RunRecord, step: int) -> None:
-    """Writes `evaluation/<metric>/<task>` at the training's last step; a full disk fails no run."""
+    """Writes `evaluation/<metric>/<task>` at the training's last step; a full disk does not fail the run."""
     values = {
         f"evaluation/{metric}/{name}": value
         for name, task in record.tasks.items()

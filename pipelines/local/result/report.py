@@ -17,15 +17,15 @@ from schemas.quantities import listed_counts, shown_bytes
 from schemas.spec.data import VALIDATION
 
 MAX_TABLES = 12
-"""Only the largest tables get a line."""
+"""Number of tables in the report, the largest."""
 UNDECLARED = frozenset({"output", "finite"})
-"""Kinds of gates that every model must pass; they are shown only if they fail."""
+"""Kinds of gates that every model must pass; shown only if they fail."""
 
 
 def print_report(record: RunRecord, console: Console) -> None:
-    """Prints rows, results of training, every task's metric, each gate's verdict and reason, and where the model is.
+    """Prints rows, results of training, every task's metric, each gate's verdict and reason, and the model's path.
 
-    Of the serving check it prints the measurements, and the reason of each failed check.
+    For the serving check, prints the measurements and the reason of each failed check.
     """
     print_data(record, console)
     print_tasks(record, console)
@@ -72,7 +72,7 @@ def print_notes(record: RunRecord, console: Console) -> None:
 
 
 def _print_rows(split: str, rows: SplitReport, console: Console) -> None:
-    """Prints how many rows a split has, which were left out, and what each join of sources has found."""
+    """Prints the number of rows of a split, the dropped rows, and the counts of each join of sources."""
     left_out = dict(rows.dropped)
     if rows.negatives_sampled_out:
         left_out["negatives sampled out"] = rows.negatives_sampled_out

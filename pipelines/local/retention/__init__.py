@@ -1,1 +1,1 @@
-"""What stays in a root and what goes: read from the disk (`inventory`), decided (`rule`), done (`removal`)."""
+"""Retention in a root: state from the disk (`inventory`), decisions (`rule`), removal (`removal`)."""

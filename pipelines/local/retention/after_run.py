@@ -1,4 +1,4 @@
-"""Removes by the rule of a spec at the end of a run."""
+"""Applies a spec's retention rule at the end of a run."""
 
 import logging
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def clean_after_run(request: RunRequest, console: Console) -> None:
-    """Removes what the spec's `keep` lets go, under the run's lock, and prints a line on it.
+    """Removes files by the spec's `keep`, under the run's lock, and prints a line.
 
-    The run has ended and its summary is written: a failure here is told, and changes nothing of that.
+    The run has ended and its summary is written: a failure here is printed and does not change the result.
     """
     if request.spec.keep is None:
         return
@@ -36,12 +36,12 @@ def clean_after_run(request: RunRequest, console: Console) -> None:
 
 
 def told(cleaning: Cleaning) -> str:
-    """Returns what was removed in one line: numbers by kind, and bytes."""
+    """Returns the removal in one line: counts by kind, and bytes."""
     return f"{counted(cleaning.gone)}, {shown_bytes(sum(map(cleaning.size, cleaning.gone)))}"
 
 
 def counted(decisions: Sequence[Decision]) -> str:
-    """Returns how many things of each kind there are."""
+    """Returns the number of items of each kind, as text."""
     kinds = list(dict.fromkeys(decision.kind for decision in decisions))
     numbers = {kind: sum(decision.kind == kind for decision in decisions) for kind in kinds}
     return ", ".join(

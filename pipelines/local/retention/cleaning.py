@@ -1,4 +1,4 @@
-"""One cleaning of one ranker: read, decide, remove."""
+"""One cleanup of one ranker: read, decide, remove."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from schemas.spec.keep import Keep
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What a cleaning came to, or would come to.
+    """The result of a cleanup, or of a dry run.
 
     Attributes:
-        ranker: whose it was.
-        decided: on everything that the rule limits.
-        failed: what could not be removed, with the reason.
+        ranker: name of the ranker.
+        decided: decisions on all items that the rule limits.
+        failed: items that could not be removed, with the reason.
         sizes: bytes by path.
     """
 
@@ -30,29 +30,29 @@ class Cleaning:
 
     @property
     def gone(self) -> tuple[Decision, ...]:
-        """What was removed, or would be."""
+        """The removed items; in a dry run, the items to remove."""
         failed = {decision.path for decision, _ in self.failed}
         return tuple(each for each in self.decided if not each.stays and each.path not in failed)
 
     @property
     def stays(self) -> tuple[Decision, ...]:
-        """What stays."""
+        """The kept items."""
         return tuple(decision for decision in self.decided if decision.stays)
 
     def size(self, decision: Decision) -> int:
-        """Returns the bytes of a thing."""
+        """Returns the bytes of an item."""
         return self.sizes.get(decision.path, 0)
 
 
 def clean(root: Root, ranker: str, keep: Keep, spec: Spec | None, *, is_dry_run: bool = False) -> Cleaning:
-    """Removes what a rule lets go of a ranker, under the root's lock.
+    """Removes a ranker's files by a rule, under the root's lock.
 
     Args:
-        root: an absolute path.
-        ranker: name.
-        keep: the rule.
-        spec: of the ranker's newest run; None: not known, and trainings that were given up stay.
-        is_dry_run: removes nothing; needs no lock, and measures what stays, too.
+        root: root with an absolute path.
+        ranker: name of the ranker.
+        keep: rule to apply.
+        spec: spec of the ranker's newest run; None if unknown: abandoned trainings stay.
+        is_dry_run: whether to remove nothing, without a lock, and to measure the kept items, too.
 
     Raises:
         UserError: a record of a blessing cannot be read.

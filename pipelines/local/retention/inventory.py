@@ -1,4 +1,4 @@
-"""What a ranker has in a root, read without TensorFlow and TFX."""
+"""The files of a ranker in a root, read without TensorFlow and TFX."""
 
 import json
 import math
@@ -27,9 +27,9 @@ class Version:
     """A version in a folder of versions.
 
     Attributes:
-        path: of its folder.
-        is_withdrawn: it was rolled back, and may be restored.
-        is_online: online training has pushed it, or goes on from it.
+        path: path of its folder.
+        is_withdrawn: whether it was rolled back, and may be restored.
+        is_online: whether online training has pushed it, or trains from it.
     """
 
     path: Path
@@ -39,27 +39,27 @@ class Version:
 
 @dataclass(frozen=True)
 class Inventory:
-    """A ranker's belongings.
+    """The files and records of a ranker.
 
     Attributes:
-        ranker: name.
-        runs: folders, newest first.
-        dates: that they are for.
-        foreign_runs: ids of runs that are another ranker's, or nobody knows whose.
+        ranker: name of the ranker.
+        runs: folders of runs, newest first.
+        dates: dates of the runs.
+        foreign_runs: ids of runs of other or unknown rankers.
         own_runs: ids of all runs of the ranker's pipeline, also of those without a folder.
-        outputs: of steps that are there.
-        lost: outputs that ML Metadata believes to be there.
-        listed: folders of days by the output that names them.
-        blessed: oldest first.
-        versions: lowest first, by folder of versions.
-        lineages: versions that online training goes on from.
+        outputs: existing outputs of steps.
+        lost: outputs that are missing on the disk but live in ML Metadata.
+        listed: folders of days, by the output that lists them.
+        blessed: records of blessed models, oldest first.
+        versions: versions of each push folder, lowest first.
+        lineages: versions that online training trains from.
         days: folders of examples.
-        searched: paths that a search under way reads.
-        trainings: folders of unfinished trainings, newest first; True: may still be running.
-        searches: folders of trials, with the last change of the search, seconds since 1970; infinite: it is under way.
-        logs: of backfills, with their last change.
+        searched: paths that a running search reads.
+        trainings: folders of unfinished trainings, newest first; True if it may still run.
+        searches: folders of trials with the last change of their search, seconds since 1970; infinite if it runs.
+        logs: logs of backfills with their last change.
         last_base: checkpoint that the newest run started from; empty without one.
-        last_good: id of the newest run that succeeded; empty without one.
+        last_good: id of the newest successful run; empty without one.
     """
 
     ranker: str
@@ -88,12 +88,12 @@ def rankers_of(root: Root) -> list[str]:
 
 
 def take_inventory(root: Root, ranker: str, spec: Spec | None) -> Inventory:
-    """Returns what a ranker has in a root.
+    """Returns a ranker's files and records in a root.
 
     Args:
-        root: an absolute path.
-        ranker: name.
-        spec: of its newest run; None: not known, and trainings that were given up are left out.
+        root: root with an absolute path.
+        ranker: name of the ranker.
+        spec: spec of its newest run; None if unknown: abandoned trainings are omitted.
 
     Raises:
         UserError: a record of a blessing cannot be read.
@@ -137,12 +137,12 @@ def _folders(parent: Path, pattern: str) -> list[Path]:
 
 
 def _runs_of_pipelines(recorded: Recorded, runs: set[str]) -> frozenset[str]:
-    """Returns all runs of the pipelines that have one of these runs."""
+    """Returns all runs of the pipelines of these runs."""
     return frozenset().union(runs, *(all_runs for all_runs in recorded.runs.values() if all_runs & runs))
 
 
 def _days_listed(output: Path) -> Iterator[Path]:
-    """Yields the folders of days that a list of examples names."""
+    """Yields the folders of days in a list of examples."""
     try:
         listing = json.loads((output / LISTING_FILE).read_bytes())
     except FileNotFoundError:
@@ -175,7 +175,7 @@ def _is_of(version: Path, ranker: str) -> bool:
     try:
         return bool(json.loads((version / versions.MANIFEST_FILE).read_bytes())["name"] == ranker)
     except (OSError, ValueError, KeyError):
-        return False  # Somebody else has put it there.
+        return False  # Sangam did not write it.
 
 
 def _last_change(search: Path) -> float:

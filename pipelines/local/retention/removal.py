@@ -1,4 +1,5 @@
-"""Removes what a rule has let go. Killed at any moment, it leaves nothing half that is taken for whole."""
+"""Removes files by the decisions of a rule. A kill at any moment leaves no partial item that could pass for a whole
+one."""
 
 import contextlib
 import os
@@ -17,11 +18,11 @@ from schemas.contracts.root import Root
 
 @dataclass(frozen=True)
 class Removed:
-    """What a removal came to.
+    """The result of a removal.
 
     Attributes:
-        gone: decisions that were carried out.
-        failed: the others with the reason.
+        gone: executed decisions.
+        failed: other decisions with the reason.
     """
 
     gone: tuple[Decision, ...]
@@ -29,11 +30,11 @@ class Removed:
 
 
 def remove(root: Root, decisions: Iterable[Decision], lost: Sequence[Output] = ()) -> Removed:
-    """Removes what goes; call it under the root's lock.
+    """Removes the items that do not stay; call it under the root's lock.
 
-    Everything is moved aside first, each in one step: outputs of steps before the examples that they name, so that no
-    list ever names what is not there. TFX takes an output whose folder is gone from no cache, so a kill before ML
-    Metadata is told does no harm: the next removal tells it (`lost`).
+    Items are first moved aside, each by one rename: outputs of steps before the examples that they list, so that no
+    list ever has missing examples. TFX does not reuse an output whose folder is missing, so a kill before the update of
+    ML Metadata is harmless: the next removal updates it (`lost`).
 
     Args:
         root: an absolute path.
@@ -52,7 +53,7 @@ def remove(root: Root, decisions: Iterable[Decision], lost: Sequence[Output] = (
                 _move_aside(root, decision.path)
             gone.append(decision)
         except FileNotFoundError:
-            continue  # Somebody else has removed it.
+            continue  # Removed by another process.
         except (OSError, RootInUse) as error:
             failed.append((decision, str(error)))
     mark_deleted(root, [*lost, *(decision.output for decision in gone if decision.output)])
@@ -72,11 +73,11 @@ def size_of(path: Path) -> int:
 
 @contextlib.contextmanager
 def _held(decision: Decision) -> Iterator[None]:
-    """Holds what the root's lock does not cover: a search, or a folder of versions.
+    """Locks an item that the root's lock does not cover: a search, or a folder of versions.
 
     Raises:
-        RootInUse: the search is under way.
-        BlockingIOError: the version is served, or would be after a rollback: one has just been made.
+        RootInUse: the search is running.
+        BlockingIOError: the version is one of the two newest by now: served, or next after a rollback.
     """
     if decision.kind == "trials":
         with locked(decision.path.parent):
@@ -98,11 +99,9 @@ def _move_aside(root: Root, path: Path) -> None:
 
 
 def _forget_execution(root: Root, output: Output) -> None:
-    """Removes what TFX keeps beside the outputs of an execution, and folders that are empty now."""
+    """Removes TFX's files beside the outputs of an execution, and empty folders."""
     system = root.artifacts / output.step / ".system"
-    shutil.rmtree(
-        system / "driver_execution", ignore_errors=True
-    )  # Of drivers that have ended: a run is under the lock.
+    shutil.rmtree(system / "driver_execution", ignore_errors=True)  # Drivers have ended: runs hold the lock.
     if not any((root.artifacts / output.step).glob(f"*/{output.path.name}")):
         shutil.rmtree(system / "executor_execution" / output.path.name, ignore_errors=True)
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Decides what of a ranker stays in a root and what goes. Pure: the disk was read before."""
+"""Decides which of a ranker's files stay in a root. Pure: it reads an inventory, not the disk."""
 
 import datetime
 import math
@@ -18,20 +18,21 @@ from schemas.spec.keep import Keep
 
 Kind = Literal["run", "output", "model", "checkpoint", "version", "examples", "training", "trials", "log"]
 TRANSFORM_GRAPH = "transform_graph"
-"""Property of a checkpoint; `components.registry.checkpoint` loads TFX."""
+"""Property of a checkpoint; repeated here because `components.registry.checkpoint` loads TFX."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of one thing.
+    """The decision on one item.
 
     Attributes:
-        kind: what it is. `output`: of a step, other than a model or checkpoint; `version`: a pushed model; `examples`:
-            of a day; `training`: checkpoints of one that has not ended; `trials`: of a search; `log`: of a backfill.
-        path: of its folder or file.
-        stays: or goes.
-        why: the first reason that applies.
-        output: in ML Metadata, if it is one.
+        kind: kind of the item: `output` of a step, other than a model or checkpoint; `version`, a pushed model;
+            `examples` of a day; `training`, checkpoints of an unfinished one; `trials` of a search; `log` of a
+            backfill.
+        path: path of its folder or file.
+        stays: whether it stays.
+        why: first reason that applies.
+        output: record in ML Metadata, for outputs.
     """
 
     kind: Kind
@@ -42,13 +43,13 @@ class Decision:
 
 
 def decide(keep: Keep, there: Inventory, *, next_train_day: str = "") -> list[Decision]:
-    """Returns what becomes of everything that a ranker has in a root.
+    """Returns the decisions on all of a ranker's items in a root.
 
     Args:
-        keep: the rule; a kind that it does not limit stays.
-        there: what the ranker has.
-        next_train_day: the newest day that the next date would train on: a checkpoint that has learned from it is no
-            base of that date, and does not count. Empty for logs without days.
+        keep: the rule; all items of a kind that it does not limit stay.
+        there: files and records of the ranker.
+        next_train_day: the newest train day of the next date: a checkpoint that has learned this day is no base of that
+            date, and does not count. Empty for logs without days.
     """
     decided: list[Decision] = []
     if keep.models is not None:
@@ -71,7 +72,7 @@ def decide(keep: Keep, there: Inventory, *, next_train_day: str = "") -> list[De
 
 
 def newest_train_day(spec: Spec, dates: Sequence[str]) -> str:
-    """Returns the newest day that the date after these would train on; empty for logs without days."""
+    """Returns the newest train day of the date after these; empty for logs without days."""
     if not isinstance(spec.data, DayLogs) or not dates:
         return ""
     following = parse_day(max(dates)) + datetime.timedelta(days=1)
@@ -90,7 +91,7 @@ def _version(version: Version, newest: Sequence[Path], number: int) -> tuple[boo
     if version.is_online:
         return True, "online training removes its own versions"
     if version.is_withdrawn:
-        # The same files must be refused as long as they would be served.
+        # A withdrawn version stays as long as it would be served, so that its files remain rejected.
         stays = not newest or int(version.path.name) > int(newest[0].name)
         return stays, f"withdrawn, and {'newer' if stays else 'older'} than a version that stays"
     stays = version.path in newest
@@ -131,10 +132,10 @@ def _artifacts(
     there: Inventory,
     reasons: Sequence[tuple[str, set[str]]],
 ) -> Iterator[Decision]:
-    """Yields decisions on outputs that are kept by their number, whatever becomes of their runs."""
+    """Yields decisions on outputs that are kept by number, independent of their runs."""
     found = [output for output in there.outputs if (output.step, output.key) == output_of]
     own = [output for output in found if output.runs & there.own_runs]
-    # A refused model may still be blessed by hand.
+    # A rejected model may still be blessed by hand.
     last = sorted(own, key=lambda output: max(output.runs), reverse=True)[:number]
     for output in own:
         why = next((reason for reason, uris in reasons if str(output.path) in uris), "")
@@ -190,7 +191,7 @@ def _trainings(number: int, there: Inventory) -> Iterator[Decision]:
 
 
 def _old(number: int, there: Inventory) -> Iterator[Decision]:
-    """Yields decisions on what no run refers to: it goes when it is older than the oldest run that stays."""
+    """Yields decisions on items that belong to no run: they stay if newer than the oldest kept run."""
     if len(there.runs) <= number:
         return
     oldest = started_at(there.runs[number - 1].name)
@@ -209,14 +210,14 @@ def _old(number: int, there: Inventory) -> Iterator[Decision]:
 
 
 def _newest_first(blessed: Iterable[BlessedModel]) -> list[BlessedModel]:
-    """Returns the models that were not rolled back, in the order in which they are baseline or base."""
+    """Returns the models that were not rolled back, in order of preference as baseline or base."""
     served = [model for model in blessed if not model.is_withdrawn]
-    # Sorting is stable: of equally new ones, the one blessed last stays last.
+    # The sort is stable: of models with equal days, the one blessed last stays last.
     return sorted(served, key=lambda model: model.days[-1:])[::-1]
 
 
 def _distinct(models: Sequence[BlessedModel], uri: Callable[[BlessedModel], str]) -> list[BlessedModel]:
-    """Returns the first model of each uri."""
+    """Returns the first model of each URI."""
     first: dict[str, BlessedModel] = {}
     for model in models:
         first.setdefault(uri(model), model)
