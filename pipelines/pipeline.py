@@ -1,4 +1,4 @@
-"""The pipeline of a ranker on one page, for local runs and for Kubeflow."""
+"""The whole pipeline of a ranker, for local runs and for Kubeflow."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,21 +27,21 @@ from schemas.spec.cluster import Launch, LocalLauncher
 RuntimeString = Any
 """A str, or TFX's RuntimeParameter of type str."""
 BeamArgs = Mapping[BeamStepName, Sequence[str]]
-"""Beam's arguments of each step that uses it."""
+"""Beam arguments of each step that uses Beam."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a pipeline runs, and for which date: never part of the spec or of its digest.
+    """The location and date of a run, which are not part of the spec or its digest.
 
     Attributes:
-        date: YYYY-MM-DD; empty: the day (UTC) before the run, or none for logs without dates.
+        date: YYYY-MM-DD; empty: the day (UTC) before the run, or no date for logs without dates.
         data_root: folder that the spec's file patterns are relative to.
-        pipeline_root: folder of everything that outlives a run: artifacts, blessings, pushed models.
-        git_commit: of the code, for the manifest of the pushed model; empty if it is not known.
+        pipeline_root: folder of all files that outlive a run: artifacts, blessings, pushed models.
+        git_commit: git commit of the code, for the manifest of the pushed model; empty if unknown.
         trainer_image: image of a training job's pods; empty for a local run.
-        has_reporter: whether the last step draws the run's page. The end of a local run does, and knows more: the time
-            of each step, and why a run failed.
+        has_reporter: whether the last step draws the run's page. For a local run, its process draws the page, with the
+            time of each step and the reason of a failure.
     """
 
     date: RuntimeString
@@ -64,7 +64,7 @@ class _Data:
 
 
 def build(spec: Spec, placement: Placement, beam_args: BeamArgs) -> pipeline.Pipeline:
-    """Returns the pipeline of a spec. Each step is given only the part of the spec that it depends on."""
+    """Returns the pipeline of a spec. Each step gets only the part of the spec that it depends on."""
     data = _data(spec, placement, is_ahead=spec.transforms_ahead)
     return _pipeline(spec, placement, beam_args, [*data.steps, *_model(spec, placement, data)])
 
@@ -72,7 +72,7 @@ def build(spec: Spec, placement: Placement, beam_args: BeamArgs) -> pipeline.Pip
 def build_examples(spec: Spec, placement: Placement, beam_args: BeamArgs) -> pipeline.Pipeline:
     """Returns the steps up to the transformed examples, which share their cache with the whole pipeline.
 
-    Whatever the spec says, they are transformed ahead: who asks for them reads them many times.
+    They are always transformed ahead, because a search reads them many times.
     """
     return _pipeline(spec, placement, beam_args, _data(spec, placement, is_ahead=True).steps)
 
@@ -80,7 +80,7 @@ def build_examples(spec: Spec, placement: Placement, beam_args: BeamArgs) -> pip
 def _pipeline(spec: Spec, placement: Placement, beam_args: BeamArgs, steps: list[Any]) -> pipeline.Pipeline:
     for step in steps:
         if isinstance(step, BaseBeamComponent):
-            # Each has all of its arguments: TFX would put those of the pipeline in front of them.
+            # Each step has its complete arguments: TFX would prepend those of the pipeline.
             step.with_beam_pipeline_args(beam_args[step.id])
     return pipeline.Pipeline(
         # KFP allows no underscore in a pipeline's name.
@@ -95,8 +95,8 @@ def _data(spec: Spec, placement: Placement, *, is_ahead: bool) -> _Data:
     """Returns the steps from the logs to examples that have passed validation and their transformation.
 
     Args:
-        spec: of the ranker.
-        placement: of the pipeline.
+        spec: spec of the ranker.
+        placement: placement of the pipeline.
         is_ahead: whether Transform also writes the transformed examples.
     """
     example_gen = ExampleGen(
@@ -108,7 +108,7 @@ def _data(spec: Spec, placement: Placement, *, is_ahead: bool) -> _Data:
     statistics_gen = StatisticsGen(examples=examples, schema=schema, options=drift.STATISTICS).with_id("statistics_gen")
     statistics = statistics_gen.outputs["statistics"]
     example_validator = ExampleValidator(spec=spec, statistics=statistics, schema=schema).with_id("example_validator")
-    # Transform's default splits fit: statistics over `train` alone, applied to every split.
+    # Transform's default splits are right: analyze `train` only, transform every split.
     transform = Transform(
         inputs=spec,
         preprocessing_fn=PREPROCESSING_FN,
@@ -116,7 +116,7 @@ def _data(spec: Spec, placement: Placement, *, is_ahead: bool) -> _Data:
         schema=schema,
         materialize=is_ahead,
     ).with_id("transform")
-    # Transform uses no output of the validator, but must wait: no model may be trained on invalid data.
+    # Transform reads no output of the validator, but waits for it: no model may be trained on invalid data.
     transform.add_upstream_node(example_validator)
     steps = [example_gen, schema_gen, statistics_gen, example_validator, transform]
     return _Data(steps, examples, statistics, example_validator.outputs["anomalies"], transform)
@@ -142,7 +142,7 @@ def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
         training=training,
         pipeline_root=root,
     ).with_id("evaluator")
-    # Parallel to the evaluator: a rejected model should be reported with everything that is wrong with it.
+    # Parallel to the evaluator, so that a rejected model is reported with all of its problems.
     infra_validator = InfraValidator(spec=spec, model=model, training=training).with_id("infra_validator")
     pusher = Pusher(
         spec=spec,
@@ -194,7 +194,7 @@ def _launch(spec: Spec, placement: Placement) -> str:
 
 
 def _storage(pipeline_root: RuntimeString) -> dict[str, Any]:
-    """Returns where artifacts and metadata are kept: below a local root; on Kubeflow the backend decides."""
+    """Returns the storage of artifacts and metadata: below a local root; on Kubeflow, the backend sets it."""
     if not isinstance(pipeline_root, str):
         return {"pipeline_root": "unused"}
     root = Root(pipeline_root)

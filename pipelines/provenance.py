@@ -7,16 +7,16 @@ VERSION = "0.1.0"
 """The version of Sangam; a test keeps it equal to pyproject.toml."""
 
 COMMIT_FILE = "sangam-commit.txt"
-"""Beside the packages in an image: the commit that it was built from (infra/images/Dockerfile)."""
+"""File beside the packages in an image: the commit of the image's code (infra/images/Dockerfile)."""
 
 _TIMEOUT_S = 20.0
 
 
 def git_commit(folder: Path) -> str | None:
-    """Returns the commit of the repository at `folder`, with `-dirty` after it if there are uncommitted changes.
+    """Returns the commit of the repository at `folder`, with the suffix `-dirty` for uncommitted changes.
 
-    In an image it is the one that the image was built from. None without git, or if the folder is not the top of a
-    repository, as with an installed package.
+    In an image, it is the commit of the image's code. None without git, or if the folder is not the top of a
+    repository, such as that of an installed package.
     """
     try:
         if Path(_git(folder, "rev-parse", "--show-toplevel")).resolve() != folder.resolve():

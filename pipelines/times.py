@@ -1,4 +1,4 @@
-"""Times: a daily one in UTC, when it comes next, its cron expression, the date of the run that it starts; as text."""
+"""Times in UTC: a daily time, its next occurrence, its cron expression, the date of the run that it starts; as text."""
 
 import datetime
 import re
@@ -20,13 +20,13 @@ Moment = datetime.datetime
 
 
 def utc_now() -> Moment:
-    """Returns the time, in UTC."""
+    """Returns the present time in UTC."""
     return datetime.datetime.now(datetime.timezone.utc)
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The time and the waiting; tests replace both."""
+    """The present time and the sleep function; tests replace both."""
 
     now: Callable[[], Moment] = utc_now
     sleep: Callable[[float], None] = time.sleep
@@ -60,11 +60,11 @@ def machine_time(at: str, year: int, zone_file: Path = LOCAL_TIME) -> str:
 
     Args:
         at: HH:MM, UTC.
-        year: the year whose daylight saving time counts.
+        year: year in which to check for daylight saving time.
         zone_file: this machine's time zone; UTC if there is no such file.
 
     Raises:
-        UserError: the clock has daylight saving time, so that no cron line means the same time all year.
+        UserError: the clock has daylight saving time, so that no cron line is right all year.
     """
     if not zone_file.exists():
         return at
@@ -95,7 +95,7 @@ def last_due(at: str, now: Moment) -> Moment:
 
 
 def date_of(started: Moment) -> Day:
-    """Returns the date of a run that was given none: the day (UTC) before it starts."""
+    """Returns the default date of a run: the day (UTC) before its start."""
     return yesterday(started.astimezone(datetime.timezone.utc).date())
 
 

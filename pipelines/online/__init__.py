@@ -1,1 +1,1 @@
-"""Supervises online training: its joiner, its ranks, full versions, and the change to a newly blessed model."""
+"""Supervises online training: its joiner, its ranks, full versions, and the switch to a newly blessed model."""

@@ -1,4 +1,4 @@
-"""The blessed model that online training starts from, and which rows it has learned from."""
+"""The base of online training: a blessed model and the time range that it has learned."""
 
 import datetime
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class OnlineBase:
-    """A base.
+    """The blessed model that online training starts from.
 
     Attributes:
         model: record of the model.
-        version: folder of the pushed version; its name is the lineage's.
-        learned_until: seconds since 1970; rows up to then are in the model. None for logs without days.
+        version: folder of the pushed version; its name is the lineage's name.
+        learned_until: last second, since 1970, of the rows in the model; None for logs without days.
     """
 
     model: BlessedModel
@@ -44,7 +44,7 @@ def newest(root: Root, name: str) -> OnlineBase | None:
         for model in read_all(root.blessed(name))
         if model.pushed and model.checkpoint_uri and not model.is_withdrawn
     ]
-    # Sorting is stable: of equally new ones, the one blessed last stays last.
+    # The sort is stable: of models with equal days, the one blessed last stays last.
     ordered = sorted(models, key=lambda model: model.days[-1:])
     return _base(root, ordered[-1]) if ordered else None
 
@@ -53,7 +53,7 @@ def find(root: Root, name: str, base: str) -> OnlineBase:
     """Returns the base that `--base` names.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such base.
     """
     if base == LATEST:
         found = newest(root, name)

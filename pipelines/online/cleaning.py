@@ -1,4 +1,4 @@
-"""Removes segments and files of earlier bases that are not needed any more."""
+"""Removes unneeded segments, and unneeded files of earlier bases."""
 
 import datetime
 import shutil
@@ -20,7 +20,7 @@ def remove_old_segments(job: TrainJob, now: datetime.datetime) -> list[int]:
         try:
             learned.append(read_manifest(checkpoint).position.epoch)
         except CheckpointError:
-            continue  # Whoever resumes from it says what is wrong.
+            continue  # The resuming trainer reports the error.
     if not learned:
         return []
     before = now - datetime.timedelta(days=job.stream.settings.keep_days)
@@ -28,14 +28,14 @@ def remove_old_segments(job: TrainJob, now: datetime.datetime) -> list[int]:
 
 
 def remove_old_lineages(training: Path, target: Path, lineage: str) -> list[str]:
-    """Removes checkpoints, deltas and full versions of lineages before the last one; returns the lineages.
+    """Removes checkpoints, deltas and full versions of old lineages; returns these lineages.
 
-    The last one but this stays: training resumes from it if this version is withdrawn.
+    The lineage before the current one stays: training resumes from it if the current version is withdrawn.
 
     Args:
         training: folder of the trainings, by lineage.
         target: folder of versions.
-        lineage: lineage in training.
+        lineage: current lineage.
     """
     known = {folder.name for parent in (training, target / deltas.FOLDER) for folder in parent.glob("*/")}
     gone = sorted((each for each in known - {lineage} if each.isdecimal()), key=int)[:-1]

@@ -1,4 +1,4 @@
-"""Full versions of an online training: exported from its checkpoints, and pushed beside the daily runs' versions."""
+"""Full versions of an online training: exported from its checkpoints, and pushed beside the versions of daily runs."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from schemas.host.files import tail
 
 _TAIL_LINES = 10
 _KEPT = 2
-"""Full versions of a lineage that stay, besides the one that starts it: deltas before them are removed, too."""
+"""Number of full versions of a lineage that stay, besides its first: deltas before them are removed, too."""
 
 
 class FullVersions:
@@ -33,10 +33,10 @@ class FullVersions:
         whole = self._requests()
         for folder in Path(job.output_dir).glob("full-*"):
             if folder not in whole[-1:]:
-                shutil.rmtree(folder)  # Superseded, or not whole, as its writer was killed.
+                shutil.rmtree(folder)  # Superseded, or partial because its writer was killed.
 
     def check(self) -> str:
-        """Starts an export that is due, or pushes one that is done; returns a line for the user, or ""."""
+        """Starts a due export, or pushes a finished one; returns a line for the user, or ""."""
         if self._export is None:
             waiting = self._requests()
             for superseded in waiting[:-1]:
@@ -55,7 +55,7 @@ class FullVersions:
             return f"the export of a full version failed (exit code {code}): {tail(_kept(folder), _TAIL_LINES)}"
         try:
             return self._push(folder)
-        except (OSError, UserError) as error:  # Training and deltas go on; the next full version may be pushed.
+        except (OSError, UserError) as error:  # Training and deltas continue; the next push may succeed.
             return f"a full version could not be pushed (got {error}); the next one is tried"
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -71,7 +71,7 @@ class FullVersions:
         return sorted(file.parent for file in Path(self._job.output_dir).glob(f"full-*/{JOB_FILE}"))
 
     def _push(self, folder: Path) -> str:
-        """Pushes an exported version unless it is held, and removes needless ones; returns a line for the user."""
+        """Pushes an exported version unless it is held, and removes unneeded ones; returns a line for the user."""
         exported = read_job(folder / JOB_FILE)
         number = int(folder.name.removeprefix("full-"))
         model, target, lineage = Path(exported.model_dir), Path(self._stream.versions), self._stream.lineage
@@ -93,7 +93,7 @@ class FullVersions:
             card=lambda version: f"{card}\n## Online training\nVersion {version}: {note}.\n",
             now=utc_now(),
         )
-        if held := _held_before(target, lineage, number):  # Meanwhile.
+        if held := _held_before(target, lineage, number):  # Held during the push.
             versions.withdraw(target, because=held, now=utc_now())
             return f"full version {pushed.version} is withdrawn ({held})"
         full = _full(target, lineage)
@@ -113,19 +113,19 @@ def _kept(folder: Path) -> Path:
 
 
 def _held_before(target: Path, lineage: str, number: int) -> str:
-    """Says why a version with deltas up to a number may not be served; empty: it may."""
+    """Returns the reason why a version with deltas up to a number may not be served; empty if it may."""
     hold = deltas.read_hold(target, lineage)
     return "" if hold is None or hold.number >= number else f"held at delta {hold.number}: {hold.because}"
 
 
 def _full(target: Path, lineage: str) -> dict[str, int]:
-    """Returns how many deltas each version of a lineage includes, oldest version first; the one that starts it: 0."""
+    """Returns the number of deltas in each version of a lineage, oldest version first; 0 for the first."""
     places = {version: deltas.lineage_of(target / version) for version in versions.versions(target)}
     return {version: place.number for version, place in places.items() if place and place.lineage == lineage}
 
 
 def written_state(job: TrainJob) -> dict[str, object]:
-    """Returns the last state that the online training has written; empty before the first."""
+    """Returns the last state that the online training has written; empty without one."""
     try:
         state: dict[str, object] = json.loads(job.online_file.read_bytes())
         return state

@@ -22,10 +22,10 @@ def segments_folder(request: OnlineRequest) -> Path:
 
 
 def job_of(request: OnlineRequest, base: OnlineBase) -> TrainJob:
-    """Returns the job that trains a base on the data after its own.
+    """Returns the job that trains a base on newer data.
 
     Raises:
-        UserError: the spec's model is not the base's, or examples after its data are gone.
+        UserError: the spec's model differs from the base's, or examples after the base's data were removed.
     """
     ranker = request.spec.ranker()
     _refuse_other_model(ranker, base)
@@ -56,7 +56,7 @@ def job_of(request: OnlineRequest, base: OnlineBase) -> TrainJob:
 
 
 def first_segment(folder: Path, learned_until: int | None) -> int:
-    """Returns the first segment with a row that the base has not learned from; the next one to come if none has."""
+    """Returns the first segment with a row that the base has not learned; without one, the next future segment."""
     for number in segments.numbers(folder):
         last_event = segments.read(folder, number).last_event
         if learned_until is None or (last_event is not None and last_event > learned_until):
@@ -65,7 +65,7 @@ def first_segment(folder: Path, learned_until: int | None) -> int:
 
 
 def lacks_rows(job: TrainJob) -> bool:
-    """Says whether rows after the base's data may be gone: no segment is left that shows where they begin."""
+    """Returns whether rows after the base's data may be missing: no remaining segment shows where they begin."""
     assert job.stream is not None
     if has_checkpoint(Path(job.checkpoint_dir)):
         return False
@@ -74,8 +74,9 @@ def lacks_rows(job: TrainJob) -> bool:
 
 
 def _for_online(ranker: RankerSpec) -> RankerSpec:
-    """Returns the ranker without what only a training with an end has: it reads for itself, and whoever started it
-    starts it again. Learning rates are those of the spec without their schedule, which has ended."""
+    """Returns the ranker without settings of batch training: this job reads its own data and is restarted by its
+    supervisor. Learning rates are those of the spec without their schedule, which has ended.
+    """
     cluster = ranker.cluster.model_copy(update={"retries": 0, "data_workers": 0, "input_service": None})
     training = ranker.training.model_copy(update={"schedule": Constant(kind="constant"), "early_stopping": None})
     return ranker.model_copy(update={"cluster": cluster, "training": training})

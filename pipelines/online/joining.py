@@ -11,7 +11,7 @@ from schemas.spec.data import DayLogs
 
 
 def joiner_of(request: OnlineRequest) -> Kept:
-    """Returns the joiner, not started; writes its job file."""
+    """Writes the joiner's job file, and returns the joiner, not started."""
     folder = request.root.online(request.spec.name) / "joining"
     folder.mkdir(parents=True, exist_ok=True)
     write_joining_job(folder / JOB_FILE, _job(request, folder))

@@ -1,4 +1,4 @@
-"""Commits to the consumer group the offsets that a checkpoint has learned: the group's lag is that of training."""
+"""Commits the offsets that a checkpoint has learned to the consumer group, whose lag then is the lag of training."""
 
 import logging
 import time
@@ -23,11 +23,11 @@ Positions = Mapping[str, Mapping[str, int]]
 
 
 class Offsets:
-    """Commits offsets, one request at a time; it waits for none but the last.
+    """Commits offsets, one request at a time; waits only for the last request.
 
-    Nothing is resumed from them as long as the root is there, so one that fails is only told and made again. A consumer
-    commits, not an admin client: of the latter, librdkafka 2.16 ends the whole process by an assertion when a broker
-    dies and comes back.
+    Training resumes from the root, not from committed offsets, so a failed commit is only reported and retried. A
+    consumer commits, not an admin client: librdkafka 2.16's admin client aborts the process by an assertion when a
+    broker dies and comes back.
     """
 
     def __init__(self, kafka: Kafka):
@@ -39,7 +39,7 @@ class Offsets:
         self._has_failed = False
 
     def check(self, job: TrainJob) -> None:
-        """Commits what the newest checkpoint of a training has learned, unless it is committed."""
+        """Commits the offsets of a training's newest checkpoint, unless they are committed."""
         self._consumer.poll(0)
         wanted = learned_positions(job)
         if self._asked is not None or not wanted or wanted == self._committed:
@@ -56,9 +56,9 @@ class Offsets:
             self._on_commit(error.args[0], [])
 
     def finish(self, job: TrainJob) -> None:
-        """Commits what the last checkpoint has learned, and waits for it a little."""
+        """Commits the offsets of the last checkpoint, and waits up to _TIMEOUT_S."""
         deadline = time.monotonic() + _TIMEOUT_S
-        for _ in range(2):  # One may be under way.
+        for _ in range(2):  # One request may be pending.
             self.check(job)
             while self._asked is not None and time.monotonic() < deadline:
                 self._consumer.poll(_POLL_S)
@@ -75,7 +75,7 @@ class Offsets:
 
 
 def learned_positions(job: TrainJob) -> Positions:
-    """Returns the offsets below which the newest checkpoint has learned everything; empty without one."""
+    """Returns the offsets up to which the newest checkpoint has learned all rows; empty without a checkpoint."""
     assert job.stream is not None
     folder = Path(job.stream.segments)
     checkpoints = published(Path(job.checkpoint_dir))
@@ -84,9 +84,9 @@ def learned_positions(job: TrainJob) -> Positions:
         if not number:
             return {}
         segment = segments.read(folder, number)
-        # After segments without examples there is no checkpoint.
+        # Segments without examples have no checkpoint.
         while segments.exists(folder, number + 1) and (after := segments.read(folder, number + 1)).rows == 0:
             segment, number = after, number + 1
     except (CheckpointError, UserError):
-        return {}  # Whoever resumes from it says what is wrong.
+        return {}  # The resuming trainer reports the error.
     return segment.positions

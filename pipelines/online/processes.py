@@ -1,4 +1,4 @@
-"""Restarts a program whenever it is lost, with growing pauses, unless a restart cannot help."""
+"""Restarts a program after each exit, with exponential backoff, unless a restart cannot help."""
 
 import os
 import time
@@ -13,7 +13,7 @@ from schemas.host.files import tail
 
 _BACKOFF = Backoff(1.0, max_s=60.0, jitter=0.2)
 _STEADY_S = 60.0
-"""A program that has run for so long has overcome what ended it before."""
+"""Running time after which the backoff starts again."""
 _TAIL_LINES = 25
 
 
@@ -22,17 +22,17 @@ class Kept:
 
     Attributes:
         name: name for people.
-        restarts: so far.
+        restarts: number of restarts so far.
     """
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path, *, reason: Callable[[], str] | None = None):
-        """Starts nothing yet.
+        """Takes the program; does not start it.
 
         Args:
             name: name for people.
             arguments: module and arguments; this process's id is added.
-            log: file that the output is added to.
-            reason: returns why it ended, where it has said so.
+            log: file to append the output to.
+            reason: returns the program's own reason for its end, or an empty text.
         """
         self.name, self.restarts = name, 0
         self._arguments, self._log, self._reason = [*arguments, str(os.getpid())], log, reason
@@ -47,10 +47,10 @@ class Kept:
         self._started = time.monotonic()
 
     def check(self) -> str:
-        """Restarts the program if it has ended and the pause is over; returns a line for the user, or "".
+        """Restarts the program if it has ended and the backoff is over; returns a line for the user, or "".
 
         Raises:
-            UserError: trying again cannot help.
+            UserError: a restart cannot help.
         """
         if self._group is None:
             if time.monotonic() < self._due:
@@ -74,11 +74,11 @@ class Kept:
         return f"{self.name} was lost ({how}{because}); starting it again in {wait_s:.0f} s. Log: {self._log}"
 
     def wait_for_end(self, seconds: float) -> bool:
-        """Waits until the program has ended by itself; returns whether it has."""
+        """Waits for the program's own end; returns whether it has ended."""
         return self._group is None or self._group.wait_for(seconds) is not None
 
     def end(self) -> None:
-        """Ends the program, where it runs."""
+        """Ends the program if it runs."""
         if self._group is not None:
             self._group.end()
             self._group = None

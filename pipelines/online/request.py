@@ -23,7 +23,7 @@ class OnlineRequest:
         root: root of the daily runs.
         base: base that training starts from.
         source: source of the rows: a folder, or topics.
-        follows: whether to change to newly blessed models.
+        follows: whether to switch to newly blessed models.
     """
 
     spec: Spec
@@ -35,7 +35,7 @@ class OnlineRequest:
 
 
 def check_request(spec: Spec, root: Path, base: str, source: Path | Kafka, *, follows: bool) -> OnlineRequest:
-    """Returns the request, or says what is wrong with it.
+    """Checks and returns the request.
 
     Raises:
         UserError: the spec has no online section, or there is no base.

@@ -1,4 +1,4 @@
-"""Where rows and actions come from: a folder, or topics of Kafka, as the options of the command give it."""
+"""The source of rows and actions from the options of the command: a folder, or topics of Kafka."""
 
 import re
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ def source_of(
     Args:
         spec: spec of the ranker.
         source: FOLDER or kafka://HOST:PORT[,HOST:PORT].
-        topics: each TOPIC of the main log, or SOURCE=TOPIC.
+        topics: TOPIC of the main log, and SOURCE=TOPIC of each other source.
         group: group whose offsets are committed; None: named after the ranker.
         properties: file with properties of librdkafka.
 
     Raises:
-        UserError: the options do not fit each other or the spec.
+        UserError: the options contradict each other or the spec.
     """
     if not source.startswith(_KAFKA):
         return _folder(source, {"--topic": bool(topics), "--group": bool(group), "--kafka-config": bool(properties)})
@@ -43,7 +43,7 @@ def source_of(
         topics=_topics(spec, topics),
         properties=str(properties.resolve()) if properties else None,
     )
-    reader_of(kafka).close()  # Says what is wrong with the properties.
+    reader_of(kafka).close()  # Raises an error for invalid properties.
     return kafka
 
 

@@ -1,4 +1,4 @@
-"""Online training from its start to SIGTERM: keeps its programs running, pushes full versions, changes bases."""
+"""Online training from its start to SIGTERM: keeps its programs running, pushes full versions, switches bases."""
 
 import logging
 import time
@@ -31,9 +31,9 @@ _STATE_EVERY_S = 10.0
 _CLEAN_EVERY_S = 300.0
 _COMMIT_EVERY_S = 2.0
 STOP_S = 120.0
-"""For the trainer to publish what it has learned and to write a checkpoint, and for the joiner's last segment."""
+"""Time for the trainer to publish its last delta and write a checkpoint, and for the joiner's last segment."""
 GRACE_S = STOP_S + 30.0
-"""From a signal to the moment when whatever is left is killed."""
+"""Time from a signal until all remaining processes are killed."""
 
 Say = Callable[[str], None]
 
@@ -42,9 +42,10 @@ class Supervisor:
     """Online training of one request."""
 
     def __init__(self, request: OnlineRequest, say: Say, environ: dict[str, str], renew: Callable[[], None]):
-        """Takes the request, what prints a line, the environment with the address of alerts, and what renews the lock.
+        """Takes the request, the printer of lines, the environment with the address of alerts, and the renewal of the
+        lock.
 
-        The time of the lock's file says when this last looked after its programs; infra/kubernetes/online reads it.
+        The lock file's modification time is the supervisor's last heartbeat; infra/kubernetes/online reads it.
         """
         self._request, self._say, self._environ = request, say, environ
         self._base = request.base
@@ -56,7 +57,7 @@ class Supervisor:
         """Trains until a signal; returns the exit code.
 
         Raises:
-            UserError: alerts have no address, or a program has found a mistake that trying again cannot help.
+            UserError: alerts have no address, or a program failed with an error that a restart cannot fix.
         """
         if self._request.spec.alerts is not None:
             target_of(self._request.spec.alerts, self._environ)
@@ -76,7 +77,7 @@ class Supervisor:
 
     def _train(self, is_stopped: Callable[[], bool], joiner: Kept) -> None:
         """Trains one base until a signal, or until another model is blessed."""
-        self._is_held = False  # A hold of another base was another one's.
+        self._is_held = False  # Holds of the previous base do not apply.
         job = job_of(self._request, self._base)
         trainer = _trainer_of(job)
         versions = FullVersions(job)
@@ -122,7 +123,7 @@ class Supervisor:
             self._tell_state(job)
 
     def _following(self) -> OnlineBase | None:
-        """Returns the newest blessed model, if it is another than the one in training."""
+        """Returns the newest blessed model, if it is not the current base."""
         try:
             found = newest(self._request.root, self._request.spec.name)
         except UserError as error:
@@ -139,7 +140,7 @@ class Supervisor:
             f"segment {state['segment']} of {state['newest_segment']}, {state['examples']:,} examples, "
             f"{state['lag_s']} s behind, delta {state['delta']}" + (" (held)" if held else "")
         )
-        if held and not self._is_held:  # Once: the value in it changes with every segment.
+        if held and not self._is_held:  # Print it once: its value changes with every segment.
             self._alert(held, f"{state['lineage']}+{state['delta']}")
         if self._is_held and not held:
             self._say("deltas go out again")
@@ -159,7 +160,7 @@ class Supervisor:
 
 
 def _trainer_of(job: TrainJob) -> Kept:
-    """Returns the trainer's launcher, not started; writes its job file."""
+    """Writes the trainer's job file, and returns its launcher, not started."""
     folder = Path(job.log_dir)
     folder.mkdir(parents=True, exist_ok=True)
     job.stop_file.unlink(missing_ok=True)

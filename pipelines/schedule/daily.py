@@ -1,4 +1,4 @@
-"""The run that a timer starts: its date, its log, and an alert if the run could not send one itself."""
+"""The run that a timer starts: its date, its log, and an alert if the run could not send one."""
 
 import datetime
 import os
@@ -21,7 +21,7 @@ from schemas.spec import Spec
 from schemas.spec.data import DayLogs
 
 MAX_LOGS = 30
-"""Number of logs kept per ranker; a log has a few lines, and one more for every half minute of the run."""
+"""Number of logs kept per ranker; a log grows by two lines a minute."""
 _TAIL_LINES = 30
 _OUTCOMES: dict[int, str] = {
     ExitCode.DONE: "blessed",
@@ -34,7 +34,7 @@ _OUTCOMES: dict[int, str] = {
 }
 
 RunChild = Callable[[list[str], Path, StopSignals], int]
-"""Runs `sangam` with arguments, its output into a file, and returns the exit code."""
+"""Runs `sangam` with arguments, writes its output to a file, and returns the exit code."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Daily:
 
     Attributes:
         spec_path: path of the spec, from the timer.
-        spec: spec in this file.
+        spec: parsed spec.
         data: folder of the logs.
         root: folder of all files that runs write.
         date: date of the run, YYYY-MM-DD; None for logs without dates.
@@ -78,12 +78,12 @@ def run_daily(daily: Daily, now: datetime.datetime, console: Console, run: RunCh
     """Runs `sangam run` and returns its exit code; after a signal 128 plus its number.
 
     The root's lock prevents two runs at once: the second ends with ROOT_IN_USE and names the process that holds it.
-    An alert that the run could not send, because it did not start or was killed, is sent from here. The last line of
-    the log says how the run ended; without it, the run is still in progress or was killed together with this process.
+    This process sends the alert of a run that did not start or was killed. The last line of the log has the result;
+    without it, the run is still in progress or was killed together with this process.
 
     Args:
         daily: the run.
-        now: present time, the name of the log.
+        now: present time, which names the log.
         console: gets one line, and the end of the log if the run failed.
         run: runs the child process.
     """

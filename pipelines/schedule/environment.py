@@ -1,4 +1,4 @@
-"""A file of environment variables: systemd and cron start runs without those of your shell."""
+"""A file of environment variables: systemd and cron start runs without the shell's variables."""
 
 import re
 import stat
@@ -16,7 +16,7 @@ def read_environment(path: Path) -> dict[str, str]:
     Values are taken literally, without quotes or expansion. They are secrets: no error text shows one.
 
     Raises:
-        UserError: the file cannot be read, others may read it, or a line is not NAME=VALUE.
+        UserError: the file cannot be read, other users may read it, or a line is not NAME=VALUE.
     """
     try:
         status = path.stat()

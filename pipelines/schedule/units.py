@@ -10,9 +10,9 @@ from schemas.contracts.exit_codes import WELL_ENDED
 from schemas.errors import UserError
 
 STOP_TIMEOUT_S = 2 * CHILD_GRACE_S + 20
-"""Seconds before systemd kills a run, longer than a run takes to stop."""
+"""Seconds before systemd kills a stopping run, more than the run needs."""
 MAX_CRON_COMMAND = 900
-"""Most characters of a command; cron of Debian and its relatives cuts it after 998."""
+"""Largest number of characters of a command; Debian's cron and its derivatives cut it after 998."""
 _USER_UNITS = "~/.config/systemd/user"
 
 

@@ -1,8 +1,8 @@
 """Changes of the feed during a day: tastes of users, trends of posts and hashtags.
 
-Every moving number is an Ornstein-Uhlenbeck process: it forgets its past at a constant rate and keeps its variance, so
-that a later day is no easier and no harder than the first one. It is drawn for every full hour, and changes linearly in
-between.
+Every moving number is an Ornstein-Uhlenbeck process: its autocorrelation decays at a constant rate and its variance is
+constant, so that later days are as difficult as the first one. It is sampled at every full hour and interpolated
+linearly.
 """
 
 from dataclasses import dataclass, replace
@@ -32,18 +32,18 @@ _HOURS, _HOUR_S = 24, 3_600
 
 @dataclass(frozen=True)
 class Still:
-    """Numbers that do not move: [n, ...]."""
+    """Constant numbers: [n, ...]."""
 
     values: Floats
 
     def at(self, index: Ints, _second: Ints) -> Floats:
-        """Returns the values of some indices, whatever the second of the day."""
+        """Returns the values of some indices, independent of the second of the day."""
         return np.asarray(self.values[index])
 
 
 @dataclass(frozen=True)
 class Walk:
-    """Numbers that move: `hourly` is [25, n, ...], from midnight to midnight."""
+    """Moving numbers: `hourly` is [25, n, ...], from midnight to midnight."""
 
     hourly: Floats
 
@@ -72,7 +72,7 @@ class Day:
 
 
 def day_of(scale: Scale, world: World, users: Users, posts: Posts, day: int) -> Day:
-    """Returns the numbers of a day that begins with these users, posts and hashtags; constant without drift."""
+    """Returns the numbers of a day that starts with these users, posts and hashtags; constant without drift."""
     starts = users.factors, posts.heat, posts.bias, world.tag_bias
     if not scale.drift:
         return Day(*(Still(start) for start in starts))
@@ -87,7 +87,7 @@ def day_of(scale: Scale, world: World, users: Users, posts: Posts, day: int) -> 
 
 
 def after(day: Day, world: World, users: Users, posts: Posts) -> tuple[World, Users, Posts]:
-    """Returns the hashtags, users and posts of the end of a day."""
+    """Returns the hashtags, users and posts at the end of a day."""
     tastes, heat, post_bias, tag_bias = (_end(each) for each in (day.tastes, day.heat, day.post_bias, day.tag_bias))
     return replace(world, tag_bias=tag_bias), replace(users, factors=tastes), replace(posts, heat=heat, bias=post_bias)
 

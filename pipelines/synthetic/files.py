@@ -23,7 +23,7 @@ def write_table(table: pa.Table, folder: Path, file_format: FileFormat) -> None:
         case "csv":
             pyarrow.csv.write_csv(_with_joined_lists(table), path)
         case "tfrecord":
-            # Imported here: the other formats need no TensorFlow, which takes seconds to load.
+            # Imported here: only this format needs TensorFlow, which takes seconds to load.
             import tensorflow as tf
 
             with tf.io.TFRecordWriter(str(path)) as writer:
@@ -43,7 +43,7 @@ def _with_joined_lists(table: pa.Table) -> pa.Table:
 
 
 def _examples(table: pa.Table, tf: Any) -> Iterator[bytes]:
-    """Yields each row as a serialized tf.Example; a null is a feature left out, an empty list an empty feature."""
+    """Yields each row as a serialized tf.Example; nulls are omitted, an empty list is an empty feature."""
     makers = {field.name: _maker(field.type, tf) for field in table.schema}
     for row in table.to_pylist():
         features = {name: makers[name](value) for name, value in row.items() if value is not None}

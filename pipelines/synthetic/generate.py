@@ -1,4 +1,4 @@
-"""Days of simulated logs as folders; each is complete or absent, and is not changed while it is read."""
+"""Days of simulated logs as folders; each is complete or absent, and written atomically."""
 
 import datetime
 import filecmp
@@ -35,8 +35,7 @@ def generate(
 ) -> list[Path]:
     """Writes seeded logs, one folder `YYYY-MM-DD` per day, and returns the folders.
 
-    A folder with the same logs is left alone, so that a second call is harmless. `Scale` describes the sizes, the seed
-    and the drift.
+    A folder with the same logs stays unchanged, so that calls are idempotent. `Scale` describes sizes, seed and drift.
 
     Raises:
         UserError: for sizes without logs, and for a day's folder with other content unless `overwrite`.
@@ -58,7 +57,7 @@ def generate(
     folders = []
     for day in simulate(scale, first_day=first_day, num_days=num_days):
         folder = output / day.date.isoformat()
-        # Beside its final place, so that the rename stays on one file system.
+        # Beside the final folder, so that the rename stays on one file system.
         with tempfile.TemporaryDirectory(prefix=".generate-", dir=output) as scratch:
             fresh = Path(scratch) / "day"
             fresh.mkdir()
@@ -81,7 +80,7 @@ def _put_in_place(fresh: Path, folder: Path, *, overwrite: bool) -> None:
                 f"{folder}: holds other logs already (got {_listing(folder)}); "
                 "use another folder or seed, or overwrite them (--overwrite)"
             )
-        # Two renames, then the old logs go with the scratch folder: the place never has half a day.
+        # Two renames; the scratch folder with the old logs is removed later. The folder never has a partial day.
         folder.rename(fresh.with_name("old"))
     elif folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is a file (got it as the folder of a day); remove it, or use another folder")

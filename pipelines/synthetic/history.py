@@ -12,7 +12,7 @@ MAX_RECENT = 30
 
 @dataclass(frozen=True)
 class History:
-    """Distinct views, by user and then newest first."""
+    """Distinct views, sorted by user, then newest first."""
 
     user: Ints
     post: Ints
@@ -32,7 +32,7 @@ def updated(history: History, user: Ints, post: Ints, time_s: Ints) -> History:
     latest = np.lexsort((-time_s, post, user))
     is_first = _differs(user[latest]) | _differs(post[latest])
     kept = latest[is_first]
-    # The post breaks ties of time, so that the order is always the same.
+    # The post breaks ties of time, so that the order is deterministic.
     kept = kept[np.lexsort((post[kept], -time_s[kept], user[kept]))]
     kept = kept[_position(user[kept]) < MAX_RECENT]
     return History(user[kept], post[kept], time_s[kept])

@@ -56,7 +56,7 @@ class SimulatedDay:
 
 @dataclass(frozen=True)
 class _Views:
-    """Views of a day in the order of time, as indices into users, posts and tabs; `second` is that of the day."""
+    """Views of a day in the order of time, as indices into users, posts and tabs; `second` is the second of the day."""
 
     user: Ints
     post: Ints
@@ -123,7 +123,7 @@ def _views(rng: np.random.Generator, world: World, users: Users, posts: Posts, m
 def _candidates(rng: np.random.Generator, posts: Posts, moving: Day, start_s: int, second: Ints, part_s: int) -> Ints:
     """Returns the posts that could be shown at each second, ascending: [n, NUM_CANDIDATES].
 
-    They are drawn by popularity at the beginning of each part of the day, among the posts that exist then.
+    They are drawn by popularity at the start of each part of the day, among the posts that exist at that time.
     """
     every, drawn = np.arange(len(posts.id)), []
     bounds = np.searchsorted(second, np.arange(0, DAY_S + part_s, part_s))

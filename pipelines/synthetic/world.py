@@ -1,7 +1,7 @@
 """The users, authors, hashtags and posts of the simulated feed, with their popularity and tastes.
 
-The users or posts that arrive on one day are a cohort with its own random numbers, so that a day's logs depend on
-earlier days alone.
+The users or posts that arrive on one day are a cohort with its own random numbers, so that a day's logs depend only on
+that day and earlier ones.
 """
 
 from dataclasses import dataclass, fields
@@ -24,7 +24,7 @@ NEW_POSTS_FRACTION = 0.06
 POSTS_PER_AUTHOR = 8
 TAG_BIAS_SD = 0.7
 MAX_DRIFT = 24.0
-"""Largest drift: tastes are drawn for every hour, and faster ones would be noise."""
+"""Largest drift: tastes are sampled hourly, and faster ones would be noise."""
 _POST_TASK_SD, _POST_SD = 0.4, 0.2
 POST_BIAS_SD = float(np.hypot(_POST_TASK_SD, _POST_SD))
 DAY_S = 86_400
@@ -32,7 +32,7 @@ DAY_S = 86_400
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# One random stream for each purpose, so that drawing more of one thing changes nothing else.
+# One random stream per purpose, so that more draws for one purpose do not change the others.
 _GLOBAL, _USERS, _POSTS, EVENTS, DRIFT = range(5)
 
 
@@ -42,11 +42,11 @@ class Scale:
 
     Attributes:
         rows_per_day: views per day.
-        num_users: users on the first day; each later day brings 2 % more.
-        num_posts: posts on the first day; each later day brings 6 % more.
+        num_users: users on the first day; each later day adds 2 %.
+        num_posts: posts on the first day; each later day adds 6 %.
         seed: seed of the logs; equal seeds give equal logs.
-        drift: speed of tastes and trends: after 1 / drift days the correlation of a user's taste with its past is
-            1 / e. 0: nothing moves, and a day's new posts exist from midnight on.
+        drift: speed of tastes and trends: after 1 / drift days the correlation of a user's taste with its past is 1 /
+            e. 0: no changes, and a day's new posts exist from midnight on.
     """
 
     rows_per_day: int
@@ -127,7 +127,7 @@ def make_world(scale: Scale, num_tabs: int) -> World:
     return World(
         scale=scale,
         topic_factors=_unit(rng.normal(size=(len(TOPICS), NUM_FACTORS))),
-        # Half of the taste is shared by all tasks, half is a task's own.
+        # All tasks share half of the taste; the other half is task-specific.
         task_factors=1.0 + 0.8 * rng.choice([-1.0, 1.0], size=(len(TASKS), NUM_FACTORS)),
         author_id=spread(np.arange(num_authors), salt=2),
         author_popularity=popularity,
@@ -172,7 +172,7 @@ def posts_of(world: World, day: int, start_s: int) -> Posts:
     tag_topic = np.where(
         rng.random((num, MAX_TAGS)) < 0.8, topic[:, None], rng.integers(len(TOPICS), size=(num, MAX_TAGS))
     )
-    # Skewed within a topic; distinct within a post, because the numbers of a post are consecutive.
+    # Skewed within a topic; consecutive, hence distinct, within a post.
     tag_number = np.floor(TAGS_PER_TOPIC * rng.random((num, 1)) ** 2).astype(np.int64) + np.arange(MAX_TAGS)
     return Posts(
         id=spread(np.arange(first, first + num), salt=3),
@@ -191,7 +191,7 @@ def posts_of(world: World, day: int, start_s: int) -> Posts:
 
 
 def joined(first: Cohort, second: Cohort) -> Cohort:
-    """Returns two cohorts as one, the first one first."""
+    """Returns the concatenation of two cohorts."""
     columns = {
         field.name: np.concatenate([getattr(first, field.name), getattr(second, field.name)]) for field in fields(first)
     }
@@ -204,7 +204,7 @@ def zipf(rng: np.random.Generator, num: int, exponent: float) -> Floats:
 
 
 def spread(numbers: Ints, *, salt: int, bits: int = 62) -> Ints:
-    """Returns ids that look random and all differ: multiplication by an odd number permutes 2^bits."""
+    """Returns distinct, pseudorandom ids: multiplication by an odd number permutes 2^bits."""
     odd = 0x9E3779B97F4A7C15 + 2 * salt  # 2^64 / golden ratio, as in Fibonacci hashing (Knuth, TAOCP 3, 6.4)
     mixed = (numbers.astype(np.uint64) + np.uint64(salt * 7_919)) * np.uint64(odd % 2**64)
     return (mixed & np.uint64(2**bits - 1)).astype(np.int64)
