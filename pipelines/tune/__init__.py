@@ -1,1 +1,1 @@
-"""`sangam tune`: a search over ranges of a spec for the best model on its validation split."""
+"""`sangam tune`: a search over ranges of a spec for the best model on the validation split."""

@@ -1,6 +1,6 @@
 """The examples of a search: the pipeline's steps from the logs to Transform, in a child process.
 
-Run once for each set of features that trials have.
+They run once for each set of features that trials use.
 
 `python -m pipelines.tune.examples SPEC DATE DATA ROOT OUTPUT`; unchanged steps come from the root's cache, as in any
 run.
@@ -44,7 +44,7 @@ class ExamplesFailed(Exception):
 
 
 def read_examples(path: Path) -> Examples | None:
-    """Returns the examples that a search started with; None if any of their files is gone."""
+    """Returns the stored examples of a search; None if any of their files is missing."""
     if not path.exists():
         return None
     found = Examples.model_validate_json(path.read_bytes())
@@ -56,12 +56,12 @@ def make_examples(request: SearchRequest, spec: Path, output: Path, stop: StopSi
 
     Args:
         request: the search.
-        spec: file of a spec with the features.
-        output: file to write the paths of the examples to.
-        stop: entered by the caller.
+        spec: path of a spec with the features.
+        output: path of the file to write the examples' paths to.
+        stop: signal handling, entered by the caller.
 
     Raises:
-        ExamplesFailed: the steps made no examples.
+        ExamplesFailed: the steps failed.
         Stopped: after a signal.
     """
     log = output.with_suffix(".log")
@@ -85,7 +85,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
     pipelines: list[Any] = []
 
     def build(request: RunRequest, commit: str | None) -> Any:
-        # Imported once standard output is a file: what TFX says on import belongs there.
+        # Imported after the redirection of standard output, because TFX prints on import.
         from pipelines.pipeline import Placement, build_examples
 
         day = request.date.isoformat() if request.date else ""
@@ -100,7 +100,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
         return ExitCode.ROOT_IN_USE
     if outcome.record.status != "succeeded":
         say(f"{outcome.record.error}\nlog: {outcome.log}", console)
-        # Threads of Beam may still be busy with the step that did not end, and Python would wait for them.
+        # A normal exit would wait for Beam's threads, which may still work on the failed step.
         os._exit(outcome.exit_code)
     write_whole(Path(output), _examples_of(pipelines[-1], outcome.record.run).model_dump_json(indent=2))
     return ExitCode.DONE

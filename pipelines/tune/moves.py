@@ -1,4 +1,4 @@
-"""The moves of a prepared search: every value once, alone, beside what the best trial so far has."""
+"""The moves of a prepared search: each value once, as a single change of the best trial so far."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,19 +9,19 @@ from pipelines.tune.space import as_text
 from schemas.spec.tuning import Choice, FloatRange, Range, Together
 
 MOVE = "move"
-"""User attribute of Optuna's trials: path and value that a trial has instead of the best one's."""
+"""User attribute of Optuna's trials: path and value that differ from the best trial."""
 _TIMES = 2.0
 _ENDED = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
 
 
 def next_move(study: optuna.Study, ranges: Mapping[str, Range]) -> tuple[dict[str, Any], tuple[str, Any]] | None:
-    """Returns the values of the next trial, as Optuna takes them, and which of them differs from the best trial's.
+    """Returns the next trial's values in Optuna's form, and the one that differs from the best trial's.
 
-    A value that was tried is not tried again after the best trial has changed, nor are those of the first trial: a
-    second round would find little.
+    Neither a tried value nor one of the first trial is repeated after the best trial has changed: a second round would
+    gain little.
 
     Returns:
-        None once every value has been tried, or while no trial is done.
+        None after every value has been tried, or while no trial is done.
     """
     trials = study.get_trials(deepcopy=False)
     if not any(trial.state == optuna.trial.TrialState.COMPLETE for trial in trials):
@@ -38,7 +38,7 @@ def next_move(study: optuna.Study, ranges: Mapping[str, Range]) -> tuple[dict[st
 
 
 def _values(range_: Range, best: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields the values to try, with their names: a number on a logarithm doubles and halves."""
+    """Yields the values to try, with their names: a number on a log scale is doubled and halved."""
     match range_:
         case Choice(values=choices):
             yield from ((as_text(value), as_text(value)) for value in choices)

@@ -1,4 +1,4 @@
-"""A search in one picture: its history, and the objective against each range."""
+"""A plot of a search: its history, and the objective against each range."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _COLORS = {"done": "tab:blue", "pruned": "tab:gray", "best": "tab:red"}
 
 
 def draw_trials(path: Path, trials: Sequence[Trial], objective: Objective, ranges: Mapping[str, Range]) -> Path:
-    """Draws all trials that came to a value as a PNG; returns the file's path."""
+    """Draws all trials with a value as a PNG; returns the file's path."""
     measured = [trial for trial in trials if trial.objective is not None]
     rows = -(-(1 + len(ranges)) // _PANELS_A_ROW)
     figure = Figure(figsize=(4.2 * _PANELS_A_ROW, 3.4 * rows), layout="constrained")

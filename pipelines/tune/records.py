@@ -28,7 +28,7 @@ _STATES: dict[optuna.trial.TrialState, State] = {
 
 @dataclass(frozen=True)
 class Objective:
-    """What trials are compared by: the metric of a task, or its mean over several tasks."""
+    """The objective of a search: the metric of a task, or its mean over several tasks."""
 
     tasks: tuple[str, ...]
     metric: Literal["auc", "rmse"]
@@ -40,7 +40,7 @@ class Objective:
 
     @property
     def name(self) -> str:
-        """The name that is printed."""
+        """Name to print."""
         return f"{self.tasks[0]} {self.metric}" if len(self.tasks) == 1 else f"mean {self.metric}"
 
     def value(self, validation: Validation) -> float:
@@ -49,7 +49,7 @@ class Objective:
 
 
 def objective_of(spec: Spec) -> Objective:
-    """Returns what the trials of a spec are compared by."""
+    """Returns the objective of a spec's search."""
     assert spec.tune
     tasks = (spec.tune.objective,) if spec.tune.objective else tuple(spec.tasks)
     return Objective(tasks, metric_of(spec.tasks[tasks[0]]))
@@ -60,9 +60,9 @@ class Trial:
     """One trial.
 
     Attributes:
-        number: from 0, in the order in which trials began.
-        state: `done`; `pruned`: ended early, because it was not promising; `failed`, with the reason; `unfinished`: it
-            runs, or ran when the search was interrupted.
+        number: index from 0, in the order of the trials' starts.
+        state: `done`; `pruned`, ended early as unpromising; `failed`; `unfinished`, running or interrupted with the
+            search.
         values: the values it tries, by path in the spec.
         objective: its value; for a pruned trial, after its last epoch; None if there is none.
         validation: every task's metrics, of the same epoch.
@@ -108,13 +108,13 @@ def _trial(found: optuna.trial.FrozenTrial) -> Trial:
 
 
 def best_of(trials: Sequence[Trial], objective: Objective) -> Trial | None:
-    """Returns the best trial that has ended by itself, the first of equals; None without one."""
+    """Returns the best `done` trial, the first of equals; None without one."""
     done = [trial for trial in trials if trial.state == "done"]
     return ranked(done, objective)[0] if done else None
 
 
 def ranked(trials: Sequence[Trial], objective: Objective) -> list[Trial]:
-    """Returns trials by what they came to: done ones, pruned ones, the others; best first."""
+    """Returns trials by state: done, pruned, others; within each, best first."""
     order: list[State] = ["done", "pruned", "failed", "unfinished"]
     sign = -1.0 if objective.is_larger_better else 1.0
     return sorted(trials, key=lambda trial: (order.index(trial.state), sign * (trial.objective or 0.0), trial.number))

@@ -24,12 +24,11 @@ class SearchRequest:
     """One search.
 
     Attributes:
-        spec_path: as the user gave it.
-        parsed: the spec, as it was read.
-        prepared: its search, with the requested number of trials and minutes.
-        run: the run of the steps that make the examples.
-        identity: everything that its trials share, by dotted path: another spec, other ranges or other code make
-            another search.
+        spec_path: path of the spec, as the user gave it.
+        parsed: the spec as read from the file.
+        prepared: the spec's search, with the requested number of trials and minutes.
+        run: run of the steps that write the examples.
+        identity: settings that all trials share, by dotted path: a change of spec, ranges or code starts a new search.
         jobs: trials at a time.
     """
 
@@ -52,7 +51,7 @@ class SearchRequest:
 
     @property
     def folder(self) -> Path:
-        """Of this search."""
+        """Folder of this search."""
         text = json.dumps(self.identity, sort_keys=True)
         return self.searches / hashlib.sha256(text.encode()).hexdigest()[:8]
 
@@ -67,10 +66,10 @@ def check_tune(
     jobs: int,
     minutes: float | None = None,
 ) -> SearchRequest:
-    """Returns the search, or says what is wrong with it.
+    """Checks and returns the search.
 
     Raises:
-        UserError: the spec has no section `tune`, or a run would refuse the request.
+        UserError: the spec has no section `tune`, or a run would reject the request.
     """
     parsed = parse_spec(spec_path)
     tune = parsed.spec.tune
@@ -87,8 +86,8 @@ def check_tune(
 
 
 def run_of_examples(spec: Spec, date: str | None, data: Path, root: Path) -> RunRequest:
-    """Returns the run of the steps that make examples, or says what is wrong with it."""
-    # Trials train from nothing, so they need the examples of all days. A search sends no alerts and removes nothing.
+    """Checks and returns the run of the steps that write examples."""
+    # Trials train from scratch, so they need the examples of all days. A search sends no alerts and removes nothing.
     training = spec.training.model_copy(update={"mode": "full"})
     changes = {"training": training, "alerts": None, "keep": None, "monitoring": None}
     return check_request(spec.model_copy(update=changes), date, data, root)

@@ -1,4 +1,4 @@
-"""The results of a search: the best spec, and all trials as a table and a page."""
+"""The results of a search: the best spec, and a table and a page of all trials."""
 
 import copy
 import csv
@@ -22,9 +22,9 @@ BEST_FILE, TABLE_FILE, PAGE_FILE, PLOT_FILE = "best.yaml", "trials.csv", "trials
 
 
 def write_best(request: SearchRequest, best: Trial, objective: Objective) -> Path:
-    """Writes the best trial's spec, whole, in the order and with the comments of the original; returns its path.
+    """Writes the best trial's complete spec, with the order and comments of the original; returns its path.
 
-    The section `tune` is left out: the ends of its ranges may contradict the new values.
+    The section `tune` is omitted: its ranges may contradict the new values.
     """
     written = copy.deepcopy(request.parsed.written)
     del written["tune"]
@@ -41,13 +41,13 @@ def write_best(request: SearchRequest, best: Trial, objective: Objective) -> Pat
     head = f"# Trial {best.number} of `sangam tune` on {request.spec_path.name}: {value}.\n"
     path = request.folder / BEST_FILE
     write_whole(path, head + text.getvalue())
-    # Fail here if `sangam run` would refuse the file.
+    # Fail here if `sangam run` would reject the file.
     load_spec(path)
     return path
 
 
 def write_table(folder: Path, trials: Sequence[Trial], objective: Objective) -> Path:
-    """Writes all trials in their order, a line each; returns the file's path."""
+    """Writes all trials in order, one per line; returns the file's path."""
     paths, metrics = _columns(trials)
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -91,7 +91,7 @@ def write_page(request: SearchRequest, trials: Sequence[Trial], objective: Objec
 
 
 def _on_one_line(value: Any) -> Any:
-    """Returns a value as ruamel.yaml writes it between braces or brackets, as specs have what is short."""
+    """Returns a value in ruamel.yaml's flow style, which specs use for short values."""
     written: CommentedMap | CommentedSeq
     if isinstance(value, Mapping):
         written = CommentedMap({key: _on_one_line(child) for key, child in value.items()})
@@ -109,12 +109,12 @@ def metrics_of(trial: Trial) -> dict[str, float]:
 
 
 def shown(value: Any) -> str:
-    """Returns a value as it is printed."""
+    """Returns a value as printable text."""
     return f"{value:.4g}" if isinstance(value, float) else _value(value)
 
 
 def _columns(trials: Sequence[Trial]) -> tuple[list[str], list[str]]:
-    """Returns the paths and the metrics that any trial has, in their order."""
+    """Returns the paths and the metrics of all trials, in order."""
     paths = {path: None for trial in trials for path in trial.values}
     metrics = {metric: None for trial in trials for metric in metrics_of(trial)}
     return list(paths), list(metrics)

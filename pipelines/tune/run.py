@@ -1,4 +1,4 @@
-"""A search on the terminal, from its folder to the best spec."""
+"""`sangam tune` in the terminal, from the search's folder to the best spec."""
 
 import contextlib
 import dataclasses
@@ -31,11 +31,11 @@ from schemas.spec import Spec, digest
 _SHOWN_CHANGES = 5
 
 Launch = Callable[[Path, Callable[[Spec], Examples]], Start]
-"""Makes what starts a trial from the search's folder and the examples of a spec."""
+"""Creates the function that starts trials, from the search's folder and the examples of a spec."""
 
 
 def launch_trainings(folder: Path, examples: Callable[[Spec], Examples]) -> Start:
-    """Returns what starts a trial as a training job, in `trials/<number>` of the search's folder."""
+    """Returns the function that starts a trial as a training job, in `trials/<number>` of the search's folder."""
     return lambda number, spec: Training(trial_folder(folder, number), spec, examples(spec))
 
 
@@ -79,7 +79,7 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
 
 
 def document(request: SearchRequest) -> dict[str, Any]:
-    """Returns the search so far as JSON, for programs: all trials, and which is the best."""
+    """Returns the search so far as JSON, for programs: all trials, and the number of the best."""
     objective = objective_of(request.parsed.spec)
     path = request.folder / STUDY_FILE
     trials: list[Trial] = []
@@ -97,7 +97,7 @@ def document(request: SearchRequest) -> dict[str, Any]:
 
 
 def _open(request: SearchRequest, objective: Objective, console: Console) -> None:
-    """Creates the search's folder, and prints what is searched and how it differs from the last search."""
+    """Creates the search's folder, and prints its ranges and its differences from the last search."""
     tune, ranges = request.tune, len(request.tune.ranges)
     most = most_trials(tune)
     limits = [f"{most} trials"] if most < math.inf else []
@@ -119,7 +119,7 @@ def _open(request: SearchRequest, objective: Objective, console: Console) -> Non
 
 
 def _tidy(folder: Path, begun: Sequence[Trial]) -> None:
-    """Removes the checkpoints of finished trials, which a search leaves behind if it is killed at that moment."""
+    """Removes checkpoints of finished trials that a killed search has left."""
     for trial in begun:
         if trial.state != "unfinished":
             remove_checkpoints(trial_folder(folder, trial.number))
@@ -133,10 +133,10 @@ def _say_how_it_goes_on(begun: Sequence[Trial], interrupted: Sequence[int], cons
 
 
 class _Examples:
-    """The examples of specs, made when a trial with these features comes first."""
+    """The examples of specs, written for the first trial with each set of features."""
 
     def __init__(self, request: SearchRequest, stop: StopSignals, console: Console):
-        """Makes those of the search's own spec."""
+        """Writes the examples of the search's own spec."""
         self._request, self._stop, self._console = request, stop, console
         self._own = digest(request.parsed.spec.inputs())
         self._known: dict[str, Examples] = {}
@@ -146,8 +146,8 @@ class _Examples:
         """Returns the examples of a spec.
 
         Raises:
-            ExamplesFailed: those of the search's own spec cannot be made.
-            TrialFailed: those of another spec cannot be made.
+            ExamplesFailed: the examples of the search's own spec cannot be written.
+            TrialFailed: the examples of another spec cannot be written.
         """
         features = digest(spec.inputs())
         if features not in self._known:

@@ -34,14 +34,14 @@ from schemas.spec import Spec
 from schemas.spec.tuning import MedianPruning, Pruning, SuccessiveHalving, Tuning
 
 HOPELESS_AFTER = 5
-"""A search ends when this many trials have failed and none has succeeded: the mistake is in what they share."""
+"""Number of failed trials after which a search without a success ends: the error is in the shared settings."""
 _TRIALS = 20
 _POLL_S = 0.2
 _State = optuna.trial.TrialState
 
 
 class Running(Protocol):
-    """A training under way; see `training.Training`."""
+    """A running training; see `training.Training`."""
 
     def is_running(self) -> bool: ...
     def epochs(self) -> list[Validation]: ...
@@ -52,7 +52,7 @@ class Running(Protocol):
 
 
 Start = Callable[[int, Spec], Running]
-"""Starts the training of a trial: (its number, its spec). Raises TrialFailed if its examples cannot be made."""
+"""Starts the training of a trial from its number and spec. Raises TrialFailed without examples."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Watcher:
 
     Attributes:
         ended: called for every finished trial.
-        running: called now and then with the number and the progress of every running trial.
+        running: called periodically with the number and the progress of every running trial.
     """
 
     ended: Callable[[Trial], None] = lambda trial: None
@@ -78,7 +78,8 @@ class _Started:
 
 
 class Search:
-    """A search that keeps every decision in Optuna's study, so that it can resume wherever it was interrupted."""
+    """A search that stores every decision in Optuna's study, so that it can resume after an interruption at any
+    point."""
 
     def __init__(self, parsed: Parsed, prepared: PreparedSearch, objective: Objective, study: optuna.Study):
         """Takes the spec, its search, the objective, and Optuna's study."""
@@ -95,9 +96,9 @@ class Search:
                 study.enqueue_trial({**own, **start_values(start, prepared.tune)})
 
     def run(self, start: Start, watcher: Watcher, *, jobs: int) -> None:
-        """Runs trials, `jobs` at a time, until there are `tune.trials`, time is up, or the first ones all failed.
+        """Runs trials, `jobs` at a time, until `tune.trials` have run, time is up, or the first ones all failed.
 
-        Trials that run when time is up are ended, and count by their best epoch so far.
+        When time is up, running trials are ended, and count by their best epoch so far.
         """
         until = math.inf if self._tune.minutes is None else time.monotonic() + 60.0 * self._tune.minutes
         interrupted = [trial.number for trial in trials_of(self._study) if trial.state == "unfinished"]
@@ -135,11 +136,12 @@ class Search:
     def _again(self, number: int) -> optuna.trial.Trial:
         self._study.sampler = sampler_of(self._tune.seed, number)
         [found] = [trial for trial in self._study.get_trials(deepcopy=False) if trial.number == number]
-        # By its id, Optuna returns the trial as it was, with the values that it had sampled.
+        # Optuna returns the trial by its id, with the sampled values.
         return optuna.trial.Trial(self._study, found._trial_id)
 
     def _begin(self, trial: optuna.trial.Trial, start: Start, watcher: Watcher) -> _Started | None:
-        """Starts a trial's training; None if its values make no valid spec, and the trial has failed."""
+        """Starts a trial's training; if the trial's values give no valid spec, returns None and the trial has
+        failed."""
         values = draw(trial, self._tune.ranges)
         trial.set_user_attr(VALUES, values)
         trial.set_user_attr(STARTS, trial.user_attrs.get(STARTS, 0) + 1)
@@ -157,7 +159,7 @@ class Search:
     def _has_ended(self, started: _Started, watcher: Watcher) -> bool:
         """Records new epochs of a training; returns whether its trial has ended."""
         trial, training = started.trial, started.training
-        # Asked first: everything that a finished training wrote is then visible below.
+        # Read first, so that all output of a finished training is visible below.
         is_running = training.is_running()
         for validation in training.epochs()[len(started.epochs) :]:
             started.epochs.append(validation)
@@ -230,24 +232,24 @@ class Search:
 
 
 def most_trials(tune: Tuning) -> float:
-    """Returns how many trials a search has at most: infinitely many, where time is the limit."""
+    """Returns the largest number of trials of a search; infinite if time is the limit."""
     return tune.trials or (_TRIALS if tune.minutes is None else math.inf)
 
 
 def is_hopeless(trials: Sequence[Trial]) -> bool:
-    """Tells whether enough trials have failed, and none has succeeded, to give up."""
+    """Returns whether HOPELESS_AFTER trials have ended, and all have failed."""
     ended = [trial for trial in trials if trial.state != "unfinished"]
     return len(ended) >= HOPELESS_AFTER and all(trial.state == "failed" for trial in ended)
 
 
 def open_study(file: Path | None, name: str, pruning: Pruning | None, objective: Objective) -> optuna.Study:
-    """Opens Optuna's study of a search, created if there is none.
+    """Opens Optuna's study of a search, creating it if missing.
 
     Args:
-        file: SQLite, whose transactions survive a kill -9 at any time; None: keep the study in memory.
-        name: of the ranker.
-        pruning: which trials end early.
-        objective: what trials are compared by.
+        file: SQLite file, whose transactions survive SIGKILL at any time; None: in memory.
+        name: name of the ranker.
+        pruning: rule that ends trials early.
+        objective: objective of the search.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna.create_study(
@@ -264,7 +266,7 @@ def _pruner(pruning: Pruning | None) -> optuna.pruners.BasePruner:
         case None:
             return optuna.pruners.NopPruner()
         case MedianPruning(after_trials=trials, after_epochs=epochs):
-            # Optuna spares the steps below this one; ours are epochs from 1.
+            # Optuna does not prune before this step; steps are epochs from 1.
             return optuna.pruners.MedianPruner(n_startup_trials=trials, n_warmup_steps=epochs + 1)
         case SuccessiveHalving(factor=factor, first_epochs=epochs):
             return optuna.pruners.SuccessiveHalvingPruner(min_resource=epochs, reduction_factor=factor)

@@ -15,11 +15,11 @@ from schemas.spec import digest
 from schemas.spec.tuning import Choice, FloatRange, IntRange, Range, Together, Tuning
 
 Values = dict[str, Any]
-"""By dotted path into the spec, or by the name of a set of values that belong together."""
+"""Values by dotted path into the spec, or by the name of a set of values that change together."""
 
 
 def draw(trial: optuna.trial.Trial, ranges: Mapping[str, Range]) -> Values:
-    """Returns a trial's values. Those that it has drawn already, before it was interrupted, stay."""
+    """Returns a trial's values. Values that it sampled before an interruption stay."""
     return {path: _drawn(trial, path, range_) for path, range_ in ranges.items()}
 
 
@@ -30,7 +30,7 @@ def _drawn(trial: optuna.trial.Trial, path: str, range_: Range) -> Any:
         case IntRange():
             return trial.suggest_int(path, range_.low, range_.high, step=range_.step, log=range_.log)
         case Choice():
-            # Optuna knows numbers and texts; a choice may be a list or a mapping, whose keys keep their order.
+            # Optuna supports numbers and texts; a choice may be a list or a mapping, whose key order is kept.
             by_text = {as_text(value): value for value in range_.values}
             return by_text[trial.suggest_categorical(path, list(by_text))]
         case Together():
@@ -42,15 +42,15 @@ def _drawn(trial: optuna.trial.Trial, path: str, range_: Range) -> Any:
 def sampler_of(seed: int, number: int) -> optuna.samplers.BaseSampler:
     """Returns the sampler of one trial.
 
-    Each trial has random numbers of its own: what it draws follows from seed, number and the trials before it, whether
-    or not the search was interrupted in between.
+    Each trial has its own random numbers: its samples depend only on seed, number and earlier trials, not on
+    interruptions of the search.
     """
     own_seed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
     return optuna.samplers.TPESampler(seed=own_seed)
 
 
 def own_values(parsed: Parsed, tune: Tuning) -> tuple[Values, list[str]]:
-    """Returns what the spec itself has in each range, as Optuna takes it, and the paths where that lies outside."""
+    """Returns the spec's own value in each range, in Optuna's form, and the paths of values outside their range."""
     document = {key: value for key, value in parsed.document.items() if key != "tune"}
     defaults = whole(parsed.spec)
     own = digest(parsed.spec.ranker())
@@ -77,7 +77,7 @@ def own_values(parsed: Parsed, tune: Tuning) -> tuple[Values, list[str]]:
 
 
 def start_values(start: Mapping[str, Any], tune: Tuning) -> Values:
-    """Returns values to start from as Optuna takes them."""
+    """Returns start values in Optuna's form."""
     return {key: as_text(value) if isinstance(tune.ranges[key], Choice) else value for key, value in start.items()}
 
 
@@ -89,5 +89,5 @@ def _lies_in(range_: FloatRange | IntRange, value: Any) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """Returns a value of a choice as Optuna knows it."""
+    """Returns a value of a choice in Optuna's form."""
     return json.dumps(value, sort_keys=True)

@@ -1,4 +1,4 @@
-"""One trial: a real training on the search's examples, as processes of their own, without an export."""
+"""One trial: a training job on the search's examples, in its own processes, without an export."""
 
 import json
 import os
@@ -20,15 +20,15 @@ _CHECKPOINTS, _FINAL = "checkpoints", "final"
 
 
 class Examples(FrozenModel):
-    """What every trial of a search learns from and is compared on.
+    """The training and validation data of all trials of a search.
 
     Attributes:
-        run: that made them, or took them from the cache.
-        train_files: transformed examples.
-        validation_files: likewise.
-        transform_graph: of Transform.
-        days: that are trained on; empty for logs without days.
-        num_train_examples: in `train_files`; 0: not known.
+        run: run that wrote them, or took them from the cache.
+        train_files: transformed train examples.
+        validation_files: transformed validation examples.
+        transform_graph: folder of the Transform graph.
+        days: train days; empty for logs without days.
+        num_train_examples: number of examples in `train_files`; 0 if unknown.
     """
 
     run: str
@@ -40,27 +40,27 @@ class Examples(FrozenModel):
 
 
 class TrialFailed(Exception):
-    """A training that came to no model; the text says why."""
+    """A training without a model; the text is the reason."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a training came to: the epoch of its model, counted from 1, and the validation split's metrics after it."""
+    """The result of a training: the epoch of its model, counted from 1, and the validation split's metrics after it."""
 
     epoch: int
     validation: Validation
 
 
 class Training:
-    """A training under its launcher; begun again in the same folder, it goes on from its last checkpoint."""
+    """A training under its launcher; a restart in the same folder resumes from the last checkpoint."""
 
     def __init__(self, folder: Path, spec: Spec, examples: Examples, *, launcher: str = _LAUNCHER):
-        """Starts it.
+        """Starts the training.
 
         Args:
-            folder: of the trial.
-            spec: of the trial.
-            examples: of the search.
+            folder: folder of the trial.
+            spec: spec of the trial.
+            examples: examples of the search.
             launcher: module that runs a job file.
         """
         self._folder, self._job = folder, job_of(folder, spec, examples)
@@ -69,35 +69,35 @@ class Training:
             needed.mkdir(parents=True, exist_ok=True)
         job_file = folder / JOB_FILE
         write_job(job_file, self._job)
-        # An interrupted search that is continued has lost no process.
+        # Clear the losses of processes: an interruption of the search is not a failure.
         self._job.losses_file.unlink(missing_ok=True)
         self._group = ProcessGroup([launcher, str(job_file), str(os.getpid())], log=self._log)
 
     def is_running(self) -> bool:
-        """Says whether the training has not ended yet."""
+        """Returns whether the training has not ended."""
         return self._group.exit_code() is None
 
     def epochs(self) -> list[Validation]:
         """Returns the metrics of the validation split after each epoch so far."""
         try:
-            # What follows the last line's end is still being written.
+            # Text after the last line end is still being written.
             lines = self._job.progress_file.read_text().split("\n")[:-1]
         except FileNotFoundError:
             return []
         told = [json.loads(line) for line in lines if '"validation"' in line]
-        # An epoch is told twice when the training was interrupted soon after it.
+        # An epoch is recorded twice if the training was interrupted soon after it.
         by_epoch = {line["epoch"]: line["validation"] for line in told}
         return [by_epoch[epoch] for epoch in sorted(by_epoch)]
 
     def progress(self) -> str:
-        """Returns a word on how far it is, for people."""
+        """Returns the progress as text."""
         return str(read_progress(self._job.progress_file) or "")
 
     def result(self) -> Result:
-        """Returns what the training came to, when it has ended.
+        """Waits for the end of the training, and returns its result.
 
         Raises:
-            TrialFailed: it came to nothing.
+            TrialFailed: the training failed.
         """
         code = self._group.wait()
         if code:
@@ -114,7 +114,7 @@ class Training:
         self._group.end()
 
     def tidy(self) -> None:
-        """Removes what only a training that goes on would need."""
+        """Removes the files that only a resumed training would need."""
         remove_checkpoints(self._folder)
 
 
@@ -124,17 +124,17 @@ def trial_folder(folder: Path, number: int) -> Path:
 
 
 def remove_checkpoints(trial: Path) -> None:
-    """Removes a trial's checkpoints, those that were damaged or left half written too."""
+    """Removes a trial's checkpoints, including damaged and partial ones."""
     for name in (_CHECKPOINTS, _FINAL):
         shutil.rmtree(trial / name, ignore_errors=True)
 
 
 def job_of(folder: Path, spec: Spec, examples: Examples) -> TrainJob:
-    """Returns the job of a trial: always from nothing, on all the days, and never exported."""
+    """Returns the job of a trial: from scratch, on all days, without an export."""
     ranker = spec.ranker()
     changes: dict[str, Any] = {"mode": "full", "incremental_epochs": None}
     if ranker.training.early_stopping is not None:
-        # Trials are compared by what they have not seen.
+        # Trials are compared on the validation split, so they must not train on it.
         changes["early_stopping"] = ranker.training.early_stopping.model_copy(update={"refit": False})
     training = ranker.training.model_copy(update=changes)
     ranker = RankerSpec.model_validate(ranker.model_copy(update={"training": training}))

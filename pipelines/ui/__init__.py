@@ -1,5 +1,5 @@
-"""`sangam ui`: a root in the browser. It reads what runs, searches and backfills leave, and writes nothing.
+"""`sangam ui`: a root in the browser. It reads the records of runs, searches and backfills, and writes nothing.
 
-`process` serves, `application` has the routes, `access` says who may look; `views` are pure functions from the history
-to what a template shows, and `live` is what is known of a run under way.
+`process` serves, `application` has the routes, `access` checks tokens, `pages` fills templates, and `live` reads the
+state of a running run.
 """

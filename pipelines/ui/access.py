@@ -1,4 +1,4 @@
-"""Who may look: everybody on this machine, elsewhere whoever has the token."""
+"""Access control: on this machine without a token, from others only with the token."""
 
 import hmac
 import ipaddress
@@ -18,7 +18,7 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::\d+)?")
 
 
 def is_loopback(host: str) -> bool:
-    """Says whether only this machine reaches an address to listen on."""
+    """Returns whether an address to listen on is reachable only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -28,10 +28,10 @@ def is_loopback(host: str) -> bool:
 
 
 def read_token(file: Path | None, environment: Mapping[str, str]) -> str | None:
-    """Returns the token that the user has given; None: no token.
+    """Returns the token of the user; None without one.
 
     Raises:
-        UserError: the file cannot be read, or the token is too short to keep anybody out.
+        UserError: the file cannot be read, or the token is too short to be secure.
     """
     place, token = f"${TOKEN_VARIABLE}", environment.get(TOKEN_VARIABLE)
     if file is not None:
@@ -49,12 +49,12 @@ def read_token(file: Path | None, environment: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True)
 class Access:
-    """The rule of a server.
+    """The access rule of a server.
 
     Attributes:
-        token: None: none is asked for.
-        any_host: False: only names of this machine are answered to. A page elsewhere could otherwise read ours, by a
-            name of its own that leads to this machine (DNS rebinding).
+        token: required token; None: no token is required.
+        any_host: whether to answer requests with any `Host`. If False, only names of this machine are allowed, against
+            DNS rebinding: another site's page could read ours under a name that resolves to this machine.
     """
 
     token: str | None
@@ -62,20 +62,20 @@ class Access:
 
     @property
     def cookie(self) -> str:
-        """What the browser keeps after it has shown the token: not the token itself."""
+        """Value of the browser's cookie after a request with the token: an HMAC, not the token itself."""
         return hmac.new((self.token or "").encode(), b"sangam ui", sha256).hexdigest()
 
     def knows_host(self, header: str) -> bool:
-        """Says whether a request is for this server, by its header `Host`."""
+        """Returns whether a request is for this server, by its header `Host`."""
         found = _HOST.fullmatch(header.lower())
         return self.any_host or (found is not None and is_loopback(found[1] or found[2]))
 
     def is_token(self, given: str | None) -> bool:
-        """Says whether a token is the right one."""
+        """Returns whether a token is right."""
         return self.token is not None and given is not None and _is_same(given, self.token)
 
     def allows(self, *, authorization: str | None, cookie: str | None) -> bool:
-        """Says whether a request may be answered, by its headers `Authorization` and `Cookie`."""
+        """Returns whether a request is authorized, by its headers `Authorization` and `Cookie`."""
         if self.token is None:
             return True
         kind, _, bearer = (authorization or "").partition(" ")
@@ -85,5 +85,5 @@ class Access:
 
 
 def _is_same(given: str, known: str) -> bool:
-    # In constant time: how long it takes must not say how much is right.
+    # Constant time, against timing attacks.
     return hmac.compare_digest(given.encode(errors="replace"), known.encode())

@@ -1,4 +1,4 @@
-"""The routes of `sangam ui`, what every answer has, and what an error looks like."""
+"""The routes of `sangam ui`, the headers of all answers, and the pages of errors."""
 
 import hashlib
 import logging
@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 RUN = r"{run:[0-9A-Za-z][0-9A-Za-z_-]*}"
-"""The form of a run's id: no path, so that none leads out of the root."""
+"""Pattern of a run's id: it has no slash, so that no id leads out of the root."""
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _COOKIE_S = 30 * 86400
 _POLICY = (
@@ -27,7 +27,7 @@ _POLICY = (
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
-"""Of a page that is a file too: its style is in it, and it has no script."""
+"""Policy of self-contained pages: they have inline styles and no scripts."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -98,7 +98,7 @@ async def _static(request: web.Request) -> web.StreamResponse:
 
 @cache
 def _file(name: str) -> bytes:
-    """Returns one of the files that pages load; those of the report are its own."""
+    """Returns a static file of the pages; `report.css` is the style of the report."""
     if name == "report.css":
         return (resources.files("components.page") / "templates" / name).read_bytes()
     return (resources.files("pipelines.ui") / "static" / name).read_bytes()
@@ -110,7 +110,7 @@ async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
 
 
 def _allowed(access: Access, pages: Pages) -> Any:
-    """Returns what refuses requests that write, that are for another host, or that lack the token."""
+    """Returns the middleware that rejects requests that write, are for another host, or lack the token."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -126,7 +126,7 @@ def _allowed(access: Access, pages: Pages) -> Any:
                 _refuse(web.HTTPUnauthorized, "The token is wrong.", "Open the address that `sangam ui` has printed.")
             return _welcome(request, access, pages)
         authorization, cookie = request.headers.get("Authorization"), request.cookies.get(_cookie_name(request))
-        # How pages look is no secret, and the page that refuses looks so too.
+        # Static files are no secret, and the page of a rejection needs them.
         if not request.path.startswith("/static/") and not access.allows(authorization=authorization, cookie=cookie):
             _refuse(
                 web.HTTPUnauthorized,
@@ -139,11 +139,11 @@ def _allowed(access: Access, pages: Pages) -> Any:
 
 
 def _welcome(request: web.Request, access: Access, pages: Pages) -> web.Response:
-    """Keeps the token out of the address from here on: the browser has a cookie instead."""
+    """Replaces the token in the address by a cookie."""
     left = {name: value for name, value in request.query.items() if name != TOKEN_FIELD}
-    # One slash: a browser would take `//name/` for another host.
+    # A single slash: browsers would treat `//name/` as another host.
     address = "/" + str(request.rel_url.with_query(left)).lstrip("/")
-    # Not a redirect: after a link from elsewhere a browser would not send a strict cookie along with it.
+    # Not a redirect: after a link from another site, browsers would not send a strict cookie with it.
     response = web.Response(
         text=pages.message("Welcome", "You may look now.", "", link=(address, "Go on")),
         content_type="text/html",
@@ -156,7 +156,7 @@ def _welcome(request: web.Request, access: Access, pages: Pages) -> web.Response
 
 
 def _cookie_name(request: web.Request) -> str:
-    # Browsers give a cookie to all ports of a host, where another root may be shown.
+    # Browsers send a cookie to all ports of a host, which may serve other roots.
     return f"{COOKIE}_{request.url.port}"
 
 
@@ -175,7 +175,7 @@ _TITLES: Mapping[int, str] = {
 
 
 def _explained(pages: Pages) -> Any:
-    """Returns what makes pages of errors."""
+    """Returns the middleware that renders errors as pages."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -192,7 +192,7 @@ def _explained(pages: Pages) -> Any:
             return _error(pages, 404, str(error), "It may have been removed. The list has what there is.", {})
         except UserError as error:
             return _error(pages, 500, str(error), "", {})
-        except Exception:  # noqa: BLE001 - one page that fails ends no server
+        except Exception:  # noqa: BLE001 - an error of one page must not stop the server
             _LOG.exception("event=page_failed path=%s", request.path)
             return _error(
                 pages,

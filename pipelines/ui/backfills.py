@@ -1,4 +1,4 @@
-"""Backfills as they go, read from their records."""
+"""The progress of backfills, read from their records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class BackfillSoFar:
     """The backfills of a ranker.
 
     Attributes:
-        ranker: name.
-        dates: that are done, in order.
-        asked: all dates of the last command; empty: not known.
-        current: the date under way; None: none is.
+        ranker: name of the ranker.
+        dates: records of finished dates, in order.
+        asked: all dates of the last command; empty if unknown.
+        current: running date; None without one.
     """
 
     ranker: str
@@ -31,13 +31,13 @@ class BackfillSoFar:
 
     @property
     def num_done(self) -> int:
-        """Dates of the last command that are done."""
+        """Number of finished dates of the last command."""
         done = {record.date for record in self.dates}
         return sum(date in done for date in self.asked)
 
     @property
     def metrics(self) -> dict[str, str]:
-        """The metric of each task that any date has."""
+        """The name of each task's metric."""
         return {task: metric.metric for record in self.dates for task, metric in record.tasks.items()}
 
     @property
@@ -48,7 +48,7 @@ class BackfillSoFar:
 
     @staticmethod
     def tone(record: DateRecord) -> str:
-        """What the color of a date's verdict means."""
+        """The meaning of the color of a date's verdict."""
         return _TONES[record.state]
 
 
@@ -66,7 +66,7 @@ def _read(root: Root, ranker: str) -> BackfillSoFar:
     dates = tuple(read_record(folder, ranker).dates.values())
     logs = sorted(folder.glob("*-*-*.log"), key=lambda path: path.stat().st_mtime)
     record = folder / RECORD_FILE
-    # A date that has ended is noted after the last line of its log.
+    # The record of a finished date is written after the last line of its log.
     is_noted = not logs or (record.exists() and record.stat().st_mtime >= logs[-1].stat().st_mtime)
     current = None if is_noted or not is_locked(root.path) else logs[-1].stem
     return BackfillSoFar(ranker, dates, tuple(read_dates(folder)), current)

@@ -1,4 +1,4 @@
-"""Two runs side by side: metrics, the spec, the data, and their curves over each other."""
+"""Two runs side by side: metrics, spec, data, and overlaid curves."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class MetricRow:
     """A metric of a task in both runs.
 
     Attributes:
-        tone: the second run is better, worse, or neither.
-        is_judged: some of its values are better than others; not of counts and means.
+        tone: `good` or `bad` if the second run is better or worse; empty if neither.
+        is_judged: whether the metric has a better direction, unlike counts and means.
     """
 
     task: str
@@ -39,13 +39,13 @@ class MetricRow:
 
     @property
     def difference(self) -> float | None:
-        """New minus old."""
+        """New minus old; None if either is missing."""
         return self.new - self.old if self.new is not None and self.old is not None else None
 
 
 @dataclass(frozen=True)
 class DataRow:
-    """A part of the data in both runs, in words; `difference` of numbers."""
+    """A property of the data in both runs, as text; `difference` only for numbers."""
 
     what: str
     old: str
@@ -55,15 +55,15 @@ class DataRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the page shows of two runs.
+    """The content of the page of two runs.
 
     Attributes:
-        metrics: by task, those in which the runs differ and those in which they do not.
-        curves: one chart for each, both runs in it.
-        spec: settings that differ.
-        data: days, examples, and what was left out.
-        rest: code, tables, seconds, by title.
-        lacks: what could not be read for the curves, in a sentence; empty: nothing.
+        metrics: metrics of both runs by task, equal and different ones.
+        curves: charts, each with both runs.
+        spec: differing settings.
+        data: days, examples, and dropped rows.
+        rest: other changes by title, such as code, tables and seconds.
+        lacks: sentence on unreadable data of the curves; empty if all was read.
     """
 
     old: StoredRun
@@ -77,7 +77,7 @@ class Comparison:
 
 
 def compare(old: StoredRun, new: StoredRun, facts: tuple[Facts, Facts], lacks: str = "") -> Comparison:
-    """Returns the comparison of two runs, with what their steps have left."""
+    """Returns the comparison of two runs, with facts from the outputs of their steps."""
     found = changes(old, new)
     return Comparison(
         old,
@@ -96,7 +96,7 @@ def compare(old: StoredRun, new: StoredRun, facts: tuple[Facts, Facts], lacks: s
 
 
 def metric_rows(old: StoredRun, new: StoredRun) -> Iterator[MetricRow]:
-    """Yields every metric that either run has, by task, the one that models are known by first."""
+    """Yields the metrics of both runs by task, the main metrics first."""
     before, after = _metrics(old), _metrics(new)
     tasks = list(dict.fromkeys(task for task, _ in (*before, *after)))
     known = dict.fromkeys((*before, *after))
@@ -127,7 +127,7 @@ def _tone(better: Direction | None, old: float | None, new: float | None) -> Lit
 
 
 def data_rows(old: StoredRun, new: StoredRun) -> Iterator[DataRow]:
-    """Yields the days, examples and losses of rows by split."""
+    """Yields days, examples and dropped rows by split."""
     first, second = old.record, new.record
     if first is None or second is None:
         return
@@ -172,10 +172,10 @@ def _few(days: Sequence[str]) -> str:
 
 
 def read_facts(old: StoredRun, new: StoredRun) -> tuple[Facts, Facts]:
-    """Reads what the trainings and evaluations of two runs of a root have left.
+    """Reads the outputs of the trainings and evaluations of two runs of a root.
 
     Raises:
-        UserError: ML Metadata cannot be read, as while a run writes it.
+        UserError: ML Metadata cannot be read, for example during a write by a run.
     """
     outputs = read_outputs(old.root).outputs
     found: list[Facts] = []

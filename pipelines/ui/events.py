@@ -1,4 +1,4 @@
-"""The stream of events of a run: a document a second while somebody listens, until the run ends."""
+"""The stream of events of a run: a document per second for each listener, until the run ends."""
 
 import asyncio
 import contextlib
@@ -15,18 +15,18 @@ from pipelines.ui.live import document, memory_of, point, read_live, read_points
 MAX_LISTENERS = 32
 EVERY_S = 1.0
 _MEMORY_EVERY_S = 5.0
-"""The kernel counts the pages of each process for it."""
+"""Seconds between samples of memory, for which the kernel counts the pages of each process."""
 _PAST_RUNS = 5
 _RETRY_MS = 2000
 
 FindRun = Callable[[str], StoredRun]
 """Returns a run of the root by its id; raises `NotHere`."""
 PastRuns = Callable[[StoredRun, int], list[StoredRun]]
-"""Returns the runs of the same ranker before one, newest first, at most so many."""
+"""Returns at most n runs of the same ranker before a run, newest first."""
 
 
 class Events:
-    """All streams of a server. What a run has left is read once a second, however many listen."""
+    """All streams of a server. Files of a run are read once a second for all listeners."""
 
     def __init__(self, find_run: FindRun, past_runs: PastRuns):
         self._find_run, self._past_runs = find_run, past_runs
@@ -37,7 +37,7 @@ class Events:
         self._reading = asyncio.Lock()
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """Answers with events `progress`, and `ended` at last."""
+        """Answers with events `progress`, then `ended`."""
         name = request.match_info["run"]
         await asyncio.to_thread(self._find_run, name)
         if self._num_listeners >= MAX_LISTENERS:
@@ -62,7 +62,7 @@ class Events:
         while True:
             told = await self.current(name)
             newest = told["points"]
-            # A training that was resumed goes on from an earlier step: its curves begin anew.
+            # A resumed training continues from an earlier step: send its curves again.
             if last < 0 or (newest and newest[-1]["step"] < last):
                 points = await asyncio.to_thread(self._all_points, name)
                 told = {**told, "points": points, "is_new": True}
@@ -76,12 +76,12 @@ class Events:
             await asyncio.sleep(EVERY_S)
 
     async def current(self, name: str) -> dict[str, Any]:
-        """Returns the document of a run, with the newest points of its curves; at most a second old."""
+        """Returns the document of a run, with the newest points of its curves; at most one second old."""
         async with self._reading:
             read_at, told = self._known.get(name, (-1e9, {}))
             if time.monotonic() - read_at > 0.9 * EVERY_S:
                 told = await asyncio.to_thread(self._read, name)
-                # Runs of a root are one at a time: the others have ended.
+                # A root has one run at a time: all others have ended.
                 self._known = {name: (time.monotonic(), told)}
         return told
 
@@ -101,5 +101,5 @@ class Events:
 
 
 def _event(kind: str, told: dict[str, Any]) -> bytes:
-    # JSON has no raw line end, which would end the event.
+    # JSON contains no raw line feed, which would end the event.
     return f"event: {kind}\ndata: {json.dumps(told, allow_nan=False)}\n\n".encode()

@@ -1,4 +1,5 @@
-"""The charts of the pages that compare and watch, in the report's style: the first run blue, the second one amber."""
+"""The charts of the pages `compare`, `searches` and `backfills`, in the report's style: first run blue, second
+amber."""
 
 from collections.abc import Sequence
 
@@ -49,7 +50,7 @@ def validation_of_two(what: str, old: Sequence[float | None], new: Sequence[floa
 
 
 def trials(points: Sequence[tuple[int, float, str]], best: Sequence[tuple[int, float]], objective: str) -> Markup:
-    """Returns the objective by trial, number, value and state each, and the best value so far."""
+    """Returns the objective by trial (points: number, value, state), and the best value so far."""
     chart = Chart(f"{objective} by trial, and the best so far", x="trial", y=objective, width=5.2, height=2.1)
     with chart as axes:
         for state, color, fill in (("done", FIRST, FIRST), ("pruned", MUTED, "none")):
@@ -65,7 +66,7 @@ def trials(points: Sequence[tuple[int, float, str]], best: Sequence[tuple[int, f
 
 
 def by_day(task: str, points: Sequence[tuple[str, float, bool]], metric: str) -> Markup:
-    """Returns a task's metric by day, with whether the model was blessed."""
+    """Returns a task's metric by day (points: day, value, whether the model was blessed)."""
     chart = Chart(f"{metric} of {task} by day", y=metric, width=5.2, height=1.9)
     with chart as axes:
         axes.plot(range(len(points)), [value for _, value, _ in points], color=MUTED, linewidth=0.8)

@@ -1,4 +1,4 @@
-"""What is known of a run while it goes on: its steps, its training, its memory, and the time that is left."""
+"""The state of a running run: its steps, its training, its memory, and the remaining time."""
 
 import math
 import sys
@@ -19,9 +19,9 @@ from schemas.host.files import json_lines
 from schemas.quantities import shown_bytes
 
 MAX_POINTS = 300
-"""Of the curves of a training that has gone on for long."""
+"""Largest number of points of a training's curves."""
 _SILENT_S = 15.0
-"""Ranks report every 2 s; an older rate is out of date."""
+"""Age at which a rate is outdated; ranks report every 2 s."""
 _ENDED = ("ran", "cached", "failed", "stopped")
 _UNKNOWN = "–"
 _NEWEST_BYTES = 16_384
@@ -29,17 +29,17 @@ _NEWEST_BYTES = 16_384
 
 @dataclass(frozen=True)
 class Live:
-    """A run at one moment.
+    """The state of a run at one moment.
 
     Attributes:
-        state: as in `sangam runs`.
-        elapsed_s: since its start.
-        steps: in their order; empty until they are known.
-        points: newest numbers of the training, in their order; empty before the first.
-        silent_s: since they were written.
-        says: what the training or the step says in words; empty for nothing.
-        memory_bytes: of all processes of the run; None: they are not on this machine.
-        before: seconds of each step when it last ran, in earlier runs of the ranker.
+        state: state as in `sangam runs`.
+        elapsed_s: seconds since its start.
+        steps: steps in order; empty until they are known.
+        points: newest numbers of the training, in order; empty before the first.
+        silent_s: seconds since the last number.
+        says: message of the training or the step; empty without one.
+        memory_bytes: memory of all processes of the run; None if they are not on this machine.
+        before: seconds of each step in its last execution in earlier runs of the ranker.
     """
 
     state: str
@@ -59,18 +59,18 @@ class Live:
 
     @property
     def running(self) -> Step | None:
-        """The step under way."""
+        """The running step."""
         return next((step for step in self.steps if step.state == "running"), None)
 
     @property
     def is_training(self) -> bool:
-        """The numbers of the training are of the step under way."""
+        """Whether the training's numbers belong to the running step."""
         begun = self.running.started_at if self.running else None
         return self.training is not None and begun is not None and self.now - self.silent_s >= begun
 
 
 def memory_of(run: StoredRun) -> int | None:
-    """Returns the bytes that all processes of a run use; None: it does not run, or not on this machine."""
+    """Returns the memory of all processes of a run in bytes; None if it does not run on this machine."""
     pid = holder_here(run.root.path) if run.state == "running" else None
     return tree_memory_bytes(pid) or None if pid is not None else None
 
@@ -81,7 +81,7 @@ def read_live(
     now: float | None = None,
     memory: Callable[[StoredRun], int | None] = memory_of,
 ) -> Live:
-    """Reads what a run has left so far; `before` as in `Live`, `memory` says its memory."""
+    """Reads the state of a run from its files; `before` as in `Live`, `memory` returns its memory."""
     now = time.time() if now is None else now
     file = run.folder.logs / PROGRESS_FILE
     newest = read_progress(file)
@@ -103,27 +103,27 @@ def read_live(
 
 
 def read_points(run: StoredRun, *, newest_bytes: int = sys.maxsize) -> list[TrainingProgress]:
-    """Returns the numbers of a training in their order: all, or those in the last bytes of the file."""
+    """Returns the numbers of a training in order: all, or those in the last bytes of the file."""
     lines = json_lines(run.folder.logs / PROGRESS_FILE, newest_bytes)
     return [found for fields in lines if isinstance(found := parsed(fields), TrainingProgress)]
 
 
 def left_s(steps: Sequence[Step], before: Mapping[str, float], now: float, training_s: float | None) -> float:
-    """Returns the seconds until a run ends; NaN: nothing says.
+    """Returns the seconds until a run ends; NaN if unknown.
 
     Args:
-        steps: of the run.
-        before: seconds of each step when it last ran.
-        now: seconds since 1970.
-        training_s: what is left of the training, where that is the step under way.
+        steps: steps of the run.
+        before: seconds of each step in its last execution.
+        now: present time, seconds since 1970.
+        training_s: remaining seconds of the training, if it is the running step.
     """
     total = 0.0
     for step in steps:
         if step.state == "running" and training_s is not None:
-            # What follows the last step of a training, such as the export, is not in its rate.
+            # Excludes the work after the last training step, such as the export.
             total += training_s
         elif step.state == "running":
-            # In this order: of a number and NaN, max() returns the first.
+            # Order matters: max() of NaN and a number returns the first.
             total += max(before.get(step.name, math.nan) - (now - (step.started_at or now)), 0.0)
         elif step.state == "waiting":
             total += before.get(step.name, math.nan)
@@ -131,9 +131,9 @@ def left_s(steps: Sequence[Step], before: Mapping[str, float], now: float, train
 
 
 def document(live: Live) -> dict[str, Any]:
-    """Returns what a page shows of a run, in words: one place says how numbers are written."""
+    """Returns the content of a run's page as formatted text, the same for the first page and for events."""
     training, is_training = live.training, live.is_training
-    # A sentence after the numbers says that they hold no longer, as after a lost rank, or while a model is exported.
+    # A message after the numbers makes them obsolete, for example after a lost rank or during an export.
     is_current = is_training and not live.says
     training_s = training.left_s if training and is_current else None
     run_s = left_s(live.steps, live.before, live.now, training_s)
@@ -162,7 +162,7 @@ def document(live: Live) -> dict[str, Any]:
 
 
 def _sentence(live: Live) -> str:
-    """Returns what a screen reader says; it changes with a step, not with every number."""
+    """Returns the text for screen readers; it changes with a step, not with every number."""
     done = sum(step.state in _ENDED for step in live.steps)
     if live.state != "running":
         return f"The run is {live.state}."
@@ -182,7 +182,7 @@ def _percent(training: TrainingProgress | None, *, is_training: bool) -> str:
 def _step(step: Step, live: Live) -> dict[str, Any]:
     state = step.state
     if state == "running" and live.state != "running":
-        state = "stopped"  # Nobody was left to write its end.
+        state = "stopped"  # The run was killed before it recorded the step's end.
     seconds = step.took(live.now) if state == "running" else step.seconds
     usual = live.before.get(step.name)
     return {
@@ -195,19 +195,19 @@ def _step(step: Step, live: Live) -> dict[str, Any]:
 
 
 def point(progress: TrainingProgress) -> dict[str, Any]:
-    """Returns a point of the curves; what is not finite is left out."""
+    """Returns a point of the curves, without losses that are not finite."""
     losses = {task: loss for task, loss in progress.losses.items() if math.isfinite(loss)}
     return {"step": progress.step, "rate": progress.examples_per_s, "losses": losses}
 
 
 def thinned(points: Sequence[TrainingProgress], most: int = MAX_POINTS) -> list[TrainingProgress]:
-    """Returns at most so many points, evenly spaced, the newest among them."""
+    """Returns at most `most` points, evenly spaced, including the newest."""
     step = max(1, math.ceil(len(points) / most))
     return list(points[::-1][::step][::-1])
 
 
 def seconds_before(runs: Iterable[StoredRun]) -> dict[str, float]:
-    """Returns the seconds of each step when it last ran in these runs, newest first; cached steps say nothing."""
+    """Returns each step's seconds in the first of these runs, newest first, that did not take it from the cache."""
     found: dict[str, float] = {}
     for run in runs:
         for name, step in run.record.steps.items() if run.record else ():

@@ -29,24 +29,24 @@ from schemas.contracts.root import Root, RunFolder
 from schemas.errors import UserError
 
 LAST, MOST = 50, 1000
-"""Runs that the list has, and at most."""
+"""Default and largest number of runs in the list."""
 _OVERVIEW_DAYS = 30
 _PAST_RUNS = 5
 _Argument = TypeVar("_Argument")
 
 
 class NotHere(Exception):
-    """What a request names is not in the root; the text says so."""
+    """The object of a request is not in the root; the text is the message."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a request gets: a page, or where to look instead.
+    """The answer to a request: a page, or a redirect.
 
     Attributes:
-        text: HTML.
-        is_report: a page that is a file too, with its style in it.
-        address: that the browser is sent to; empty: none.
+        text: HTML of the page.
+        is_report: whether the page is self-contained, with inline styles.
+        address: target of the redirect; empty for a page.
     """
 
     text: str = ""
@@ -55,7 +55,7 @@ class Shown:
 
 
 def figure(value: float | None, digits: int | None = None) -> str:
-    """Returns a number for a column of them: counts in thousands, all else with four digits, or so many."""
+    """Returns a number as text for a table: large ones with separators, others with four or `digits` decimal places."""
     if value is None:
         return "–"
     return (
@@ -70,15 +70,15 @@ class Pages:
 
     def __init__(self, root: Root):
         self._root = root
-        # One at a time: Matplotlib draws in one thread only.
+        # One thread: Matplotlib is not thread-safe.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="pages")
 
     def close(self) -> None:
-        """Lets the last page be finished by nobody."""
+        """Cancels pending pages."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     async def work(self, make: Callable[[_Argument], Shown], argument: _Argument) -> Shown:
-        """Makes a page beside the event loop."""
+        """Renders a page in the worker thread."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, make, argument)
 
     @cached_property
@@ -92,14 +92,14 @@ class Pages:
         return self._templates.get_template(template).render(root=self._root.uri, place=place, **context)
 
     def message(self, title: str, sentence: str, advice: str, link: tuple[str, str]) -> str:
-        """Returns a page that says one thing."""
+        """Returns a page with one message."""
         return self._render("message.html", "", title=title, sentence=sentence, advice=advice, link=link)
 
     def find(self, name: str) -> StoredRun:
         """Returns a run by its id.
 
         Raises:
-            NotHere: there is none.
+            NotHere: no run has this id.
         """
         with contextlib.suppress(UserError):
             found = find_run(self._root.run(name).path)
@@ -144,7 +144,7 @@ class Pages:
         )
 
     def run(self, name: str) -> Shown:
-        """Returns the report of a run; of one that has none, what is known of it."""
+        """Returns the report of a run, or its live page if it has no report."""
         run = self.find(name)
         if not has_page(run):
             return self.live(name)
@@ -153,7 +153,7 @@ class Pages:
         return Shown(self._with_way_back(text, run, before[0] if before else None), is_report=True)
 
     def live(self, name: str) -> Shown:
-        """Returns the page of a run that goes on, or has left no report."""
+        """Returns the live page of a run, for a running one or one without a report."""
         run = self.find(name)
         told = document(read_live(run, seconds_before(self.before(run))))
         reason = None if run.state in ("running", "succeeded") else reason_of(run)
@@ -170,7 +170,7 @@ class Pages:
         )
 
     def compare(self, query: MultiMapping[str]) -> Shown:
-        """Returns two runs side by side, or the choice of two."""
+        """Returns two runs side by side, or the form to choose two."""
         chosen = sorted(set(query.getall("run", [])))
         if len(chosen) == 2:
             return Shown(address=f"/compare?a={chosen[0]}&b={chosen[1]}")
@@ -199,7 +199,7 @@ class Pages:
         )
 
     def overview(self) -> Shown:
-        """Returns what `sangam report` draws."""
+        """Returns the page of `sangam report`."""
         newest = newest_day(self._root) if self._root.runs.is_dir() else None
         if newest is None:
             return Shown(self._render("overview_empty.html", "/overview"))
@@ -212,7 +212,7 @@ class Pages:
         return Shown(self._with_way_back(text, None, None), is_report=True)
 
     def _with_way_back(self, text: str, run: StoredRun | None, before: StoredRun | None) -> str:
-        """Returns a page that is a file too, with links to the others; without a script it stays."""
+        """Adds links to other pages to a self-contained page; it works without scripts."""
         head, found, rest = text.partition("<header>")
         links = self._render("way_back.html", "/overview" if run is None else "", run=run, before=before)
         return f"{head}{links}{found}{rest}" if found else text

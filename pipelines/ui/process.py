@@ -1,4 +1,4 @@
-"""The server's life: listen, say where, serve until a signal."""
+"""The server process: listens, prints its address, serves until a signal."""
 
 import asyncio
 import json
@@ -20,20 +20,20 @@ from schemas.errors import UserError
 
 _BACKLOG = 128
 _GRACE_S = 0.2
-"""Open streams of events never end by themselves. To aiohttp, 0 would mean to wait for them for ever."""
+"""Time for open requests at the end: event streams never end by themselves. aiohttp waits for ever if it is 0."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to serve.
+    """The settings of the server.
 
     Attributes:
-        root: of the runs.
+        root: root of the runs.
         host: address to listen on.
-        port: 0: any free one.
-        token: that must be shown; None: none on loopback, a new one elsewhere.
-        as_json: what is printed is JSON.
+        port: port to listen on; 0: any free one.
+        token: required token; None: none on loopback, a new random one elsewhere.
+        as_json: whether to print JSON.
     """
 
     root: Path
@@ -47,7 +47,7 @@ def serve(options: Options) -> int:
     """Serves until SIGINT, SIGTERM or SIGHUP; returns the exit code.
 
     Raises:
-        UserError: the root is no folder, or it cannot listen there.
+        UserError: the root is not a folder, or the address cannot be bound.
     """
     if not options.root.is_dir():
         what = "is no folder" if options.root.exists() else "no such folder"
@@ -55,7 +55,7 @@ def serve(options: Options) -> int:
     own = is_loopback(options.host)
     access = Access(options.token or (None if own else secrets.token_urlsafe(32)), any_host=not own)
     listener = _listen(options.host, options.port)
-    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # What clients send wrong is their own matter.
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # Do not log malformed requests.
     asyncio.run(_serve(application(Root(str(options.root.resolve())), access), listener, options, access))
     return ExitCode.DONE
 
@@ -80,7 +80,7 @@ async def _serve(app: web.Application, listener: socket.socket, options: Options
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()
-        # A token that was given is known to whoever gave it: it goes onto no terminal and into no log.
+        # Print only generated tokens: the user knows a given one, and it must not get into logs.
         made = access.token if options.token is None else None
         _announce(options, f"http://{_address(options.host, listener.getsockname()[1])}/", made)
         await stopped.wait()

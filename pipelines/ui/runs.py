@@ -1,4 +1,4 @@
-"""The list of runs: what stands in each row."""
+"""The rows of the list of runs."""
 
 import datetime
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ class RunRow:
     """One run.
 
     Attributes:
-        id: of the run.
-        ranker: name; empty where it is not known.
-        state: in the words of `sangam runs`.
-        tone: of the state.
+        id: id of the run.
+        ranker: name of the ranker; empty if unknown.
+        state: state as in `sangam runs`.
+        tone: meaning of the state's color.
         date: YYYY-MM-DD, or empty.
-        started: UTC to the minute.
-        took: or has taken so far.
-        result: the pushed version, the step that failed, or why it cannot be read.
-        auc: mean over the tasks.
-        change: of it, since the run of this ranker before.
-        has_page: `report.html` is there.
+        started: start time, UTC to the minute.
+        took: duration, so far if it runs.
+        result: pushed version, failed step, or reason why the run cannot be read.
+        auc: mean AUC over the tasks.
+        change: change of `auc` since the ranker's previous run.
+        has_page: whether `report.html` exists.
     """
 
     id: str
@@ -41,7 +41,7 @@ class RunRow:
 
 
 def rows_of(runs: Sequence[StoredRun], now: datetime.datetime) -> list[RunRow]:
-    """Returns the rows of runs, newest first as they are."""
+    """Returns the rows of runs, which are newest first."""
     rows, auc_before = [], dict[str | None, float]()
     for run in reversed(runs):
         before, auc = auc_before.get(run.ranker), _auc(run)
@@ -77,7 +77,7 @@ def _row(run: StoredRun, now: datetime.datetime, change: float | None) -> RunRow
 
 
 def has_page(run: StoredRun) -> bool:
-    """Says whether the run has a page of its own."""
+    """Returns whether the run has its own page."""
     return run.folder.page.is_file()
 
 

@@ -1,4 +1,4 @@
-"""Searches of `sangam tune` as they go, read from what a search writes after each trial."""
+"""The progress of searches of `sangam tune`, read from the files that a search writes after each trial."""
 
 import csv
 import math
@@ -19,7 +19,7 @@ _TONES = {"done": "good", "pruned": "mute", "failed": "bad", "running": "live", 
 
 @dataclass(frozen=True)
 class TrialRow:
-    """One trial; numbers as the search has written them, and None where there are none."""
+    """One trial; missing numbers are None."""
 
     number: int
     state: str
@@ -31,7 +31,7 @@ class TrialRow:
 
     @property
     def tone(self) -> str:
-        """What the color of its state means."""
+        """The meaning of the color of its state."""
         return _TONES.get(self.state, "mute")
 
 
@@ -40,13 +40,13 @@ class SearchSoFar:
     """A search.
 
     Attributes:
-        ranker: name.
-        id: of its folder.
-        objective: what trials are compared by; empty before the first has ended.
-        trials: in their order.
-        is_running: a process holds its lock.
-        changed_at: seconds since 1970.
-        best_spec: path of the best spec; None: there is none yet.
+        ranker: name of the ranker.
+        id: name of its folder.
+        objective: objective of the search; empty before the end of the first trial.
+        trials: trials in order.
+        is_running: whether a process holds its lock.
+        changed_at: time of the last change, seconds since 1970.
+        best_spec: path of the best spec; None without one.
     """
 
     ranker: str
@@ -64,14 +64,14 @@ class SearchSoFar:
 
     @property
     def best(self) -> TrialRow | None:
-        """The best trial that has ended by itself, the first of equals."""
+        """The best `done` trial, the first of equals; None without one."""
         done = [trial for trial in self.trials if trial.state == "done" and trial.objective is not None]
         sign = -1.0 if self.is_larger_better else 1.0
         return min(done, key=lambda trial: (sign * (trial.objective or 0.0), trial.number), default=None)
 
     @property
     def best_so_far(self) -> list[tuple[int, float]]:
-        """The best value after each trial that has ended by itself: number, value."""
+        """The number of each `done` trial, and the best value up to it."""
         better, found = max if self.is_larger_better else min, list[tuple[int, float]]()
         for trial in self.trials:
             if trial.state == "done" and trial.objective is not None:
@@ -86,7 +86,7 @@ class SearchSoFar:
 
 @dataclass(frozen=True)
 class Column:
-    """A setting that trials have: its path in the spec, the shortest end of it that no other has, and its kind."""
+    """A setting of the trials: its path in the spec, the path's shortest unique suffix, and whether it is a number."""
 
     path: str
     short: str
@@ -94,7 +94,7 @@ class Column:
 
 
 def columns_of(trials: Sequence[TrialRow]) -> list[Column]:
-    """Returns the settings of trials, in their order."""
+    """Returns the settings of trials, in order."""
     paths = list(dict.fromkeys(path for trial in trials for path in trial.values))
     columns = []
     for path in paths:
@@ -115,7 +115,7 @@ def _is_number(text: str) -> bool:
 
 
 def read_searches(root: Root) -> list[SearchSoFar]:
-    """Returns the searches of a root, the one changed last first."""
+    """Returns the searches of a root, most recently changed first."""
     found = [_read(folder) for folder in root.tune("").glob("*/*") if folder.is_dir()]
     return sorted(found, key=lambda search: search.changed_at, reverse=True)
 
@@ -141,10 +141,10 @@ def _read(folder: Path) -> SearchSoFar:
 
 
 def _table(path: Path) -> tuple[str, list[TrialRow]]:
-    """Returns the objective and the trials of the table; nothing while it is not there."""
+    """Returns the objective and the trials of the table; empty without a table."""
     try:
         table = csv.DictReader(path.read_text(encoding="utf-8").splitlines(), strict=True)
-        # It alone has two words: the others are words, metrics of tasks, and paths in the spec.
+        # Only the objective's column has a space in its name.
         objective = next((name for name in table.fieldnames or () if " " in name), "")
         return objective, [_trial(row, objective) for row in table if None not in (*row, *row.values())]
     except (OSError, ValueError, KeyError, csv.Error):
@@ -164,7 +164,7 @@ def _number(text: str) -> float | None:
 
 
 def _unfinished(folder: Path, *, is_running: bool) -> Iterator[TrialRow]:
-    """Yields the trials that have a folder: those the table does not have yet are under way, or were interrupted."""
+    """Yields the trials that have a folder: those that are not in the table are running or were interrupted."""
     for trial in (folder / _TRIALS).glob("[0-9]*"):
         if trial.name.isdigit():
             note = str(read_progress(trial / "logs" / PROGRESS_FILE) or "")
