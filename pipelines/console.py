@@ -87,7 +87,7 @@ def table(*columns: str) -> Table:
 
 
 def quieten() -> None:
-    """Keeps TensorFlow and TFX, imported after this, from writing to the terminal."""
+    """Silences TensorFlow and TFX in the terminal; call it before their import."""
     # Level 3: TensorFlow logs harmless events as errors, such as a CUDA library that is registered twice.
     os.environ.update(QUIET_ENVIRONMENT | {"TF_CPP_MIN_LOG_LEVEL": "3"})
     warnings.simplefilter("ignore")

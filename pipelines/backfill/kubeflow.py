@@ -37,14 +37,14 @@ class Choices:
 
 
 class DateFailed(Exception):
-    """A date whose run has failed; the text says why, and how to resume."""
+    """A date whose run failed; the text has the reason, and how to resume."""
 
 
 class Backfill:
     """Runs dates in order. The names of the runs on the server are the only record of finished dates."""
 
     def __init__(self, api: Api, release: Release, launch: Launch, clock: Clock, say: Say, choices: Choices):
-        """Takes the release to run, the settings of its runs (`launch`), and the server (`api`)."""
+        """Stores the release to run, the settings of its runs (`launch`), and the server (`api`)."""
         self._api, self._release, self._launch = api, release, launch
         self._clock, self._say, self._choices = clock, say, choices
         self._current: KubeflowRun | None = None

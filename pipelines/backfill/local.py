@@ -43,7 +43,7 @@ RunDate = Callable[[list[str], Path, StopSignals], int]
 
 @dataclass(frozen=True)
 class Backfill:
-    """What to run.
+    """The settings of a backfill.
 
     Attributes:
         spec_path: path of the spec, as the user gave it.
@@ -62,7 +62,7 @@ class Backfill:
 
 
 class DateFailed(Exception):
-    """A date whose run failed; the text says why, and how to resume."""
+    """A date whose run failed; the text has the reason, and how to resume."""
 
 
 def check_backfill(spec_path: Path, first: str, last: str, data: Path, root: Path) -> Backfill:

@@ -1,4 +1,4 @@
-"""`sangam validate --base`: the parts of a base that incremental training would keep, analyze again or drop.
+"""`sangam validate --base`: the parts of a base that incremental training would keep, reanalyze or drop.
 
 Reads only JSON files: the record of the blessed model or of the run, the checkpoint's manifest, and the statistics
 beside Transform's graph. Nothing here imports TensorFlow.

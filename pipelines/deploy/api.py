@@ -71,7 +71,7 @@ class Api:
     """One server, one namespace."""
 
     def __init__(self, transport: Transport, namespace: str, sleep: Sleep):
-        """Takes the transport to the server; sends nothing yet."""
+        """Stores the transport and the namespace; sends no request."""
         configuration = generated.Configuration(host=transport.host)
         client = generated.ApiClient(configuration)
         client.rest_client = transport
@@ -202,8 +202,8 @@ class Api:
             name: name of the recurring run.
             launch: settings of its runs.
             cron: cron expression of its start times.
-            description: description for people.
-            known: ids of recurring runs that exist already and must not be taken for the new one.
+            description: description for the user.
+            known: ids of existing recurring runs, to tell them from the new one.
         """
         check_room("recurring run", name=name, description=description, service_account=launch.service_account)
         body = generated.V2beta1RecurringRun(
@@ -282,7 +282,7 @@ class Api:
         run that succeeded, else the oldest unfinished one.
         """
         runs = [run for run in self.runs_named(name, experiment_id) if run.id not in known]
-        # Oldest first already; `min` keeps that order among equals.
+        # Oldest first; `min` returns the first of equals.
         kept = min(runs, key=lambda run: (run.state != "succeeded", not run.is_unfinished), default=None)
         for run in runs:
             # A run that is being canceled may never finish if Kubernetes has deleted its workflow.

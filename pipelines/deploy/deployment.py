@@ -86,7 +86,7 @@ def own_schedules(api: Api, ranker: str, pipeline_id: str) -> list[Schedule]:
 
 
 def remove(api: Api, schedule: Schedule, say: Say) -> bool:
-    """Disables a recurring run, deletes it unless one of its runs is in progress, and returns whether it is gone.
+    """Disables a recurring run, deletes it unless one of its runs is in progress, and returns whether it was deleted.
 
     Its deletion would end that run, because the schedule owns the workflow (kubeflow/pipelines issue 12573).
     """

@@ -30,7 +30,7 @@ _TEXTS: dict[str, tuple[Any, str]] = {
 
 
 def check_text(option: str, text: str) -> str:
-    """Returns a name that the user has given.
+    """Checks and returns a name from the user.
 
     Raises:
         UserError: the name is invalid.

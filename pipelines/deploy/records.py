@@ -53,7 +53,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class KubeflowRun:
-    """A run as the server knows it.
+    """A run on the server.
 
     Attributes:
         state: the server's state in lower case, such as `succeeded`; `pending` without one.

@@ -1,4 +1,4 @@
-"""The transport to the server: sends the requests of Kubeflow's own client, retries them where that is safe, and turns
+"""The transport to the server: sends the requests of Kubeflow's own client, retries idempotent ones, and converts
 failures into one-line errors."""
 
 import json

@@ -44,8 +44,7 @@ class Shown:
         return outcome_of(self.run, self.by_hand).sentence
 
     def document(self, now: datetime.datetime) -> dict[str, Any]:
-        """Returns the run as JSON: the fields of `sangam runs`, the verdict, the summary, and the paths of
-        artifacts."""
+        """Returns the run as JSON: the fields of `sangam runs`, the verdict, the summary, and paths of artifacts."""
         summary = json.loads(self.run.record.text()) if self.run.record else None
         artifacts = [
             {"step": output.step, "output": output.key, "path": str(output.path), "there": output.path.is_dir()}

@@ -21,8 +21,7 @@ _FULL_BELOW_BYTES = 64 * 1024
 
 
 class DiskWatch:
-    """An observer that samples the free space of a root's disk while a step runs, since space is soon freed after a
-    failure.
+    """An observer that samples the free space of a root's disk during a step: after a failure, space is soon freed.
 
     Attributes:
         node: name of the step.

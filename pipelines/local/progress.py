@@ -51,8 +51,7 @@ def bar(share: float, width: int = _BAR_WIDTH) -> Text:
 
 
 class TerminalProgress:
-    """An observer that prints a line for each finished step, and a live line (off a terminal, periodic lines) until
-    then."""
+    """An observer: prints a line for each finished step, and a live line (off a terminal, periodic lines) before it."""
 
     def __init__(self, console: Console, logs: Path):
         self._console = console

@@ -33,7 +33,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class _Watch:
-    """Forks this process, forwards signals to the child, and kills everything if it does not stop in time.
+    """Forks this process, forwards signals to the child, and kills all descendants if the child does not stop in time.
 
     Attributes:
         is_front: whether this process is the parent.

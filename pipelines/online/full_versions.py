@@ -25,7 +25,7 @@ class FullVersions:
     """Exports and pushes full versions, one at a time, during training."""
 
     def __init__(self, job: TrainJob):
-        """Takes the job of the online training."""
+        """Stores the job of the online training."""
         assert job.stream is not None
         self._job, self._stream = job, job.stream
         self._export: ProcessGroup | None = None

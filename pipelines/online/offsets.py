@@ -31,7 +31,7 @@ class Offsets:
     """
 
     def __init__(self, kafka: Kafka):
-        """Takes the group and its topics."""
+        """Connects a consumer of the group."""
         self._group = kafka.group
         self._consumer = reader_of(kafka, on_commit=self._on_commit)
         self._committed: Positions = {}

@@ -21,15 +21,15 @@ class Kept:
     """A program that is kept running.
 
     Attributes:
-        name: name for people.
+        name: display name.
         restarts: number of restarts so far.
     """
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path, *, reason: Callable[[], str] | None = None):
-        """Takes the program; does not start it.
+        """Stores the program; does not start it.
 
         Args:
-            name: name for people.
+            name: display name.
             arguments: module and arguments; this process's id is added.
             log: file to append the output to.
             reason: returns the program's own reason for its end, or an empty text.

@@ -42,8 +42,7 @@ class Supervisor:
     """Online training of one request."""
 
     def __init__(self, request: OnlineRequest, say: Say, environ: dict[str, str], renew: Callable[[], None]):
-        """Takes the request, the printer of lines, the environment with the address of alerts, and the renewal of the
-        lock.
+        """Stores the request, the printer of lines, the environment with the address of alerts, and the lock's renewal.
 
         The lock file's modification time is the supervisor's last heartbeat; infra/kubernetes/online reads it.
         """

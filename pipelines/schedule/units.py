@@ -1,4 +1,4 @@
-"""The text of a systemd timer with its service, and of a line of cron: pure, nothing is installed."""
+"""The text of a systemd timer with its service, and of a line of cron: pure functions, without installation."""
 
 import shlex
 import shutil

@@ -1,6 +1,6 @@
 """Seeded logs of a feed of short videos, for the demo and the tests: `simulate` computes them, `generate` writes them.
 
-They match `pipelines/specs/short_video.yaml`. Users and posts are Zipf-popular, new ones come every day, and the four
+They match `pipelines/specs/short_video.yaml`. Users and posts are Zipf-popular, new ones arrive every day, and the four
 labels follow from latent factors and plain effects that a ranker can learn.
 """
 

@@ -32,7 +32,7 @@ _TAIL_LINES = 15
 
 
 class ExamplesFailed(Exception):
-    """The steps failed; the text says why.
+    """The steps failed; the text is the reason.
 
     Attributes:
         code: exit code of the process.

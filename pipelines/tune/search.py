@@ -78,11 +78,10 @@ class _Started:
 
 
 class Search:
-    """A search that stores every decision in Optuna's study, so that it can resume after an interruption at any
-    point."""
+    """A search that stores every decision in Optuna's study, so that it can resume after any interruption."""
 
     def __init__(self, parsed: Parsed, prepared: PreparedSearch, objective: Objective, study: optuna.Study):
-        """Takes the spec, its search, the objective, and Optuna's study."""
+        """Stores the spec, its search, the objective, and Optuna's study."""
         document = {key: value for key, value in parsed.document.items() if key != "tune"}
         self._defaults = whole(parsed.spec)
         self._document = with_values(document, self._defaults, prepared.changes)
@@ -140,8 +139,7 @@ class Search:
         return optuna.trial.Trial(self._study, found._trial_id)
 
     def _begin(self, trial: optuna.trial.Trial, start: Start, watcher: Watcher) -> _Started | None:
-        """Starts a trial's training; if the trial's values give no valid spec, returns None and the trial has
-        failed."""
+        """Starts a trial's training; returns None and fails the trial if its values give no valid spec."""
         values = draw(trial, self._tune.ranges)
         trial.set_user_attr(VALUES, values)
         trial.set_user_attr(STARTS, trial.user_attrs.get(STARTS, 0) + 1)

@@ -1,5 +1,4 @@
-"""Removes files by the decisions of a rule. A kill at any moment leaves no partial item that could pass for a whole
-one."""
+"""Removes files by the decisions of a rule. A kill at any moment leaves no partial item that looks complete."""
 
 import contextlib
 import os
