@@ -120,7 +120,7 @@ def joined(parts: Sequence[Values], *, texts_win: bool) -> Values | str:
 
 
 def _may_be_lists(parts: Sequence[Values]) -> bool:
-    """Returns whether single values may become lists of one: not floats, where rows without a finite one would be
+    """Returns whether single values may become lists of one: not floats, where rows without finite ones would be
     lost."""
     return all(part.kind != "float" for part in parts)
 
