@@ -74,10 +74,9 @@ def lacks_rows(job: TrainJob) -> bool:
 
 
 def _for_online(ranker: RankerSpec) -> RankerSpec:
-    """Returns the ranker without settings of batch training, and with the learning rates of the spec without their
-    schedule.
+    """Returns the ranker without settings of batch training, and with constant learning rates.
 
-    The job reads its own data, and its supervisor restarts it; the schedule has ended.
+    The job reads its own data, its supervisor restarts it, and the schedule of learning rates has ended.
     """
     cluster = ranker.cluster.model_copy(update={"retries": 0, "data_workers": 0, "input_service": None})
     training = ranker.training.model_copy(update={"schedule": Constant(kind="constant"), "early_stopping": None})

@@ -1,5 +1,4 @@
-"""The charts of the pages `compare`, `searches` and `backfills`, in the report's style: first run blue, second
-amber."""
+"""Charts of the pages `compare`, `searches` and `backfills` in the report's style: first run blue, second amber."""
 
 from collections.abc import Sequence
 
