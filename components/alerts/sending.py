@@ -133,7 +133,7 @@ def signature(key: str, timestamp: str, body: bytes) -> str:
 
 
 def verify(key: str, timestamp: str, given: str, body: bytes, *, now: float, max_age_s: int = MAX_AGE_S) -> bool:
-    """Says whether a body was signed with this key recently.
+    """Returns whether a body was signed with this key recently.
 
     Args:
         key: the shared key.

@@ -12,7 +12,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def is_final(ending: Ending, *, tries: int, retries: int) -> bool:
-    """Says whether a failure is final: all tries are used up, or trying again changes nothing."""
+    """Returns whether a failure is final: all tries are used up, or trying again changes nothing."""
     return ending.is_mistake or tries > retries
 
 

@@ -43,7 +43,7 @@ class Notes:
         return before + 1
 
     def is_first_alert(self, step: str) -> bool:
-        """Says whether this is the first alert on the step's failure, and notes it as sent."""
+        """Returns whether this is the first alert on the step's failure, and notes it as sent."""
         path = self.folder / _ALERTED / step
         if path.exists():
             return False

@@ -48,7 +48,7 @@ def locked(root: Path) -> Iterator[Callable[[], None]]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Says whether a process holds the lock of a root, or of a search; takes it for a moment to know."""
+    """Returns whether a process holds the lock of a root, or of a search; takes it for a moment to know."""
     try:
         fd = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

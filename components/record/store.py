@@ -229,7 +229,7 @@ def _oldest_first(root: Root) -> list[RunFolder]:
 
 
 def _is_running(run: RunFolder) -> bool:
-    """Tells whether a run without a record is under way: the newest one on this machine, while the root is locked."""
+    """Returns whether a run without a record is under way: the newest one on this machine, while the root is locked."""
     others = run.path.parent.glob("*")
     newest = max((path.name for path in others if started_at(path.name)), default="")
     return run.path.name == newest and is_locked(run.path.parent.parent)

@@ -30,7 +30,7 @@ class RankerCheckpoint(artifact.Artifact):
 
 
 def exists(uri: str) -> bool:
-    """Says whether the artifact still has a checkpoint: its manifest is written last and removed first."""
+    """Returns whether the artifact still has a checkpoint: its manifest is written last and removed first."""
     return bool(fileio.exists(os.path.join(uri, FOLDER, _MANIFEST)))
 
 

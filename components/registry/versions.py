@@ -62,7 +62,7 @@ def numbers_taken(folder: Path) -> list[str]:
 
 
 def is_verified(version: Path) -> bool:
-    """Says whether a version has checksums for `damage`; models that Sangam did not push may have none."""
+    """Returns whether a version has checksums for `damage`; models that Sangam did not push may have none."""
     return (version / MANIFEST_FILE).is_file()
 
 

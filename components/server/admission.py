@@ -12,7 +12,7 @@ class Ticket:
     """A request's place among those that run and wait.
 
     Attributes:
-        kind: requests of equal kind may run in one call.
+        kind: key of the requests that can share a call.
     """
 
     def __init__(self, kind: Hashable = None):
@@ -23,9 +23,9 @@ class Ticket:
 
 
 class Admission:
-    """Slots for calls of the model. A call may answer several requests: its own, and others that waited.
+    """Slots for calls of the model. A call may answer several requests: its own, and waiting ones.
 
-    The place of each request that waits is handed on to it, in the order of arrival: no two threads run for one place.
+    A slot passes from a finished call to the oldest waiting request.
 
     Attributes:
         num_running: requests in calls that run.
@@ -44,7 +44,7 @@ class Admission:
         return len(self._waiting)
 
     def must_wait(self) -> bool:
-        """Says whether a request that came now would wait, and not be refused."""
+        """Returns whether a request that came now would wait, and not be refused."""
         return self._num_calls >= self._max_running and len(self._waiting) < self._max_waiting
 
     def enter(self, ticket: Ticket, deadline: float | None) -> bool:
@@ -98,7 +98,7 @@ class Admission:
             ticket._woken.release()
 
     def _wait(self, ticket: Ticket, deadline: float | None) -> None:
-        # A gRPC call without a deadline has one in some hundred years, beyond the longest timeout of a lock.
+        # grpc gives calls without a deadline one in hundreds of years, beyond the longest timeout of a lock.
         left = -1.0 if deadline is None else min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
         if ticket._woken.acquire(timeout=left):
             return
@@ -106,7 +106,7 @@ class Admission:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
                 raise _too_late()
-        ticket._woken.acquire()  # It was taken at the last moment.
+        ticket._woken.acquire()  # Another call took it at the timeout.
 
 
 def _too_late() -> RequestError:

@@ -12,9 +12,9 @@ from components.server.request_error import Code, RequestError, invalid
 
 _LOG = logging.getLogger("components.server")
 _IDLE_S = 60.0
-"""From a response to the head of the next request."""
+"""Seconds from a response to the head of the next request."""
 _LINGERING_S = 2.0
-"""For reading the rest of a refused body: a client that is still sending would not read the response."""
+"""Seconds to read the rest of a refused body: a client that is still sending would not read the response."""
 _LOG_EVERY_S = 10.0
 _DETAIL_CHARACTERS = 200
 
@@ -118,7 +118,7 @@ class Connections:
             connection.transport.abort()
 
     def count(self, reason: str, detail: str = "") -> None:
-        """Counts a dropped connection, and logs one now and then: a line for each could fill the disk."""
+        """Counts a dropped connection, and logs some: a line for each could fill the disk."""
         self._metrics.dropped_connections.labels(reason).inc()
         if time.monotonic() - self._logged_at > _LOG_EVERY_S:
             self._logged_at = time.monotonic()

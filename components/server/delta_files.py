@@ -38,13 +38,13 @@ class GroupRows:
 
 @dataclass(frozen=True)
 class ReadDelta:
-    """A delta whose files are as published.
+    """A delta with verified files.
 
     Attributes:
-        delta: its description.
+        delta: description of the delta.
         sha256: SHA-256 of the delta's file; the next delta names it.
         changes: changes of rows.
-        dense: [size]; None: the dense weights stay.
+        dense: new dense weights, [size]; None: unchanged.
     """
 
     delta: deltas.Delta
@@ -58,11 +58,11 @@ def read_delta(versions: Path, place: deltas.Lineage, dims: Mapping[str, int]) -
 
     Args:
         versions: folder of versions.
-        place: where the model is.
+        place: position of the model in its lineage.
         dims: dimensions of the model's groups of tables, by name.
 
     Raises:
-        NotApplicable: it is damaged, or was made for another state of the model.
+        NotApplicable: the delta is damaged, or was made for another state of the model.
     """
     number = place.number + 1
     path = deltas.path_of(versions, place.lineage, number)

@@ -17,9 +17,9 @@ from schemas.errors import UserError
 
 _LOG = logging.getLogger("components.server")
 _ROWS_AT_ONCE = 4096
-"""One change of a table, under its lock: a request that needs it waits for about a millisecond."""
+"""Rows per change of a table under its lock: a request waits for about a millisecond."""
 _PAUSE_S = 0.002
-"""Between two of them: requests come first."""
+"""Seconds between two changes, in which requests run."""
 
 
 class HalfApplied(Exception):
@@ -39,11 +39,11 @@ class State:
     """The served state of a lineage.
 
     Attributes:
-        place: among the deltas; None: the version has no lineage.
+        place: position in the lineage; None: the version has no lineage.
         newest_event: newest event that the served state has learned from, seconds since 1970; None: unknown.
         created: when the last delta was published; None before the first.
-        rows: applied since the version was loaded.
-        removed: keys applied since then.
+        rows: number of rows applied since the version was loaded.
+        removed: number of keys removed since then.
         problem: why the next delta is not applied; empty without one.
         reason: the problem in one word.
     """
@@ -69,11 +69,11 @@ class Deltas:
     """The deltas of one loaded version; one thread applies them."""
 
     def __init__(self, model: LoadedModel, version: Path, *, failed: str = ""):
-        """Takes a loaded version and its folder, among other versions.
+        """Takes a loaded version and its folder.
 
         Args:
             model: model in the state in which it was pushed.
-            version: folder of the version.
+            version: folder of the version, beside those of others.
             failed: sha256 of a delta that has failed half-way: it is not tried again.
         """
         self._model, self._versions, self._failed = model, version.parent, failed
@@ -89,7 +89,7 @@ class Deltas:
                 self._note(NotApplicable("foreign", str(error)))
 
     def must_go_back(self) -> bool:
-        """Says whether the lineage is held at an earlier delta than what is served, and at one of this version's."""
+        """Returns whether the lineage is held at a delta of this version that precedes the served one."""
         place = self.state.place
         try:
             held = self._held()

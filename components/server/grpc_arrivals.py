@@ -13,7 +13,7 @@ from components.server.request_error import Code, RequestError, invalid
 
 _SWEEP_S = 0.5
 _PATIENCE_S = 1.0
-"""No call is ended sooner, however many there are: a burst of legitimate calls needs a moment too."""
+"""Minimum seconds that a call may wait for its message: a burst of legitimate calls takes time."""
 
 
 class Arrivals(grpc.ServerInterceptor):

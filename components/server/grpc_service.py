@@ -154,7 +154,7 @@ class GrpcServer:
             options=[
                 *_TIMES,
                 ("grpc.max_receive_message_length", predictor.max_bytes),
-                # Otherwise two servers on one port would silently share its clients.
+                # Otherwise two servers could silently share a port and its clients.
                 ("grpc.so_reuseport", 0),
             ],
         )

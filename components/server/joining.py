@@ -12,7 +12,7 @@ from components.server.signature import Signature
 from schemas.derived.rank_inputs import LENGTH
 
 _FREE_VALUES = 20_000
-"""Values that a call may compute for nothing: another call would cost as much."""
+"""Padding values that a joined call may compute: a separate call would cost as much."""
 _MOST_TIMES = 3.0
 
 # Shape suffixes: R rows of one input of a request, 1 or N; N rows of the request; L lengths of the other dimensions.
@@ -21,8 +21,8 @@ _MOST_TIMES = 3.0
 class Joined:
     """Requests of one signature, each input of which has one row or N.
 
-    Rows that stand for all others of their request are repeated, and lists padded, up to a limit: a request with many
-    candidates and a long list of its user costs less by itself.
+    Single rows are repeated for all rows of their request, and lists padded, up to a limit: a request with many
+    candidates and a long list of the user costs less in its own call.
 
     Attributes:
         parts: inputs of each request.
@@ -30,7 +30,7 @@ class Joined:
     """
 
     def __init__(self, signature: Signature, arrays: Arrays, num_rows: int, max_bytes: int):
-        """Begins with one request; `max_bytes` of an input of all of them."""
+        """Starts with one request; `max_bytes` limits each joined input."""
         self._signature, self._max_bytes = signature, max_bytes
         self.parts, self._rows = [arrays], [num_rows]
         self.num_rows = num_rows
@@ -38,7 +38,7 @@ class Joined:
         self._own_values = 0
 
     def add(self, arrays: Arrays, num_rows: int) -> bool:
-        """Adds a request; returns False, and does not, if it is better computed by itself."""
+        """Adds a request; returns False without adding it if a call of its own is better."""
         if not self._lengths:
             self._begin()
         if not self._is_sound or not _has_sound_lists(arrays):
@@ -59,7 +59,7 @@ class Joined:
         return True
 
     def _begin(self) -> None:
-        # Here, since most requests are alone, and need none of it.
+        # Deferred, since most requests are never joined.
         [first] = self.parts
         self._lengths = {name: array.shape[1:] for name, array in first.items()}
         self._own_values, self._is_sound = _values(first), _has_sound_lists(first)
@@ -89,7 +89,7 @@ class Joined:
 
 
 def _has_sound_lists(arrays: Arrays) -> bool:
-    """Says whether lists have a length for each row, within their width.
+    """Returns whether lists have a length for each row, within their width.
 
     The model refuses a request otherwise, but might not see it once rows are repeated and lists padded.
     """

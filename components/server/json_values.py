@@ -73,7 +73,7 @@ def _columns(signature: Signature, inputs: Any) -> dict[str, Any]:
 
 
 def _is_object(value: Any) -> bool:
-    """Says whether a value is an object of named inputs, and not a string in Base64."""
+    """Returns whether a value is an object of named inputs, and not a string in Base64."""
     return isinstance(value, dict) and value.keys() != {_B64}
 
 

@@ -216,8 +216,8 @@ def _description(folder: Path) -> Description | None:
 
 
 def _one_line(error: Exception) -> str:
-    """Returns the message of an error of TensorFlow in one line, without locations in graphs."""
-    if isinstance(error, UnicodeDecodeError):  # Its object is the message, with bytes that are not UTF-8.
+    """Returns a TensorFlow error's message in one line, without locations in graphs."""
+    if isinstance(error, UnicodeDecodeError):  # `object` is the message, with bytes that are not UTF-8.
         text = error.object.decode(errors="backslashreplace")
     else:
         text = f"{type(error).__name__}: {getattr(error, 'message', error)}"

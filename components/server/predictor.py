@@ -21,7 +21,7 @@ from schemas.contracts.export import SERVE
 _LOG = logging.getLogger("components.server")
 _DETAIL_CHARACTERS = 300
 _MAX_AHEAD_BYTES = 2**20
-"""Of the inputs of a request that waits."""
+"""Maximum size of a waiting request's inputs that are read ahead."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class _Request(Ticket):
         signature: signature that its inputs were read for.
         arrays: inputs, once they are read.
         num_rows: number of rows of the inputs.
-        answer: once it is known.
+        answer: result; None until it is known.
         error: instead of an answer.
     """
 
@@ -230,7 +230,7 @@ class Predictor:
                 model = self.versions.ready(request.target.version)
                 signature = model.signature(request.target.signature)
             except RequestError:
-                return  # Told when it is its turn, as there may be another version then.
+                return  # Reported when the request runs: the version may have changed by then.
             if not signature.is_joinable or not self._read(request, model, signature):
                 return
             if sum(array.nbytes for array in request.arrays.values()) > _MAX_AHEAD_BYTES:
@@ -273,7 +273,7 @@ class Predictor:
                 members[0].error = error
                 return
             divided = None
-        if divided is None:  # Some request's fault, or the model's: none may suffer for another.
+        if divided is None:  # Caused by one request or by the model: run each request by itself.
             for request in members:
                 self._run([request], model, signature, self._unjoined(request, signature))
             return

@@ -61,7 +61,7 @@ def serve(options: Options) -> int:
             if not serving.versions.is_ready() and (options.directory / MODEL_FILE).is_file():
                 return ExitCode.FAILED  # The log has the reason; there will be no other version.
             _announce(options, serving)
-        # Not for ever: the kernel may give the signal to another thread, which does not wake this one.
+        # With a timeout: the kernel may give the signal to another thread, which does not wake this one.
         while not stopped.wait(_SIGNAL_S):
             pass
         return ExitCode.DONE
@@ -105,7 +105,7 @@ def _announce(options: Options, serving: "Serving") -> None:
 
 
 def _target(options: Options, name: str) -> Target | None:
-    """Returns the target by which Prometheus finds this server; None: by other means."""
+    """Returns the target by which Prometheus finds this server; None without a target file."""
     if options.metrics_target is None:
         return None
     labels = {"job": "sangam-server", "ranker": name, "process": "server", "instance": options.metrics_target.stem}
@@ -128,7 +128,7 @@ def _check_ports(options: Options) -> None:
 def _stop_with(parent_pid: int) -> None:
     """Sends SIGTERM to this process when another one ends, for any reason.
 
-    Unlike PR_SET_PDEATHSIG, this is not about the thread that started us, which may end long before its process.
+    PR_SET_PDEATHSIG would follow the thread that started this process, which may end long before its own process.
     """
     try:
         parent = os.pidfd_open(parent_pid)

@@ -51,7 +51,7 @@ class Input:
 
     @property
     def is_string(self) -> bool:
-        """Says whether the values are strings."""
+        """Whether the values are strings."""
         return self.number == types_pb2.DT_STRING
 
     def check_shape(self, shape: Sequence[int]) -> None:
@@ -88,7 +88,7 @@ class Signature:
 
     @property
     def is_update(self) -> bool:
-        """Says whether it changes the model."""
+        """Whether it changes the model."""
         return changes_model(self.name)
 
     def check_names(self, given: Collection[str]) -> None:

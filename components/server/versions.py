@@ -82,7 +82,7 @@ class Versions:
         return dict(sorted(self._states.copy().items(), reverse=True))
 
     def is_ready(self) -> bool:
-        """Says whether a version is served."""
+        """Returns whether a version is served."""
         return self._served is not None
 
     def deltas(self) -> Deltas | None:
@@ -110,7 +110,7 @@ class Versions:
         return served
 
     def _watch(self) -> None:
-        # Imported modules stay for ever: the collections after each swap need not examine them.
+        # Imported modules are never freed: the collections after each swap need not examine them.
         gc.collect()
         gc.freeze()
         while not self._stopped.is_set():
@@ -196,7 +196,7 @@ class Versions:
         A delta that fails half-way is left out, with those after it: the version is loaded once more.
 
         Returns:
-            The version, when it was loaded, how many requests have warmed it up, and what follows its deltas.
+            The version, when it was loaded, the number of warm-up requests, and the object that applies deltas.
         """
         for _ in range(2):
             model = LoadedModel(folder, number)
@@ -265,7 +265,7 @@ def _check_unchanged(folder: Path, before: Fingerprint) -> None:
 
 def _fingerprint(folder: Path) -> Fingerprint:
     """Returns a value that changes with any file: a refused version is tried again after that."""
-    # lstat: a link may be the reason of the refusal.
+    # lstat: a link may be the reason for the refusal.
     entries = []
     for path in sorted(folder.rglob("*")):
         try:
@@ -277,9 +277,9 @@ def _fingerprint(folder: Path) -> Fingerprint:
 
 @contextmanager
 def _yielding() -> Iterator[None]:
-    """Lets requests have the interpreter at once: loading takes seconds of Python, and by default they would wait 5 ms.
+    """Shortens the interpreter's switch interval while a version loads: by default requests would wait 5 ms for it.
 
-    Only meanwhile, since a thread that waits so impatiently wakes another core each time.
+    Only while loading, since each short wait wakes another core.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)

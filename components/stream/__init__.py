@@ -1,5 +1,5 @@
-"""Joins rows with the actions that follow them, as both arrive, and seals the examples in segments.
+"""Joins arriving rows with the actions that follow them, and seals the examples in segments.
 
-`arrivals` finds new files, or `topics` makes files of messages; `reading` reads them, `emission` joins what is
-complete, by the functions of the batch joiner, and `joiner` seals it together with the state to resume from.
+`arrivals` lists new files, or `topics` writes messages to files; `reading` reads them, `emission` joins complete rows
+with the functions of the batch joiner, and `joiner` seals the examples together with the state to resume from.
 """

@@ -1,4 +1,4 @@
-"""Files that appear in a folder: which are complete and not read yet."""
+"""Lists the files of a folder that are complete and unread."""
 
 import datetime
 import glob
@@ -18,13 +18,13 @@ from schemas.derived.days import Day
 MAIN = ""
 """Name of the main log among the sources."""
 _OLD_DAYS = 7
-"""Files of days so long before the newest one's are not looked at any more."""
+"""Days before the newest day; files of earlier days are no longer listed."""
 _DIGITS = {"{YYYY}": 4, "{MM}": 2, "{DD}": 2}
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A file that is complete.
+    """A complete file.
 
     Attributes:
         source: name; empty for the main log.
@@ -102,11 +102,11 @@ class Folder:
         ]
 
     def status(self) -> Mapping[str, object]:
-        """Returns nothing: files are there or not."""
+        """Returns nothing: a folder has no connection."""
         return {}
 
     def close(self) -> None:
-        """Does nothing: files are there or not."""
+        """Does nothing: a folder has no connection."""
 
 
 def oldest_days(job: JoiningJob) -> dict[str, Day]:

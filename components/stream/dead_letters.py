@@ -15,7 +15,7 @@ _LOG = logging.getLogger("components.stream")
 
 
 _MOST_BYTES = 65_536
-"""Of a message, that are kept."""
+"""Bytes kept of a message."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Rows whose windows are over become examples, by the functions of the batch joiner."""
+"""Converts rows whose windows have ended into examples, with the functions of the batch joiner."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ from schemas.spec.data import TRAIN
 from schemas.spec.sources import StateTable
 
 _PLACE = "place of the row"
-"""A column beside those of the inputs, which no spec can declare twice."""
+"""Column added to those of the inputs; no spec can declare a column of this name."""
 
 
 class Emission:
-    """Makes examples."""
+    """Converts rows into examples."""
 
     def __init__(self, job: JoiningJob):
         """Takes the joiner's job."""
@@ -37,17 +37,17 @@ class Emission:
     def examples(
         self, chosen: Sequence[tuple[MainFile, Integers]], others: Sequence[OtherFile], counts: Counter[str]
     ) -> list[tuple[pa.RecordBatch, Integers]]:
-        """Returns the examples of each file, and each one's place among the rows chosen of it.
+        """Returns the examples of each file, and each example's index among the chosen rows of the file.
 
         Args:
             chosen: files of the main log, and indices of their rows, ascending.
             others: all rows of the sources that are kept.
-            counts: are added to.
+            counts: counts to add to.
         """
         sides = [
             {name: _rows_of(file.sides[name], file.rows[rows]) for name in self._logs.sources} for file, rows in chosen
         ]
-        # A file holds a small part of what is kept: a join sorts both of its sides.
+        # Only the rows that a file may need: a join sorts both of its sides.
         related = {
             name: _with_keys_of([of_file[name] for of_file in sides], [each for each in others if each.source == name])
             or pa.RecordBatch.from_pylist([], source_schema(source, self._columns))
@@ -91,7 +91,7 @@ class Emission:
         related: Mapping[str, pa.RecordBatch],
         counts: Counter[str],
     ) -> tuple[pa.RecordBatch, Integers]:
-        """Adds the columns of the sources; returns the rows that stay, and each one's place among `chosen`."""
+        """Adds the columns of the sources; returns the remaining rows, and each one's index among `chosen`."""
         wanted = file.rows[chosen]
         arrays: dict[str, pa.Array] = {}
         stays = np.ones(len(chosen), bool)

@@ -1,8 +1,8 @@
 """The joiner: reads arrived files, and seals complete examples, together with the state to resume from.
 
-Rows become examples in one order: by their time, or by when they arrived where that was later than the watermark, then
-by file and row. So a position in that order and the list of files say everything, and a joiner that is killed at any
-time makes the same segments again.
+Rows become examples in one order: by their time, or for late rows by the watermark at their arrival, then by file and
+row. A position in that order and the list of files thus define the state, and a joiner that is killed at any time
+writes the same segments again.
 """
 
 import datetime
@@ -45,7 +45,7 @@ class Joiner:
     """
 
     def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):
-        """Reads the rows again that waited at the last segment."""
+        """Reads the waiting rows of the last segment again."""
         self._arrivals: Folder | Topics = Folder(job, clock) if job.kafka is None else Topics(job, clock)
         if job.kafka is not None:
             job = as_landed(job)
@@ -89,7 +89,7 @@ class Joiner:
         return True
 
     def close(self) -> None:
-        """Reads nothing new from now on."""
+        """Stops reading from the source."""
         self._arrivals.close()
 
     def source(self) -> Mapping[str, object]:
@@ -114,7 +114,7 @@ class Joiner:
 
     def _read_new(self) -> bool:
         if self._is_full:
-            self._forget()  # Of actions without rows there is no segment.
+            self._forget()  # Actions without rows are not sealed in a segment.
             if self._is_full:
                 return False
         oldest = self._arrivals.oldest(file.day for file in self._files.values())
@@ -142,7 +142,7 @@ class Joiner:
         return found
 
     def _take(self, file: ReadFile, path: str, *, is_again: bool) -> None:
-        """Reads a file; one that cannot be read becomes a dead letter, and is over."""
+        """Reads a file; one that cannot be read becomes a dead letter, and is done."""
         arrival = Arrival(file.source, path, file.name, datetime.date.fromisoformat(file.day))
         counts = Counter() if is_again else self.counts
         try:
@@ -187,7 +187,7 @@ class Joiner:
         )
 
     def _ready(self, *, is_idle: bool) -> Integers:
-        """Returns order, file and index of the rows whose windows are over, in their order: [n, 3]."""
+        """Returns order, file and index of the rows whose windows have ended, in their order: [n, 3]."""
         found = [np.zeros([0, 3], np.int64)]
         for number, file in self._main.items():
             is_over = file.waits if is_idle else file.waits & (file.order + self._window_s <= self.watermark)
@@ -209,7 +209,7 @@ class Joiner:
         rows, event = self._examples(ready, counts) if len(ready) else (pa.table({}), np.zeros(0, np.int64))
         if len(ready):
             self._emitted = tuple(ready[-1].tolist())
-        # What arrives from now on comes after it, also where rows were not waited for any longer.
+        # Later arrivals are ordered after the last example, even if it was emitted before the watermark reached it.
         self.watermark = max(self.watermark, self._emitted[0])
         self.counts += counts
         self._forget()
@@ -281,7 +281,7 @@ class Joiner:
     def _restore(self, state: State) -> None:
         self.watermark, self._emitted = state.watermark, state.emitted
         self._positions = segments.read(self._folder, self._segment).positions
-        # Above that of all rows so far, also of files that are forgotten: it is part of the order of rows.
+        # Higher than the file number of any row so far, forgotten files included: it is part of the order of rows.
         self._last_number = max([state.emitted[1], *(file.number for file in state.files)])
         for file in state.files:
             if file.is_over:

@@ -1,4 +1,4 @@
-"""The properties of Kafka clients: brokers, and the user's own, such as those of TLS and SASL."""
+"""The properties of Kafka clients: brokers, and the user's properties, such as those for TLS and SASL."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ _REFUSED = {
     "isolation.level": "messages of transactions that were aborted are not learned",
     "metadata.broker.list": "give it as --source kafka://HOST:PORT",
 }
-"""Properties that would break what is promised, or that have a place of their own."""
+"""Properties that would break delivery guarantees or duplicate an option, each with its reason."""
 
 
 def properties_of(kafka: Kafka) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def properties_of(kafka: Kafka) -> dict[str, Any]:
         UserError: the user's file cannot be read, or sets a property that it must not set.
     """
     own = _read(Path(kafka.properties)) if kafka.properties else {}
-    # Connections that fail are told once per outage, by whoever needs them.
+    # log_level 0: callers log failed connections, once per outage.
     return {"client.id": "sangam", "log_level": 0, **own, "bootstrap.servers": kafka.servers}
 
 
@@ -52,7 +52,7 @@ def reader_of(kafka: Kafka, **more: Any) -> Consumer:
     try:
         return Consumer({**properties, **more})
     except (KafkaException, ValueError, TypeError) as error:
-        # Without librdkafka's own words, which may hold a secret that was written to the wrong line.
+        # Without librdkafka's message, which may contain a secret from a misplaced line.
         named = [name for name in properties if f'"{name}"' in str(error)] or ["one of its properties"]
         raise UserError(
             f"{kafka.properties or '--source'}: librdkafka refuses it (got {named[0]}); its documentation lists the "

@@ -1,4 +1,4 @@
-"""Messages on disk: numbered folders, each with the messages of a moment, that are sealed as segments are.
+"""Messages on disk: numbered folders of messages, sealed like segments.
 
 `<folder>/<number>/` holds a Parquet file for each source and day, and `segment.json`, written last, with the offsets to
 read next. After a kill, landed messages are read again, and the broker sends the others again.
@@ -27,9 +27,9 @@ class Place(FrozenModel):
     """A place in a partition.
 
     Attributes:
-        begin: first offset that this folder has, or the folders after it.
-        next: first offset that the folders after this one have.
-        newest: latest time of a message before `next`, seconds since 1970; None: none is known.
+        begin: first offset in this folder or a later one.
+        next: first offset in the folders after this one.
+        newest: latest time of a message before `next`, seconds since 1970; None: unknown.
     """
 
     begin: int
@@ -71,7 +71,7 @@ def land(
     """Writes and seals a folder; returns it.
 
     Args:
-        folder: folder of all that has landed.
+        folder: parent of all landed folders.
         number: number of the last folder plus one.
         rows: rows by source and day.
         places: places of every partition.
@@ -105,7 +105,7 @@ def read(folder: Path, number: int) -> Landing:
 
 
 def read_all(folder: Path) -> dict[int, Landing]:
-    """Returns all sealed folders by number, ascending; removes unsealed ones, which a kill has left."""
+    """Returns all sealed folders by number, ascending; removes unsealed ones, left by a kill."""
     folder.mkdir(parents=True, exist_ok=True)
     landings = {number: read(folder, number) for number in segments.numbers(folder)}
     for path in folder.iterdir():
@@ -115,7 +115,7 @@ def read_all(folder: Path) -> dict[int, Landing]:
 
 
 def number_of(name: str) -> int:
-    """Returns the number of the folder of a file, by the file's name below the folder of all; 0: it never landed."""
+    """Returns the number of a file's landed folder, from the file's name below the parent; 0: not a landed file."""
     number = name.split("/")[0]
     return int(number) if number.isdigit() and segments.path_of(Path(), int(number)).name == number else 0
 

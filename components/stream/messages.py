@@ -1,4 +1,4 @@
-"""Turns messages of a topic into rows, as files of the same log have them; separates those that cannot become one."""
+"""Converts a topic's messages into rows like those of the log's files; separates invalid messages."""
 
 import datetime
 import json
@@ -21,7 +21,7 @@ from schemas.errors import UserError
 from schemas.spec.sources import Actions, StateTable
 
 MAX_BYTES = 2**20
-"""Of a message; what brokers take unless they are told otherwise."""
+"""Maximum size of a message; the brokers' default."""
 _DAY_S = 86_400
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _WRONG = (UserError, pa.ArrowException, ValueError, TypeError, OverflowError, NotImplementedError)
@@ -31,7 +31,7 @@ Integers = NDArray[np.int64]
 
 
 class Message(NamedTuple):
-    """A message. `logged_at` is its own time, or when it was read where it has none: seconds since 1970."""
+    """A message. `logged_at` is its timestamp, or the time of reading if it has none, in seconds since 1970."""
 
     topic: str
     partition: int
@@ -52,8 +52,8 @@ class Sorted:
         batch: the rows, with the columns that files of the log have.
         times: times of each row.
         places: places of each row, among the messages.
-        poison: place of each message that cannot become a row, and why.
-        num_empty: messages without a value that a table's topic has where a version was deleted.
+        poison: reason by index of each message that cannot become a row.
+        num_empty: number of messages without a value, which mark deleted versions in a table's topic.
     """
 
     batch: pa.RecordBatch
@@ -69,7 +69,7 @@ class Sorted:
 
 
 class Sorter:
-    """Separates rows from messages that cannot become one, for one source."""
+    """Separates the rows of one source from invalid messages."""
 
     def __init__(self, job: JoiningJob, source: str):
         """Takes the joiner's job and the name of a source, empty for the main log."""
@@ -152,7 +152,7 @@ class Sorter:
         return pa.RecordBatch.from_arrays(arrays, [column.name for column in self._columns]), wrong
 
     def _array(self, values: Sequence[Any], column: Column) -> pa.Array:
-        """Returns values with the type that Arrow sees in them, as in a file, made the column's own if it fits."""
+        """Returns an array of the type that Arrow infers, as in a file, cast to the column's type if it fits."""
         if not values:
             return pa.array([], canonical_type(column))
         batch = pa.RecordBatch.from_arrays([pa.array(values)], [column.name])
@@ -198,7 +198,7 @@ class Sorter:
 
 
 def day_of(number: int) -> str:
-    """Returns a day, YYYY-MM-DD, by its number as `datetime.date.toordinal` has it."""
+    """Returns a day as YYYY-MM-DD from its `datetime.date.toordinal`."""
     return datetime.date.fromordinal(number).isoformat()
 
 

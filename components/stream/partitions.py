@@ -18,11 +18,11 @@ _LOG = logging.getLogger("components.stream")
 _POLL_S = 0.1
 _AT_ONCE = 2_000
 _ASK_S = 2.0
-"""For an answer of the broker."""
+"""Timeout of a request to the broker."""
 _LOOK_EVERY_S, _LOOK_AGAIN_S = 5.0, 1.0
-"""Between two looks at the topics' partitions; while something is wrong."""
+"""Seconds between checks of the topics' partitions, usually and during a failure."""
 UNKNOWN_TOPIC_S = 15.0
-"""A topic that a broker does not know for so long after the start is a mistake."""
+"""Seconds after the start until a topic that the broker does not know is an error."""
 _QUEUE_KB = 32 * 1024
 _ALL_DOWN = (KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL)
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
@@ -34,11 +34,11 @@ class Partitions:
     Attributes:
         offsets: offsets to read next, of every partition; empty before the broker has answered.
         at_end: partitions that have been read to their ends.
-        away_since: since when the broker cannot be reached, seconds since 1970; None: it can.
+        away_since: start of the broker's outage, seconds since 1970; None: the broker is reachable.
     """
 
     def __init__(self, kafka: Kafka, landed: Mapping[Partition, int], clock: Callable[[], float] = time.monotonic):
-        """Takes the topics, and the offsets to read next of partitions of which something has landed."""
+        """Takes the topics, and the next offsets of partitions with landed messages."""
         self._kafka, self._landed, self._clock = kafka, landed, clock
         self.offsets: dict[Partition, int] = {}
         self.at_end: set[Partition] = set()
@@ -63,7 +63,7 @@ class Partitions:
             polled = self._reader.consume(min(most, _AT_ONCE), _POLL_S) if self.offsets else []
         except KafkaException as error:
             if not self.offsets:
-                self._reader.poll(0)  # What librdkafka has to tell comes with messages, of which there can be none yet.
+                self._reader.poll(0)  # Serves librdkafka's callbacks, which `consume` otherwise serves.
             self._away(str(error.args[0].str()))
             return
         for each in polled:
@@ -142,7 +142,7 @@ class Partitions:
             return
         if error.code() == KafkaError._PARTITION_EOF:
             self._back()
-            # Markers of transactions are passed, too.
+            # The position also skips transaction markers.
             self.offsets[key] = max(self.offsets[key], polled.offset() or 0)
             self.at_end.add(key)
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:

@@ -1,4 +1,4 @@
-"""The rows of one file that has arrived, as ingestion reads them, and their sides of the joins."""
+"""Reads the rows of an arrived file like ingestion, and builds their sides of the joins."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -37,10 +37,10 @@ class MainFile:
         name: path below the data folder.
         day: YYYY-MM-DD, of its path.
         batch: converted rows: a list column for each column of the log.
-        rows: index of each in its file.
-        times: times of each, seconds since 1970; the least int64 without one.
+        rows: index of each row in its file.
+        times: time of each row, seconds since 1970; the least int64 without one.
         sides: sides of all rows of the file, by source; see `joining.splitting`.
-        waits: rows that have not become examples yet.
+        waits: mask of the rows that have not become examples yet.
         order: order by which rows become examples: their times, or the watermark when they arrived, if that was later.
     """
 

@@ -1,4 +1,4 @@
-"""The state that a joiner resumes from: files that are still needed, and which of their rows have become examples."""
+"""The state that a joiner resumes from: the files still needed, and which of their rows have become examples."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ class ReadFile(FrozenModel):
         name: path below the data folder.
         day: YYYY-MM-DD.
         watermark: watermark before it was read: its rows with earlier times were late.
-        is_over: whether it is not needed any more.
+        is_over: whether the joiner no longer needs it.
     """
 
     number: int
@@ -42,7 +42,7 @@ class State(FrozenModel):
         watermark: times up to which all rows and actions are taken to have arrived.
         emitted: order of the last row that became an example, or was left out: its time, file and row.
         files: files in the order of reading; those of old days are left out.
-        counts: so far, by name.
+        counts: counts so far, by name.
     """
 
     format: Literal[1] = FORMAT

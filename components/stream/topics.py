@@ -1,7 +1,7 @@
 """Kafka's topics as a source of files: messages land in files, which the joiner reads like others.
 
-All partitions are read by this one process, so that no group shares them out anew. Offsets are in what has landed and
-in the joined segments; the supervisor commits to the group those that a checkpoint has learned.
+This one process reads all partitions, without consumer-group rebalancing. Landed folders and joined segments contain
+the offsets; the supervisor commits to the group the offsets of messages that a checkpoint has learned from.
 """
 
 import time
@@ -21,7 +21,7 @@ from components.stream.state import ReadFile
 from schemas.contracts.joining_job import JoiningJob
 
 _MOST_MESSAGES, _MOST_BYTES = 20_000, 16 * 2**20
-"""Of one landing."""
+"""Limits of one landing."""
 NEVER = int(np.iinfo(np.int64).min)
 
 
@@ -33,7 +33,7 @@ class Topics:
     """
 
     def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):
-        """Reads what has landed; the broker is not asked before `complete` is called."""
+        """Reads the landed folders; `complete` makes the first request to the broker."""
         assert job.kafka is not None
         self._clock, self._settle_s = clock, job.settings.settle_s
         self._folder, self._dead = Path(job.data_root), DeadLetters(Path(job.dead_letters))
@@ -68,14 +68,14 @@ class Topics:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the broker has more than the joiner has read, or cannot say."""
+        """Whether the broker has messages that the joiner has not read, or this is unknown."""
         return self.horizon is not None
 
     @property
     def horizon(self) -> int | None:
         """Latest time that all partitions have been read to; None: they have been read to their ends.
 
-        A partition that has more would lose actions if another one ended the windows that it reads of later.
+        If another partition ended windows earlier, their actions still unread in this partition would be lost.
         """
         if self._partitions is None or not self._partitions.offsets or self._partitions.away_since is not None:
             return NEVER
@@ -86,10 +86,10 @@ class Topics:
         return min((self._newest.get(key, NEVER) for key in behind), default=None)
 
     def positions(self, files: Iterable[ReadFile]) -> dict[str, dict[str, int]]:
-        """Returns by topic and partition the offset below which no message is needed any more.
+        """Returns by topic and partition the offset below which all messages are done.
 
         Args:
-            files: files that the joiner has read, and whether each is over.
+            files: files that the joiner has read, and whether each is done.
         """
         over = {file.name for file in files if file.is_over}
         found: dict[str, dict[str, int]] = {}
@@ -108,8 +108,8 @@ class Topics:
         """Returns None: messages of any day are read."""
 
     def sealed(self, files: Iterable[ReadFile]) -> list[tuple[str, str]]:
-        """Removes landings that a sealed segment has made needless; returns source and name of the files that can be
-        forgotten: they cannot come again."""
+        """Removes landings that a sealed segment has made obsolete; returns source and name of the files that can be
+        forgotten because they cannot be read again."""
         keys = [(file.source, file.name) for file in files if file.is_over]
         over = {name for _, name in keys}
         last = max(self._landings, default=0)
@@ -124,7 +124,7 @@ class Topics:
         return [
             (source, name)
             for source, name in keys
-            # Files of a folder that fed this root before could come again, if it does once more.
+            # Files of an earlier data folder of this root are kept: the root may read that folder again.
             if (number := number_of(name)) and number not in self._landings
         ]
 
@@ -184,8 +184,8 @@ class Topics:
                 of_day = pa.array(np.flatnonzero(found.days == day))
                 rows[source, day_of(day)] = pa.Table.from_batches([found.batch.take(of_day)])
         counts["dead letters"] += len(letters)
-        # Before the folder is sealed, and by its number: who is killed in between writes this file again. The folder
-        # may then have fewer messages, and a letter comes with the next one: an old file must not stay, even for none.
+        # Before the folder is sealed, under its number: after a kill in between, this file is written again. If the
+        # folder then has fewer messages, their letters follow with the next one, so a stale file must be replaced.
         self._dead.put(f"landed-{number:012d}", letters)
         begin = {(each.topic, each.partition): each.offset for each in reversed(self._gathered)}
         begin |= {key: place.next for key, place in self._places.items()}

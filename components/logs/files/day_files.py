@@ -28,7 +28,7 @@ def pattern_of(pattern: str, day: Day, data_root: str) -> str:
 
 
 def is_marked(matches: Sequence[Listed]) -> bool:
-    """Says whether a marker is there."""
+    """Returns whether a marker is there."""
     # A file only: a folder may be incomplete.
     return any(each.facts for each in matches)
 
@@ -39,7 +39,7 @@ def visible(listed: Iterable[Listed], pattern: str) -> list[Listed]:
 
 
 def _is_hidden(path: str, pattern: str) -> bool:
-    """Says whether a wildcard matched a name that begins with _ or a dot."""
+    """Returns whether a wildcard matched a name that begins with _ or a dot."""
     literal = pattern.split("/")
     parts = path.split("/")[-len(literal) :]
     return any(part.startswith(("_", ".")) and part != wanted for part, wanted in zip(parts, literal, strict=False))

@@ -147,7 +147,7 @@ def require_evaluation_days(logs: DayLogs, date: str, data_root: str, storage: S
 
 
 def has_files(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
-    """Says whether a day has files."""
+    """Returns whether a day has files."""
     return bool(days_with_files(logs, [day], data_root, storage))
 
 

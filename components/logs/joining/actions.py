@@ -73,7 +73,7 @@ def windows(
 
 
 def _is_after_a_row(starts: Integers, row_keys: Integers, numbers: Integers, keys: Integers) -> Mask:
-    """Says for each action whether a row of its keys is not later."""
+    """Returns for each action whether a row of its keys is not later."""
     if not len(starts):
         return np.zeros(len(keys), bool)
     order = np.argsort(starts, kind="stable")
@@ -83,7 +83,7 @@ def _is_after_a_row(starts: Integers, row_keys: Integers, numbers: Integers, key
 
 
 def repeated(numbers: Integers, content: Integers) -> Mask:
-    """Says which actions repeat an earlier one with the same keys, time and content.
+    """Returns which actions repeat an earlier one with the same keys, time and content.
 
     Args:
         numbers: numbers of keys and times, as `by_key_and_time` returns them.

@@ -121,7 +121,7 @@ def _versions(source: StateTable, day: _Day) -> dict[str, pa.Array]:
 
 
 def _is_replaced(numbers: Integers) -> Mask:
-    """Says which rows are followed by another with the same number."""
+    """Returns which rows are followed by another with the same number."""
     order = np.argsort(numbers, kind="stable")
     result = np.zeros(len(numbers), bool)
     result[order[:-1]] = np.diff(numbers[order]) == 0
@@ -176,7 +176,7 @@ def _column(
 
 
 def _reaches(times: Integers, window_s: int, days: Sequence[int]) -> Mask:
-    """Says which windows reach into days, which begin at midnight UTC."""
+    """Returns which windows reach into days, which begin at midnight UTC."""
     result = np.zeros(len(times), bool)
     for day in days:
         begins = (day - _EPOCH) * _DAY_S

@@ -24,7 +24,7 @@ def type_problem(column: Column, kind: pa.DataType) -> str | None:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Says whether values of this type are lists."""
+    """Returns whether values of this type are lists."""
     checks = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     return any(check(kind) for check in checks)
 

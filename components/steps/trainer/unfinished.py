@@ -87,7 +87,7 @@ def newest_first(parent: Path) -> list[Path]:
 
 
 def may_be_running(directory: Path, *, longest_s: float) -> bool:
-    """Says whether a training was started so recently that it may still run, on another machine."""
+    """Returns whether a training was started so recently that it may still run, on another machine."""
     return _begun(directory) >= time.time() - longest_s
 
 

@@ -54,7 +54,7 @@ class Block:
         )
 
     def taking_part(self, target: Target) -> NDArray[np.bool_] | None:
-        """Says which examples count for one task of one model; None: all of them.
+        """Returns which examples count for one task of one model; None: all of them.
 
         Masked examples count too if their score is not finite: such a score would be served.
         """
@@ -91,5 +91,5 @@ def joined(blocks: Sequence[Block]) -> Block:
 
 
 def takes_part(labels: Floats) -> NDArray[np.bool_]:
-    """Says which examples of a task with masked ones take part."""
+    """Returns which examples of a task with masked ones take part."""
     return ~np.isnan(labels)

@@ -207,7 +207,7 @@ def _summed(parts: Sequence[_Counts]) -> _Counts:
 
 
 def _is_first(ordered: Ints) -> NDArray[np.bool_]:
-    """Says which of ordered numbers differ from the one before."""
+    """Returns which of ordered numbers differ from the one before."""
     return np.concatenate([np.ones(min(len(ordered), 1), bool), ordered[1:] != ordered[:-1]])
 
 

@@ -43,7 +43,7 @@ def last_exit_of(pod: Pod) -> ContainerStateTerminated | None:
 
 
 def met_its_limit(pod: Pod) -> bool:
-    """Says whether the kernel ended a container at its limit of memory, which another try would meet again."""
+    """Returns whether the kernel ended a container at its limit of memory, which another try would meet again."""
     end = last_exit_of(pod)
     containers = pod.spec.containers if pod.spec else []
     has_limit = any(each.resources and "memory" in (each.resources.limits or {}) for each in containers)
@@ -51,7 +51,7 @@ def met_its_limit(pod: Pod) -> bool:
 
 
 def was_disrupted(pod: Pod) -> bool:
-    """Says whether the pod ended for an external reason: it lost its node, or was killed."""
+    """Returns whether the pod ended for an external reason: it lost its node, or was killed."""
     status = pod.status
     if status is None:
         return True
