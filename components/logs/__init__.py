@@ -1,1 +1,1 @@
-"""Logs of a team: found, read, checked row by row, and joined; shared by ingestion, the stream and the command line."""
+"""Lists, reads, checks and joins a team's logs; shared by ingestion, the stream and the command line."""

@@ -20,12 +20,12 @@ NAME, MODE, PIPELINE_ROOT, START, GENERATION = "name", "mode", "pipeline_root", 
 
 
 _CLOCK_WAS_SET = datetime.date(2024, 1, 1)
-"""This code was written later: an earlier clock is wrong."""
+"""A clock before this date is wrong: this code was written later."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to read.
+    """A request to ingestion.
 
     Attributes:
         logs: the spec's data section.
@@ -60,7 +60,7 @@ def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
     Raises:
         UserError: if the date would come from a clock that is not set.
     """
-    # Any: with a warm cache mypy takes an annotated union for a value, with a cold one for a type.
+    # Any: mypy takes an annotated union for a value with a warm cache, and for a type with a cold one.
     logs_type: Any = Logs
     logs: Logs = TypeAdapter(logs_type).validate_json(properties[LOGS])
     if not properties.get(DATE) and isinstance(logs, DayLogs) and today < _CLOCK_WAS_SET:
@@ -87,5 +87,5 @@ def relative(path: str, request: Request) -> str:
 
 
 def today_utc() -> datetime.date:
-    """Reads the clock."""
+    """Returns today's date."""
     return datetime.datetime.now(datetime.timezone.utc).date()

@@ -1,4 +1,4 @@
-"""The record of a run: what it is (`run`), how its end is worded (`outcome`), where it lies (`store`, `journal`).
+"""The record of a run: its data (`run`), its outcome in words (`outcome`), and its files (`store`, `journal`).
 
-Loads without TensorFlow and TFX: a run that could not even import them gets its record, too.
+Loads without TensorFlow and TFX: a run that fails to import them gets a record, too.
 """

@@ -1,6 +1,6 @@
-"""The steps of a run as they go: in memory for its supervisor, and in `<root>/runs/<run>/logs/steps.jsonl` for others.
+"""Records the progress of a run: in memory for its supervisor, and in `<root>/runs/<run>/logs/steps.jsonl` for others.
 
-Both hold the same lines. A full disk ends no run, and the supervisor hears of it all the same.
+Both contain the same lines. With a full disk, the run continues, and the supervisor still gets all lines.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ _MAX_BYTES = 2**24
 
 @dataclass(frozen=True)
 class Noted:
-    """A run so far.
+    """The recorded progress of a run.
 
     Attributes:
-        folder: None until it exists.
-        commit: of the code.
+        folder: folder of the run; None until it exists.
+        commit: commit of the code.
         date: YYYY-MM-DD, or empty.
-        steps: in their order.
+        steps: steps in their order.
     """
 
     folder: Path | None = None
@@ -41,11 +41,11 @@ class Noted:
 
     @property
     def running(self) -> Step | None:
-        """The step under way."""
+        """The running step."""
         return next((step for step in self.steps.values() if step.state == "running"), None)
 
     def ended(self, state: str, now: float) -> dict[str, Step]:
-        """Returns the steps that have begun, the one under way with a state, as of a run that is over."""
+        """Returns the started steps of an ended run; the running one gets `state`."""
         begun = {name: step for name, step in self.steps.items() if step.state != "waiting"}
         if step := self.running:
             begun[step.name] = replace(step, state=state, seconds=max(0.0, now - (step.started_at or now)))
@@ -53,7 +53,7 @@ class Noted:
 
 
 class Journal:
-    """An observer that writes each start and end down."""
+    """An observer that records the start and end of each step."""
 
     def __init__(self, clock: Callable[[], float] = time.time):
         self._clock = clock
@@ -62,25 +62,25 @@ class Journal:
         self._memory = open(os.memfd_create("journal"), "r+b")  # noqa: SIM115
 
     def opened(self, folder: Path, commit: str | None = None, date: str = "") -> None:
-        """Notes the run's folder, the code's commit, and what the run is for: YYYY-MM-DD, or empty."""
+        """Records the run's folder, the code's commit, and the run's date: YYYY-MM-DD, or empty."""
         self._file = RunFolder(folder).steps
         self._note({"folder": str(folder), "commit": commit, "date": date})
 
     def planned(self, names: Iterable[str]) -> None:
-        """Notes the steps that are to come, in their order."""
+        """Records the planned steps, in their order."""
         for name in names:
             self._note({"step": {"name": name, "state": "waiting"}})
 
     def step_started(self, name: str) -> None:
-        """Notes the start."""
+        """Records the start of a step."""
         self._note({"step": {"name": name, "state": "running", "started_at": round(self._clock(), 3)}})
 
     def step_ended(self, step: Step) -> None:
-        """Notes the end."""
+        """Records the end of a step."""
         self._note({"step": dataclasses.asdict(step)})
 
     def read(self) -> Noted:
-        """Returns what this process and its children have noted."""
+        """Returns the progress that this process and its children have recorded."""
         self._memory.seek(0)
         return _read(json.loads(line) for line in self._memory.read().split(b"\n")[:-1])
 
@@ -93,12 +93,12 @@ class Journal:
 
 
 def read_journal(run: RunFolder) -> Noted:
-    """Returns what is noted in a run's folder; nothing where no file is."""
+    """Returns the progress recorded in a run's folder; empty without a file."""
     return _read(json_lines(run.steps, _MAX_BYTES))
 
 
 def _read(lines: Iterable[Mapping[str, Any]]) -> Noted:
-    """Returns what lines tell; a line of another kind tells nothing."""
+    """Returns the progress recorded in lines; ignores lines of other kinds."""
     noted, steps = Noted(), dict[str, Step]()
     for line in lines:
         match line:

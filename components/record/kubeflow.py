@@ -1,4 +1,4 @@
-"""A run on Kubeflow: each step leaves a file when it has ended, and the last one leaves the record of the run."""
+"""Records a run on Kubeflow: each step writes a file at its end, and the last one writes the record of the run."""
 
 import contextlib
 import dataclasses
@@ -17,13 +17,13 @@ _STEP = TypeAdapter(Step)
 
 
 def write_step(run: RunFolder, step: Step) -> None:
-    """Leaves a step that has ended; a later try replaces it."""
+    """Writes an ended step; a retry replaces it."""
     run.ended_steps.mkdir(parents=True, exist_ok=True)
     write_whole(run.ended_steps / step.name, json.dumps(dataclasses.asdict(step)) + "\n")
 
 
 def read_steps(run: RunFolder) -> dict[str, Step]:
-    """Returns the steps that have ended, in the order in which they began; those that cannot be read are left out."""
+    """Returns the ended steps, in the order of their starts, without unreadable ones."""
     found = []
     for file in run.ended_steps.glob("[!.]*"):
         with contextlib.suppress(OSError, ValueError):
@@ -37,12 +37,12 @@ def record_of(
     """Returns the record of a run that ends now.
 
     Args:
-        run: its folder.
-        ranker: name.
+        run: folder of the run.
+        ranker: name of the ranker.
         date: YYYY-MM-DD; None: logs without days.
-        inputs: folders of the outputs of steps, by the names that the reporter has for them.
+        inputs: folders of steps' outputs, by the reporter's input names.
         now: seconds since 1970.
-        more: of the record.
+        more: other fields of the record.
     """
     steps = read_steps(run)
     started = min((step.started_at for step in steps.values() if step.started_at is not None), default=now)

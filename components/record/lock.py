@@ -1,4 +1,4 @@
-"""One run at a time on a root."""
+"""Locks a root, so that only one run at a time uses it."""
 
 import contextlib
 import fcntl
@@ -16,12 +16,12 @@ _TRIES, _BETWEEN_S = 3, 0.02
 
 
 class RootInUse(UserError):
-    """Another process holds the lock, or may: NFS takes it from a machine that was cut off for a while."""
+    """Another process holds the lock, or may: NFS releases the lock of a disconnected machine."""
 
 
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[Callable[[], None]]:
-    """Holds the root's lock, which the kernel releases however this process ends; yields what renews it.
+    """Holds the root's lock, which the kernel releases when this process ends; yields a function that renews it.
 
     Renewing gives the lock's file a new time, and raises RootInUse once the lock is lost.
 
@@ -48,7 +48,7 @@ def locked(root: Path) -> Iterator[Callable[[], None]]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Returns whether a process holds the lock of a root, or of a search; takes it for a moment to know."""
+    """Returns whether a process holds the lock of a root, or of a search; acquires the lock briefly to check."""
     try:
         fd = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def is_locked(folder: Path) -> bool:
 
 
 def holder_here(folder: Path) -> int | None:
-    """Returns the process that holds a root's lock, if it is one of this machine; None otherwise."""
+    """Returns the id of the process that holds a root's lock, if it runs on this machine; None otherwise."""
     try:
         pid, _, host = (folder / LOCK_FILE).read_text(encoding="utf-8", errors="replace").strip().partition(" on ")
     except OSError:
@@ -69,7 +69,7 @@ def holder_here(folder: Path) -> int | None:
 
 
 def _taken(fd: int, kind: int) -> bool:
-    """Takes a lock, unless another process holds it for longer than `is_locked` does."""
+    """Acquires a lock; returns False if another process holds it for longer than `is_locked` does."""
     for _ in range(_TRIES):
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(fd, kind | fcntl.LOCK_NB)
@@ -80,7 +80,7 @@ def _taken(fd: int, kind: int) -> bool:
 
 def _renew(root: Path, fd: int) -> None:
     try:
-        # In a container every first process is number 1: the host tells pods apart.
+        # With the host name, since process ids repeat in pods: each container's first process has id 1.
         os.pwrite(fd, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         os.fsync(fd)
     except OSError as error:

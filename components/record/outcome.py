@@ -1,4 +1,4 @@
-"""The end of a run in words, for the terminal, pages, alerts and commands; and what to do about it."""
+"""The outcome of a run in words, with advice, for the terminal, pages, alerts and commands."""
 
 import shlex
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import SUMMARY_FILE
 
 Tone = Literal["good", "warn", "bad", "mute", "live"]
-"""Of a color: good, warn, bad, mute for nothing to do, live for under way."""
+"""Color of an outcome: good, warn, bad, mute if there is nothing to do, live while running."""
 TONES: dict[State, Tone] = {
     "succeeded": "good",
     "refused": "warn",
@@ -28,13 +28,13 @@ TONES: dict[State, Tone] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run.
+    """The outcome of a run.
 
     Attributes:
-        word: the state; of a run that succeeded `pushed`, `rolled back` or `blessed`.
-        sentence: with the cause.
-        causes: the first one first; empty after a success.
-        advice: what to try, and the commands.
+        word: state; for a successful run `pushed`, `rolled back` or `blessed`.
+        sentence: sentence with the cause.
+        causes: causes, the first one first; empty after a success.
+        advice: remedies with their commands.
     """
 
     word: str
@@ -50,11 +50,11 @@ class Outcome:
 
 
 def outcome_of(run: StoredRun, by_hand: BlessedModel | None = None) -> Outcome:
-    """Returns what became of a run.
+    """Returns the outcome of a run.
 
     Args:
         run: the run.
-        by_hand: the blessing that a person has given its model after it was refused.
+        by_hand: manual blessing of its refused model.
     """
     record, tone = run.record, TONES[run.state]
     if record is None:
@@ -112,7 +112,7 @@ def refusing_steps(record: RunRecord) -> list[str]:
 
 
 def ending_lines(record: RunRecord) -> list[str]:
-    """Returns the end of a run as the terminal has it: blessed or not, pushed, live, how long it took."""
+    """Returns the end of a run as the terminal shows it: blessed or not, pushed, live, duration."""
     lines = []
     if record.blessed is not None:
         names = {"evaluator": "quality gates", "infra_validator": "serving check"}
@@ -167,7 +167,7 @@ def _again(run: StoredRun) -> tuple[str, ...]:
 
 
 def resume_command(run: StoredRun) -> str:
-    """Returns the command that runs the same again; what is not known stands in capitals."""
+    """Returns the command that repeats the run; unknown values are in capitals."""
     record = run.record
     spec = str(run.folder.spec) if run.folder.spec.is_file() else "SPEC"
     date = record.date if record else run.date or "YYYY-MM-DD"

@@ -21,7 +21,7 @@ _Report = TypeVar("_Report", bound=BaseModel)
 
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 Time = Annotated[float, Field(ge=0, le=32_503_680_000)]
-"""Seconds since 1970, up to the year 3000: a later one is damage."""
+"""Seconds since 1970, up to the year 3000: later values indicate damage."""
 
 
 def _day(text: str) -> str:
@@ -43,18 +43,18 @@ class Artifact:
 
 @pydantic.dataclasses.dataclass(frozen=True)
 class Step:
-    """A step of a run, at any moment.
+    """A step of a run.
 
     Attributes:
         state: `waiting` and `running`; then `ran`: it completed; `cached`: an earlier run's outputs are used; `failed`;
-            `stopped`: by a signal. Of a run that Kubeflow reports, in Kubeflow's words.
+            `stopped`: by a signal. Kubeflow's own states for a run that Kubeflow reports.
         seconds: wall time; None until it has ended.
-        peak_memory_bytes: of all processes of the run while the step ran; 0: not known.
-        outputs: by the output's key; empty unless the step succeeded.
-        cpu_seconds: processor time of these processes.
-        started_at: seconds since 1970; None: it has not started, or it is not known when.
-        error: why it failed.
-        waits_since: since when its pod waits to start, seconds since 1970; None: it does not.
+        peak_memory_bytes: peak memory of all processes of the run during the step; 0: unknown.
+        outputs: artifacts by output key; empty unless the step succeeded.
+        cpu_seconds: processor time of the same processes.
+        started_at: seconds since 1970; None: not started, or unknown.
+        error: reason of the failure.
+        waits_since: time since which its pod waits to start, seconds since 1970; None: not waiting.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Step:
     waits_since: Time | None = None
 
     def took(self, now: float) -> float | None:
-        """Returns the seconds that it took, or has taken so far; None: it has not started."""
+        """Returns the seconds from its start to its end, or to `now`; None: not started."""
         if self.seconds is not None or self.started_at is None:
             return self.seconds
         return max(0.0, now - self.started_at)
@@ -81,13 +81,13 @@ class Step:
 
 
 class Observer(Protocol):
-    """Is called at the start and the end of every step."""
+    """Receives the start and the end of every step."""
 
     def step_started(self, name: str) -> None:
-        """Called before the step does anything."""
+        """Called before the step starts."""
 
     def step_ended(self, step: Step) -> None:
-        """Called after the step, however it ended."""
+        """Called after the step, also after a failure."""
 
 
 class _Part(BaseModel):
@@ -102,12 +102,12 @@ class Pushed(_Part):
 
 
 class Live(_Part):
-    """The version that servers take at the end of a run.
+    """The version that servers load at the end of a run.
 
     Attributes:
-        version: the newest in the folder; null if there is none.
-        folder: the folder of versions.
-        withdrawn: why the version of this run's model was withdrawn; null if it was not.
+        version: newest version in the folder; null if there is none.
+        folder: folder of versions.
+        withdrawn: reason for the withdrawal of the version of this run's model; null if it was not withdrawn.
     """
 
     version: str | None
@@ -126,19 +126,19 @@ class CostReport(_Part):
 
 
 class RunRecord(_Part):
-    """A run, however it ended. What a failed run did not reach is null or empty.
+    """The record of an ended run. Results that a failed run did not reach are null or empty.
 
     Attributes:
         base: the checkpoint that training started from, if any; `days` then has the days of this run alone.
-        base_last_day: the last day that the base was trained on.
-        rows: by split, as ingestion reports them.
-        tasks: as the evaluation reports them; slices and calibration buckets are not in the file.
-        blessed: by the quality gates and the serving check; null if one of them is missing and none refused the model.
-        live: null if the spec pushes nothing.
+        base_last_day: last training day of the base.
+        rows: rows by split, from ingestion's report.
+        tasks: results by task, from the evaluation's report; the file omits slices and calibration buckets.
+        blessed: verdict of the quality gates and the serving check; null if one is missing and none refused the model.
+        live: version that servers load; null if the spec pushes nothing.
         data: folder of the logs; null on Kubeflow.
-        exit_code: of the process; null on Kubeflow.
-        runner: of the steps.
-        started_at: seconds since 1970; null on this machine, where the id says it.
+        exit_code: exit code of the process; null on Kubeflow.
+        runner: runner of the steps.
+        started_at: seconds since 1970; null for local runs, whose id contains it.
     """
 
     run: str
@@ -175,14 +175,14 @@ class RunRecord(_Part):
     @field_validator("steps", mode="before")
     @classmethod
     def _named(cls, steps: Any) -> Any:
-        """Gives each step the name that it has in the file."""
+        """Sets each step's name from its key in the file."""
         if not isinstance(steps, dict):
             return steps
         return {name: {**step, "name": name} if isinstance(step, dict) else step for name, step in steps.items()}
 
     @property
     def mean_auc(self) -> float | None:
-        """The mean AUC of its tasks; None without any."""
+        """The mean AUC of the tasks; None without any."""
         aucs = [task.auc for task in self.tasks.values() if task.auc is not None]
         return sum(aucs) / len(aucs) if aucs else None
 
@@ -198,7 +198,7 @@ class RunRecord(_Part):
 
 @dataclass(frozen=True)
 class Reports:
-    """The reports of a run's steps as they are; None: the run did not come to that step."""
+    """The reports of a run's steps; None: the run did not reach the step."""
 
     ingestion: IngestionReport | None = None
     training: TrainingReport | None = None
@@ -206,10 +206,10 @@ class Reports:
     serving: ServingVerdict | None = None
 
     def fields(self, other_notes: list[str] | None = None) -> dict[str, Any]:
-        """Returns what a record has of the reports.
+        """Returns the fields of a record that come from the reports.
 
         Args:
-            other_notes: of the steps between ingestion and training.
+            other_notes: notes of the steps between ingestion and training.
         """
         given, judged = self.ingestion, self.evaluation
         own, others = [each.notes for each in (self.training, judged, self.serving) if each], other_notes or []
@@ -232,7 +232,7 @@ def read_reports(folders: Mapping[str, Path]) -> Reports:
     """Reads the reports of a run.
 
     Args:
-        folders: of the outputs `examples`, `training`, `evaluation` and `infra_blessing`, as far as they are there.
+        folders: folders of the outputs `examples`, `training`, `evaluation` and `infra_blessing`, where they exist.
     """
 
     def read(name: str, file: str, kind: type[_Report]) -> _Report | None:

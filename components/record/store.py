@@ -1,6 +1,6 @@
-"""The records of a root: written, read, listed, and the one that a user means.
+"""Writes, reads, lists and finds the records of a root.
 
-Whatever lies where a record should be, the other runs are read: a run that cannot be read says so.
+An unreadable record does not affect the other runs: its run has the state `unreadable`.
 """
 
 import contextlib
@@ -27,22 +27,22 @@ ALLOWED = "give ROOT/runs/RUN, ROOT/runs/latest, the beginning of a run's id, or
 _RUN_TIME = "%Y%m%dT%H%M%S"
 _MAX_YEAR = 2999
 _MAX_BYTES = 2**25
-"""A record has some 100 kB."""
+"""Maximum size of a record; most have about 100 kB."""
 _RESERVED_FILE, _RESERVED_BYTES = ".reserved", 256 * 1024
 _DAMAGE = (OSError, ValueError, RecursionError)
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run as it lies in a root.
+    """A run in a root.
 
     Attributes:
-        ranker: name; None: not known.
+        ranker: name; None: unknown.
         state: `refused`: it succeeded, and a gate refused the model; `killed`: it left no record, and is not running;
             `unreadable`: its record cannot be read.
-        started: None: not known.
-        record: None unless it has ended, and can be read.
-        problem: why it cannot be read; empty: it can.
+        started: time of the start; None: unknown.
+        record: record; None if the run has not ended, or its record is unreadable.
+        problem: why the record is unreadable; empty if it is readable.
     """
 
     folder: RunFolder
@@ -59,7 +59,7 @@ class StoredRun:
 
     @property
     def root(self) -> Root:
-        """The root that it is in."""
+        """The root of the run."""
         return Root(str(self.folder.path.parent.parent))
 
     @property
@@ -68,14 +68,14 @@ class StoredRun:
         return (self.record.date or "") if self.record else read_journal(self.folder).date
 
     def seconds(self, now: datetime.datetime) -> float | None:
-        """Returns how long it took, or has taken so far; None: not known."""
+        """Returns its duration until its end or `now`; None: unknown."""
         if self.record:
             return self.record.total_seconds
         return (now - self.started).total_seconds() if self.state == "running" and self.started else None
 
 
 def reserve(run_folder: Path) -> None:
-    """Reserves disk space for the record: a run that fails on a full disk must be able to report it."""
+    """Reserves disk space for the record: a run that fails on a full disk can then report it."""
     with (run_folder / _RESERVED_FILE).open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, _RESERVED_BYTES)
 
@@ -93,10 +93,10 @@ def read_document(file: Path) -> dict[str, Any]:
 
     Raises:
         OSError: there is none, or something else in its place.
-        ValueError: it is no such object, or has numbers that nobody can work with.
+        ValueError: it is not a JSON object, or has numbers that are not finite or are too large.
         RecursionError: it is nested too deeply.
     """
-    # Not to wait for a writer, should it be a pipe.
+    # O_NONBLOCK: opening a pipe must not wait for a writer.
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
         status = os.fstat(opened.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -108,7 +108,7 @@ def read_document(file: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("it is no JSON object")
     if b"\\ud" in content:
-        # Half a character can neither be printed nor sent.
+        # Lone surrogates cannot be printed or sent.
         json.dumps(document, ensure_ascii=False).encode()
     return document
 
@@ -126,7 +126,7 @@ def read_run(run: RunFolder) -> StoredRun:
 
 
 def stored(record: RunRecord) -> StoredRun:
-    """Returns a run that has ended as it is read."""
+    """Returns an ended run as `read_run` does."""
     run = RunFolder(Path(record.path))
     started = started_at(run.path.name)
     if started is None and record.started_at is not None:
@@ -136,7 +136,7 @@ def stored(record: RunRecord) -> StoredRun:
 
 
 def _at(run: RunFolder, record: RunRecord) -> RunRecord:
-    """Returns a record with the paths of where it lies now: a root may be mounted elsewhere, as that of pods is."""
+    """Returns a record with paths in its present root: a root may be mounted elsewhere, as in pods."""
     if record.path == str(run.path):
         return record
     pushed, root = record.pushed, Path(record.path).parent.parent
@@ -156,11 +156,11 @@ def read_runs(folder: Path, ranker: str | None = None, limit: int | None = None)
 
     Args:
         folder: the root.
-        ranker: only its runs; None: everybody's.
-        limit: at most so many.
+        ranker: name of the ranker; None: all rankers.
+        limit: maximum number of runs; None: all.
 
     Raises:
-        UserError: it is no root, or has no run of this ranker.
+        UserError: the folder is not a root, or has no run of this ranker.
     """
     root = Root(str(folder.resolve()))
     if not root.runs.is_dir():
@@ -177,7 +177,7 @@ def read_runs(folder: Path, ranker: str | None = None, limit: int | None = None)
 
 
 def find_run(given: Path) -> StoredRun:
-    """Returns the run that a user means; see `ALLOWED`.
+    """Returns the run that a user specifies; see `ALLOWED`.
 
     Raises:
         UserError: there is none, or more than one.
@@ -218,7 +218,7 @@ def started_at(run: str) -> datetime.datetime | None:
 
 
 def _oldest_first(root: Root) -> list[RunFolder]:
-    """Returns what may be a run: its id says so, or it has a record."""
+    """Returns the folders that have a run's id or a record, oldest first."""
 
     def when(run: RunFolder) -> tuple[float, str]:
         started = started_at(run.path.name) or read_run(run).started
@@ -229,7 +229,7 @@ def _oldest_first(root: Root) -> list[RunFolder]:
 
 
 def _is_running(run: RunFolder) -> bool:
-    """Returns whether a run without a record is under way: the newest one on this machine, while the root is locked."""
+    """Returns whether a run without a record is running: the newest one on this machine, while the root is locked."""
     others = run.path.parent.glob("*")
     newest = max((path.name for path in others if started_at(path.name)), default="")
     return run.path.name == newest and is_locked(run.path.parent.parent)

@@ -1,1 +1,1 @@
-"""Which files a run reads: listed, waited for, resolved by day or split, digested."""
+"""Lists, awaits, resolves and digests the files that a run reads."""

@@ -1,4 +1,4 @@
-"""Waits until the logs of a run's date are complete, that is, until their marker exists."""
+"""Waits until the marker of a run's date exists: then its logs are complete."""
 
 import datetime
 import logging
@@ -18,7 +18,7 @@ from schemas.spec.data import EVAL, Arrival, DayLogs
 _LOG = logging.getLogger(__name__)
 
 WAITING_FILE = "waiting.txt"
-"""File with a text on what a run waits for, for the progress display, in the folder of LOG_DIR_VARIABLE."""
+"""File in the folder of LOG_DIR_VARIABLE with the reason for the wait, for the progress display."""
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"
 LOG_EVERY_S = 300.0
 _FAR = datetime.timedelta(days=366)

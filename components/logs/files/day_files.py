@@ -23,7 +23,7 @@ def listed_days(logs: DayLogs, days: Sequence[Day], data_root: str, storage: Sto
 
 def pattern_of(pattern: str, day: Day, data_root: str) -> str:
     """Returns the pattern of a day's paths."""
-    # Only the pattern may contain wildcards: a bracket in the data folder's name is none.
+    # Only the pattern may contain wildcards: brackets in the data folder's name are literal.
     return posixpath.join(glob.escape(data_root), file_pattern(pattern, day))
 
 
@@ -34,7 +34,7 @@ def is_marked(matches: Sequence[Listed]) -> bool:
 
 
 def visible(listed: Iterable[Listed], pattern: str) -> list[Listed]:
-    """Returns what is neither a marker nor a temporary file, such as _SUCCESS, .part.crc or _temporary/."""
+    """Returns the paths without markers and temporary files, such as _SUCCESS, .part.crc or _temporary/."""
     return [each for each in listed if not _is_hidden(each.path, pattern)]
 
 
@@ -46,7 +46,7 @@ def _is_hidden(path: str, pattern: str) -> bool:
 
 
 def require_regular(listed: Iterable[Listed]) -> None:
-    """Refuses what is not a regular file.
+    """Refuses paths that are not regular files.
 
     Raises:
         UserError: with the first such paths.

@@ -24,7 +24,7 @@ from schemas.host.files import write_whole
 _LOG = logging.getLogger(__name__)
 
 FORMAT: Literal[1] = 1
-"""Of the cache. 1 had no number, and only the rows."""
+"""Format number of the cache."""
 
 _MOST_KEPT = 200_000
 _SETTLED_NS = 2 * 10**9
@@ -120,8 +120,8 @@ def _read(cache: Path) -> _Kept:
 
 
 def _keep(cache: Path, new: Mapping[str, tuple[int, int, str]]) -> None:
-    """Writes the cache whole or not at all; what another run writes at the same time is lost, and read again."""
-    # The newest last, so that what has not been read for long goes first.
+    """Writes the cache atomically; digests that another run writes at the same time are lost, and computed again."""
+    # The newest last, so that the least recently read digests are removed first.
     kept = {path: row for path, row in _read(cache).items() if path not in new} | dict(new)
     kept = dict(list(kept.items())[-_MOST_KEPT:])
     try:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 THREADS = 128
-"""That look at files at a time: they wait for an answer, they do not work."""
+"""Threads that list files: they wait for responses, without load on the processor."""
 _PROBLEMS_SHOWN = 10
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What tells that a file changed."""
+    """Facts of a file that show a change."""
 
     size_bytes: int
     mtime_ns: int
@@ -19,7 +19,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Listed:
-    """What a listing says of a path.
+    """A path in a listing.
 
     Attributes:
         path: whole path or URI.
@@ -33,10 +33,10 @@ class Listed:
 
 
 class Storage(Protocol):
-    """What resolving needs of a file system."""
+    """The file system interface of `resolve`."""
 
     def match(self, patterns: Sequence[str]) -> list[list[Listed]]:
-        """Returns what matches each pattern, by path: a listing for each, many at a time."""
+        """Returns the matches of each pattern, by path; lists many patterns at a time."""
 
 
 class OneListing:

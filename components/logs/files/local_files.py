@@ -30,7 +30,7 @@ class LocalStorage:
         self._look = look
 
     def match(self, patterns: Sequence[str]) -> list[list[Listed]]:
-        """Returns what matches each pattern, by path."""
+        """Returns the matches of each pattern, by path."""
         with ThreadPoolExecutor(THREADS) as threads:
             names = list(threads.map(lambda pattern: list(self._names("", pattern.split("/"))), patterns))
             listed = threads.map(self._listed, [name for of_pattern in names for name in of_pattern])

@@ -27,7 +27,7 @@ from schemas.spec import Inputs
 from schemas.spec.data import EVAL, TRAIN, DayLogs, Logs, SplitLogs
 
 HISTORY = "history"
-"""Stands for the split of files that are read only for what happened on their days."""
+"""Split name of files that are read only for history features."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def resolve(
         data_root: folder that the patterns are relative to.
         storage: storage of the logs.
         after: YYYY-MM-DD: leave out the days of the window up to this one, which the base was trained on.
-        inputs: inputs whose features say which earlier days are read for their history; None: none.
+        inputs: inputs whose history features determine which earlier days are read; None: no history.
 
     Raises:
         UserError: for an invalid date, days or splits without files (all at once), special files, and files that match
@@ -152,7 +152,7 @@ def has_files(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool
 
 
 def absent_markers(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> list[str]:
-    """Returns the paths of a day's markers that are not there: of the main log, and of its sources."""
+    """Returns the paths of a day's missing markers: of the main log, and of its sources."""
     all_logs = [logs, *(logs_of(logs, source) for _, source in sorted(logs.sources.items()))]
     markers = [each.arrival.marker for each in all_logs if each.arrival]
     matches = storage.match([pattern_of(marker, day, data_root) for marker in markers])

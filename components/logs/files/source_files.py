@@ -1,4 +1,4 @@
-"""The files of the sources that are joined to the main log, and columns that may be in one of both only."""
+"""The files of the sources that are joined to the main log, and the columns that both supply."""
 
 import posixpath
 from collections.abc import Iterable, Sequence
@@ -13,14 +13,14 @@ from schemas.spec.sources import Actions, Source
 
 
 def logs_of(logs: DayLogs, source: Source) -> DayLogs:
-    """Returns a source as logs by day, with the limits of the main log, to be listed and read as these are."""
+    """Returns a source as logs by day with the limits of the main log, to be listed and read like it."""
     arrival = logs.arrival.model_copy(update={"marker": source.marker}) if logs.arrival and source.marker else None
     return logs.model_copy(
         update={
             "pattern": source.pattern,
             "format": source.format,
             "arrival": arrival,
-            # A file without actions or new versions is nothing unusual.
+            # Files without actions or new versions are common.
             "missing_days": "skip",
             "sources": {},
         }

@@ -1,4 +1,4 @@
-"""Finds the actions that follow each row within a window, and takes numbers of them."""
+"""Finds the actions that follow each row within a window, and reduces them to numbers."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -135,7 +135,7 @@ def taken(found: Windows, take: Take, is_wanted: Mask, values: NDArray[Any] | No
 
 def _reduced(function: np.ufunc, values: NDArray[Any], first: Integers, last: Integers) -> NDArray[Any]:
     """Reduces each range of values by itself: the result does not depend on the other ranges."""
-    # In order, so that what reduceat also computes, from one range to the next, is read once.
+    # Sorted: reduceat also reduces the gaps between ranges, which are then read once.
     order = np.argsort(first, kind="stable")
     ends = np.stack([first[order], last[order]], axis=1).ravel()
     padded = np.concatenate([values, np.zeros(1, values.dtype)])

@@ -33,7 +33,7 @@ def as_of(rows: tuple[Integers, Integers], versions: tuple[Integers, Integers], 
     Args:
         rows: keys, as `codes` returns them, and times.
         versions: keys and times, in the order in which they were written.
-        max_age_s: an older version is none.
+        max_age_s: maximum age of a version.
     """
     (row_keys, row_times), (keys, times) = rows, versions
     if not len(keys):

@@ -1,4 +1,4 @@
-"""Joins the rows of the main log and of one source that have their keys in one bucket."""
+"""Joins the rows of the main log and of one source whose keys are in one bucket."""
 
 import datetime
 from collections import Counter
@@ -22,7 +22,7 @@ _DAY_S = 86_400
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 Counts = Mapping[int, Mapping[str, int]]
-"""Numbers of rows by day of the main log and by what happened to them."""
+"""Numbers of rows by day of the main log and by outcome."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _Day:
         self.counts[what] += int(mask.sum())
 
     def add_own(self, what: str, mask: Mask) -> None:
-        """Counts rows of the source that are in the files of this very day, so that none is counted for two days."""
+        """Counts rows of the source in the files of this day only, so that no row is counted for two days."""
         self.counts[what] += int((mask & (self.other.days[self.others] == self.number)).sum())
 
 
@@ -64,11 +64,11 @@ def join_bucket(
 ) -> Joined:
     """Joins the rows of one bucket.
 
-    A row is joined to what the files of `days_read` of its own day hold, whatever else was read: the result for a day
-    does not depend on the other days of a run.
+    A row is joined only to rows in the files of its own day's `days_read`: the result for a day does not depend on the
+    other days of a run.
 
     Args:
-        source: joined.
+        source: source to join.
         rows: rows of the main log, with the columns of `sides` and the keys.
         others: rows of the source, also with its values.
         days: days of the main log.
@@ -161,7 +161,7 @@ def _actions(source: Actions, day: _Day, absent: Sequence[int]) -> dict[str, pa.
 def _column(
     column: ActionColumn, name: str, found: Windows, values: Mapping[str, pa.Array], num_actions: int
 ) -> pa.Array:
-    """Returns a column of numbers taken of the actions; a value that is not finite is none."""
+    """Returns a column of numbers taken from the actions, with null for values that are not finite."""
     is_wanted = np.ones(num_actions, bool)
     for own, wanted in column.where.items():
         value = wanted if isinstance(wanted, int) else wanted.encode()

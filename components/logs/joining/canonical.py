@@ -1,4 +1,4 @@
-"""One Arrow type for each column, whatever its files hold, so that rows of many files can be compared and gathered."""
+"""One Arrow type for each column, independent of its files, so that rows of many files can be compared and gathered."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def _canonical(array: pa.Array, column: Column, path: str) -> pa.Array:
         raise UserError(f"{path}: column '{column.name}': {problem}")
     if not column.is_list:
         return _values(array, column, path)
-    # What is missing in lists is counted when the joined rows are converted.
+    # Missing values in lists are counted when the joined rows are converted.
     lists = read_lists(array, column, Counter(), lambda values: _values(values, column, path))
     offsets = np.concatenate([[0], np.cumsum(lists.lengths)])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), lists.values)

@@ -1,4 +1,4 @@
-"""Joined columns on their way back to the order of the main log: files of consecutive rows of one log file."""
+"""Returns joined columns to the order of the main log, by files of consecutive rows of one log file."""
 
 import posixpath
 import uuid
@@ -23,7 +23,7 @@ ROWS_PER_CHUNK = 2**17
 
 @dataclass(frozen=True)
 class JoinedFolder:
-    """Where the joined columns are.
+    """Location of the joined columns.
 
     Attributes:
         folder: folder of the chunks.

@@ -1,4 +1,4 @@
-"""Judges what was read of the sources, and sums up the counts of a join by day."""
+"""Checks the rows read from the sources, and sums up the counts of a join by day."""
 
 import datetime
 from collections import Counter
@@ -16,7 +16,7 @@ from schemas.problems import listed
 from schemas.spec.data import DayLogs
 
 DayCounts = dict[str, dict[str, dict[str, int]]]
-"""Number of rows by day, YYYY-MM-DD, source, and what happened to them."""
+"""Number of rows by day, YYYY-MM-DD, source and outcome."""
 
 
 def refuse_problems(run: JoinRun, request: Request) -> None:
@@ -61,7 +61,7 @@ def _source_problems(
 
 
 def counts_by_day(run: JoinRun) -> DayCounts:
-    """Sums up what happened to the rows of each day and source."""
+    """Sums up the outcomes of the rows of each day and source."""
     totals: dict[tuple[str, str], Counter[str]] = {}
     for bucket in run.buckets:
         for number, counts in bucket.counts.items():

@@ -18,7 +18,7 @@ def codes(*sides: Sequence[pa.Array], nulls_are_equal: bool = False) -> tuple[In
 
     Args:
         sides: key columns, equal in names and types: int64, float64 or binary.
-        nulls_are_equal: a null is a value like others. Otherwise a row with a null has the number NO_KEY.
+        nulls_are_equal: whether null equals null. Otherwise a row with a null has the number NO_KEY.
     """
     lengths = [len(side[0]) for side in sides]
     total = np.zeros(sum(lengths), np.int64)

@@ -25,7 +25,7 @@ _REPORTS = "reports"
 
 
 class BucketCounts(BaseModel):
-    """The counts of one bucket of a source: by day of the main log (as an ordinal) and by what happened to rows."""
+    """The counts of one bucket of a source: by day of the main log (as an ordinal) and outcome."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,7 +35,7 @@ class BucketCounts(BaseModel):
 
 @dataclass(frozen=True)
 class JoinRun:
-    """What a join has done.
+    """The result of a join.
 
     Attributes:
         plan: plan of the join.
@@ -99,7 +99,7 @@ def _write_chunk(chunk: tuple[int, Iterable[tuple[str, Ref]]], folder: str) -> N
 
 
 class _Split(beam.DoFn):
-    """Yields slices by source and bucket. A mistake in the data is part of the report, as in ingestion's reading."""
+    """Yields slices by source and bucket. A data error becomes part of the report, as in ingestion."""
 
     def __init__(self, plan: JoinPlan, request: Request, folder: str):
         self._num_buckets, self._request, self._folder = plan.buckets, request, folder

@@ -1,4 +1,4 @@
-"""Which files are joined, in how many buckets."""
+"""Plans a join: its files, days and numbers of buckets."""
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from schemas.spec.data import DayLogs
 from schemas.spec.sources import Source
 
 _BUCKET_BYTES = 32 * 2**20
-"""Of the files, about, whose keys are joined in one bucket, in memory."""
+"""Approximate size of the file data in one bucket, which is joined in memory."""
 _MAX_BUCKETS = 1024
 
 
@@ -33,7 +33,7 @@ class JoinFile:
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """What to join.
+    """The files, days and buckets of a join.
 
     Attributes:
         files: files of the main log and of the sources.
@@ -62,7 +62,7 @@ def plan_of(logs: DayLogs, files: Sequence[DataFile], others: Sequence[DataFile]
     Args:
         logs: logs with sources.
         files: files of the main log, of these days alone.
-        others: other files of all sources, also of other days.
+        others: files of all sources, also of other days.
     """
     days = sorted({datetime.date.fromisoformat(str(file.day)) for file in files})
     planned = _numbered("", files)

@@ -12,7 +12,7 @@ from components.logs.joining.keys import NO_KEY, Integers, codes
 DAY, FILE, ROW, TIME, KEY, VALUE = "day", "file", "row", "time", "key.", "value."
 """Columns: the day of the file (1 is 0001-01-01), the file's number, the row in it, its time, and prefixes."""
 _FAR_S = 2**60
-"""Times are clipped to this, so that sums with a window do not overflow; what is implausible is refused elsewhere."""
+"""Times are clipped to this, so that sums with a window do not overflow; other code refuses implausible times."""
 
 
 @dataclass(frozen=True)

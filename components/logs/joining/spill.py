@@ -1,4 +1,4 @@
-"""Rows on their way between the stages of a join lie in files: Beam groups references to them.
+"""Rows between the stages of a join are in files: Beam groups references to them.
 
 The engine's shuffle holds a few bytes for a slice of rows, so memory does not grow with the rows on any engine, also on
 the local one, which keeps a whole shuffle in memory.
@@ -15,7 +15,7 @@ from components.logs.files.storage import open_file
 
 
 class Ref(NamedTuple):
-    """Where some bytes are."""
+    """Location of bytes in a file."""
 
     path: str
     offset: int
@@ -23,10 +23,10 @@ class Ref(NamedTuple):
 
 
 class SpillWriter:
-    """Writes a file of its own, so that a second try of the same work does not touch the first."""
+    """Writes a separate file, so that a retry does not overwrite the first try's."""
 
     def __init__(self, folder: str):
-        """Takes the folder, which all workers see."""
+        """Takes the folder, which all workers can read."""
         self._path = posixpath.join(folder, f"{uuid.uuid4().hex}.spill")
         self._file: Any = None
         self._offset = 0

@@ -26,14 +26,14 @@ _ROWS_AT_ONCE = 2**17
 
 
 class FileReport(BaseModel):
-    """What was read of a file of a source; for the main log, only its path and error.
+    """The result of reading a source's file; for the main log, only path and error.
 
     Attributes:
         source: name; empty for the main log.
         path: path of the file.
         rows: readable records.
         unreadable: records left out.
-        columns: columns that at least one record had.
+        columns: columns of at least one record.
         times: times of the source's column of times.
         error: why reading stopped.
     """
@@ -54,7 +54,7 @@ Slice = tuple[str, int, bytes]
 
 
 class Splitter:
-    """Cuts files; afterwards `report` says what was read.
+    """Cuts files into slices, and fills in a report.
 
     A row is identified by its index among the readable rows of its file, as everywhere in ingestion.
     """

@@ -29,10 +29,10 @@ class Inspection:
     """The result of inspecting a file's head.
 
     Attributes:
-        problems: error texts with the file's path; if there are any, the rest is not known.
+        problems: error texts with the file's path; if there are any, the rest is unknown.
         is_empty: whether it has no rows.
-        num_rows: None if the head does not say.
-        columns: columns of the file, as far as the head says.
+        num_rows: number of rows; None if the head does not contain it.
+        columns: columns of the file, where the head contains them.
     """
 
     problems: tuple[str, ...] = ()

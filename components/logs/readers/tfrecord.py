@@ -66,10 +66,10 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
 
 
 def records_of(file: BinaryIO, path: str) -> Iterator[bytes]:
-    """Yields the records as they are written.
+    """Yields the serialized records.
 
     Raises:
-        UserError: the file is no TFRecord file, or is corrupt or truncated.
+        UserError: the file is not a TFRecord file, or is corrupt or truncated.
     """
     plain = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.endswith(".gz") else file
     num_records = 0

@@ -35,8 +35,8 @@ class FileCounts(_Report):
         times: times of each column of times.
         negatives: negatives of the task with keep_negatives, before sampling; 0 without sampling.
         negatives_sampled_out: negatives that sampling has left out.
-        columns: columns of the inputs, that at least one row had.
-        joined: counts of the join by source, all of a day in its first file.
+        columns: columns of the inputs with a value in at least one row.
+        joined: counts of the join by source; a day's counts are in its first file.
         error: why reading stopped; the counts are then incomplete.
     """
 
@@ -55,7 +55,7 @@ class FileCounts(_Report):
 
 
 def with_joined(counts: Sequence[FileCounts], joined: Mapping[str, Mapping[str, int]]) -> list[FileCounts]:
-    """Returns the counts of a day's files, the first with what happened when the day was joined."""
+    """Returns the counts of a day's files, the first with the counts of the day's join."""
     first = min((count.path for count in counts), default="")
     found = {name: dict(numbers) for name, numbers in joined.items()}
     return [count.model_copy(update={"joined": found}) if count.path == first else count for count in counts]
@@ -127,7 +127,7 @@ def _require_columns(split: str, counts: Sequence[FileCounts], columns: Sequence
 def _times_problems(
     files: Files, split: str, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column]
 ) -> Iterator[str]:
-    # The ranges of all days are described in the same words.
+    # All days have the same descriptions of their ranges.
     ranges = ranges_of(logs, files.of_split(split)[0].day)
     for column in columns:
         of_column = [(count.path, count.times[column.name]) for count in counts if column.name in count.times]

@@ -101,7 +101,7 @@ def list_arrays(
             if cut := int(np.count_nonzero(~is_within)):
                 ignored[f"over max_list_length: {name}"] += cut
             keep[name] &= is_within
-    for _ in pairs:  # A null may have to be passed along a chain of all pairs.
+    for _ in pairs:  # A null may pass along a chain of all pairs.
         for first, second in pairs:
             keep[first] = keep[second] = keep[first] & keep[second]
     arrays = {}

@@ -1,6 +1,6 @@
 """Negative down-sampling: keeps a share of the negative training examples.
 
-A hash of the file's name and the row's index decides which: every run over the same files keeps the same rows, on any
+A hash of the file's name and the row's index selects them: every run over the same files keeps the same rows, on any
 machine, and a day in the windows of two runs has the same rows in both.
 
 Reference: He et al., Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014, section 6.2.
@@ -58,7 +58,7 @@ class Sampled:
 
 
 def sampling_of(inputs: Inputs, split: str) -> Sampling | None:
-    """Returns the sampling of a split; None but for training, as other splits must keep the true rates."""
+    """Returns the sampling of a split; None except for training, as other splits must keep the true rates."""
     for name, task in inputs.tasks.items():
         if split == TRAIN and isinstance(task, BinaryTask) and task.keep_negatives is not None:
             return Sampling(name, inputs.label_of(name), task.only_where, task.example_weight, task.keep_negatives)

@@ -39,7 +39,7 @@ class TimeRange:
         first: day.
         last: day.
         usual: earliest usual day: an earlier time is allowed, but more likely in another unit.
-        around_own_day: days on each side of the rows' own day, whose rows these are; None: the same range for all rows.
+        around_own_day: days allowed on each side of the rows' own day; None: the same range for all rows.
     """
 
     first: Day
@@ -59,7 +59,7 @@ class TimeRange:
 
     @property
     def sides(self) -> tuple[str, str]:
-        """What is said of a time before the range, and after it."""
+        """Descriptions of times before and after the range."""
         if self.around_own_day is None:
             return f"before {self.first}", f"after {self.last}"
         return "before its day", "after its day"
@@ -71,7 +71,7 @@ class TimeRange:
 
 
 _PLAUSIBLE = TimeRange(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1), datetime.date(1990, 1, 1))
-"""Range of times other than the event's, such as a date of birth or the end of a contract."""
+"""Range of times other than event times, such as a date of birth or the end of a contract."""
 
 
 class TimeCounts(BaseModel):
@@ -81,7 +81,7 @@ class TimeCounts(BaseModel):
         known: number of times.
         outside: number of these outside the range.
         looks_like: number of values that would be usual times, by unit.
-        example: one that is outside or unusual; None if there is none.
+        example: a time that is outside or unusual; None if there is none.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -105,7 +105,7 @@ def ranges_of(logs: Logs, day: str | None) -> dict[TimeKind, TimeRange]:
 
     Args:
         logs: the spec's data section.
-        day: YYYY-MM-DD of the rows: the range of an event depends on nothing else of the run, so that a day's examples
+        day: YYYY-MM-DD of the rows: the range of event times depends only on this day, so that a day's examples
             are the same in every run. None for logs without days.
     """
     match logs:
