@@ -12,7 +12,7 @@ from components.record.run import RunRecord
 
 VERSION = 1
 MAX_REASON = 4000
-"""Most characters of a reason; the log has all of it."""
+"""Maximum characters of a reason; the log contains all of it."""
 
 
 def _cut(reason: str) -> str:
@@ -32,9 +32,9 @@ class Event(BaseModel):
     Attributes:
         kind: `failed`: the run failed; `refused`: a gate refused the model; `test`: sent by hand.
         pipeline: name of the spec.
-        step: that failed or refused; empty if the run failed outside of its steps.
+        step: step that failed or refused; empty if the run failed outside its steps.
         date: YYYY-MM-DD; None for logs without dates.
-        run: name or id.
+        run: name or id of the run.
         reason: the error's text, or the gates' reasons; cut after MAX_REASON characters.
         sent_at: time of the first try.
     """

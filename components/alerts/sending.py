@@ -43,8 +43,8 @@ def send(alerts: Alerts, event: Event, environ: Mapping[str, str], *, waits_s: S
 
     Args:
         alerts: the spec's section.
-        event: to send.
-        environ: with the URL and the key.
+        event: event to send.
+        environ: environment variables with the URL and the key.
         waits_s: pauses between the tries.
 
     Returns:

@@ -17,9 +17,9 @@ class Target:
 
     Attributes:
         url: never shown, as it may contain a secret, like those of chat services.
-        key: to sign bodies.
+        key: key for signatures of bodies.
         shown: scheme, host and port, for messages.
-        is_loopback: it is on this machine.
+        is_loopback: whether it is on this machine.
     """
 
     url: str = field(repr=False)

@@ -1,4 +1,4 @@
-"""The version of the code of this image or checkout, which a step and the workers of its jobs must share."""
+"""The code version of this image or checkout, which must be equal in a step and the workers of its jobs."""
 
 import functools
 import hashlib
@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
-# Not names of modules, whose sources every step's cache key would follow.
+# Paths, not module names: sources of named modules would become part of every step's cache key.
 _FOLDERS = ("schemas/", "components/", "trainer_module/", "pipelines/")
 _DIGITS = 16
 

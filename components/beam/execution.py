@@ -1,4 +1,4 @@
-"""The pipelines of a step's executor: in this process as TFX makes them, or as jobs on an engine."""
+"""The pipelines of a step's executor: in this process as in TFX, or as jobs on an engine."""
 
 import os
 import time
@@ -18,7 +18,7 @@ from schemas.errors import UserError
 class BeamExecutor(base_beam_executor.BaseBeamExecutor):
     """An executor whose pipelines end with the step, and within the time that the spec allows.
 
-    It goes before TFX's own executor among the bases.
+    It precedes TFX's executor among the base classes.
     """
 
     _deadline: float | None = None
@@ -28,7 +28,7 @@ class BeamExecutor(base_beam_executor.BaseBeamExecutor):
         if limit_s is None:
             return super()._make_beam_pipeline()
         if self._deadline is None:
-            # Of the step: all of its pipelines share it.
+            # All pipelines of the step share the deadline.
             self._deadline = time.monotonic() + limit_s
         return EnginePipeline(self._beam_pipeline_args, self._deadline, limit_s)
 

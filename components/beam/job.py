@@ -1,4 +1,4 @@
-"""A job on an engine, from its submission to its end. It ends with the step that has submitted it."""
+"""A job on an engine, from its submission to its end. It is cancelled when its step ends."""
 
 import logging
 import threading
@@ -16,20 +16,20 @@ from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _REQUEST_S = 5.0
-"""Of a request that cancels a job: the process may have few seconds left."""
+"""Timeout of a request that cancels a job: the process may have few seconds left."""
 _SUBMISSION_S = 10.0
-"""How long a job that is being submitted is waited for, to cancel it."""
+"""Seconds to wait for the end of a submission before cancelling the job."""
 _ENDED = ("DONE", "FAILED", "CANCELLED", "DRAINED", "UPDATED")
 
 
 class EngineError(UserError):
-    """A job that an engine did not finish. Trying again may help."""
+    """A job that an engine did not finish. A retry may succeed."""
 
     is_mistake = False
 
 
 class Job:
-    """A job, submitted and followed in a thread of its own: no engine can keep this process from stopping."""
+    """A job, submitted and watched in a separate thread, so that no engine can block the end of this process."""
 
     def __init__(self, submit: Callable[[], Any], engine: str) -> None:
         """Takes the function that submits the job and returns Beam's result, and the engine's name for messages."""
@@ -44,7 +44,7 @@ class Job:
         """Runs the job to its end; returns Beam's result.
 
         Args:
-            seconds: seconds that are left to the step.
+            seconds: remaining seconds of the step.
             limit_s: time limit of the step, for the message.
 
         Raises:
@@ -86,7 +86,7 @@ class Job:
 
     def _failure(self, error: BaseException) -> EngineError:
         text = f"{type(error).__name__}: {error}"
-        # The runner's own error hides behind the one of the step that waited for it.
+        # The runner's error is hidden by that of the thread that waited for it.
         if self._result is None and isinstance(error, requests.ConnectionError | requests.Timeout | grpc.RpcError):
             return EngineError(
                 f"beam: {self._engine} does not answer (got {last_cause(text)}); check its address in the spec"
@@ -100,7 +100,7 @@ class Job:
 
 
 def cancel(result: Any) -> None:
-    """Cancels the job on its engine, by its id, unless it has ended. Raises nothing: it runs during cleaning up."""
+    """Cancels the job on its engine, by its id, unless it has ended. Raises nothing: it runs during cleanup."""
     try:
         if isinstance(result, PipelineResult):
             service, job = result._job_service, result._job_id
@@ -119,7 +119,7 @@ def cancel(result: Any) -> None:
 
 
 def _cancel_flink(job: Any) -> None:
-    """Cancels by Flink's REST: Beam's own cancel posts to a path that Flink does not have."""
+    """Cancels through Flink's REST API: Beam's `cancel` posts to a path that Flink does not have."""
     flink_id = getattr(job, "_flink_job_id", None)
     if flink_id is None:
         return

@@ -1,15 +1,15 @@
-"""Sangam's own arguments, declared to Beam's parser so that they reach the workers."""
+"""Sangam's arguments, declared to Beam's parser so that they reach the workers."""
 
 from argparse import ArgumentParser
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
 CODE = "sangam_code"
-"""Version of the code that has submitted a job; `components.beam.worker` compares it with its own."""
+"""Version of the code that submitted a job; `components.beam.worker` compares it with its own."""
 
 
 class EngineOptions(PipelineOptions):
-    """Settings of a step that runs on an engine; `pipelines.beam` writes them."""
+    """Settings of a step on an engine; `pipelines.beam` writes them."""
 
     @classmethod
     def _add_argparse_args(cls, parser: ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Why a job on an engine has failed, in one line, from the texts of Flink, Beam and Python."""
+"""Extracts the reason of a failed job on an engine, in one line, from the errors of Flink, Beam and Python."""
 
 import re
 
@@ -29,7 +29,7 @@ def last_cause(text: str) -> str:
     if _TRACEBACK in rest and raised:
         found = raised[-1]
     elif causes:
-        # A cause may have several lines, up to the first frame.
+        # A cause may span several lines, up to the first frame.
         found = _FRAME.split(rest, maxsplit=1)[0]
     else:
         found = next((line for line in reversed(lines) if line.strip() and not line.startswith("\tat ")), "no reason")

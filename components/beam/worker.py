@@ -1,8 +1,8 @@
 """Starts one Beam worker, as the boot program of Beam's own image does: `python -m components.beam.worker`.
 
-It asks the engine for the job's options, compares the version of the code that has submitted the job with its own, and
-becomes Beam's worker. Where they differ, it answers whatever the engine asks with the reason, so that the job fails
-with it: a worker that only ended would let the engine wait.
+It gets the job's options from the engine, compares the submitter's code version with its own, and becomes Beam's
+worker. Where they differ, it answers every request of the engine with the reason, so that the job fails with it: if
+the worker only ended, the engine would wait.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _ASK_S = 60.0
 
 
 class OtherCodeError(Exception):
-    """The pool's code is not that of the step."""
+    """The pool's code differs from the step's."""
 
 
 def main(arguments: Sequence[str]) -> None:

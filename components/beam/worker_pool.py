@@ -2,8 +2,8 @@
 
 An engine asks the pool for a worker, a process, and the worker connects to the engine: `--environment_type=EXTERNAL`.
 Beam's own pool (apache_beam/runners/worker/worker_pool_main.py) starts `python` from the PATH, and kills a worker by
-the id that its engine gave it. Two TaskManagers of Flink name theirs alike ("1-1"): on one pool, the first that stops
-its own kills the other's, and the job stands still. Here a worker ends with the engine that it is connected to.
+its engine's id for it. Two TaskManagers of Flink use equal ids ("1-1"): on one pool, the first that stops its worker
+kills the other's, and the job hangs. Here a worker ends with the engine that it is connected to.
 """
 
 import argparse
@@ -28,11 +28,11 @@ _WORKER = "components.beam.worker"
 _GRACE_S = 5.0
 _REAP_S = 10.0
 NEEDED = {"TF_USE_LEGACY_KERAS": "1"}
-"""What each worker's environment must have before it imports TensorFlow."""
+"""Environment variables that each worker needs before it imports TensorFlow."""
 
 
 class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
-    """Starts workers, and ends those that are left when the pool ends."""
+    """Starts workers, and ends the remaining ones when the pool ends."""
 
     def __init__(self) -> None:
         self._workers: list[subprocess.Popen[bytes]] = []
@@ -45,7 +45,7 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         command += ["--control", request.control_endpoint.url, "--logging", request.logging_endpoint.url]
         command += ["--provision", request.provision_endpoint.url]
         try:
-            # Nobody reads what it writes but the pool's own log. Ctrl-C on the pool's terminal ends the pool alone.
+            # Its output goes to the pool's log. Ctrl-C on the pool's terminal signals only the pool.
             worker = subprocess.Popen(
                 command, env=os.environ | NEEDED, stdin=subprocess.DEVNULL, start_new_session=True
             )
@@ -59,13 +59,13 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         return beam_fn_api_pb2.StartWorkerResponse()
 
     def StopWorker(self, request: Any, context: Any) -> Any:
-        """Leaves the worker alone: it ends when its engine closes the connection."""
+        """Does nothing: the worker ends when its engine closes the connection."""
         del context
         _LOG.info("event=worker_released id=%s", request.worker_id)
         return beam_fn_api_pb2.StopWorkerResponse()
 
     def reap(self) -> None:
-        """Notes the workers that have ended."""
+        """Forgets the workers that have ended."""
         with self._lock:
             ended = [worker for worker in self._workers if worker.poll() is not None]
             self._workers = [worker for worker in self._workers if worker not in ended]
@@ -73,7 +73,7 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
             _LOG.info("event=worker_ended pid=%d exit_code=%d", worker.pid, worker.returncode)
 
     def end(self) -> None:
-        """Ends the workers that are left: SIGTERM, then SIGKILL."""
+        """Ends the remaining workers: SIGTERM, then SIGKILL."""
         with self._lock:
             for worker in self._workers:
                 worker.terminate()
@@ -87,9 +87,9 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
 
 
 def serve(address: str) -> int:
-    """Serves until a signal comes; returns the exit code."""
+    """Serves until a signal arrives; returns the exit code."""
     pool = WorkerPool()
-    # The options of Beam's own pool: engines keep connections open for long.
+    # The options of Beam's own pool: engines keep connections open for a long time.
     server = grpc.server(
         futures.ThreadPoolExecutor(max_workers=8, thread_name_prefix="worker-pool"),
         options=[

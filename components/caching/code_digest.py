@@ -32,8 +32,8 @@ def code_digest(*entries: str) -> str:
     """Returns the sha256 over the sources that the entries depend on, and the versions of the libraries.
 
     Args:
-        entries: dotted paths of modules or of definitions in them; empty for a step of TFX's own, which depends on
-            versions alone.
+        entries: dotted paths of modules or of definitions in them; empty for a step of TFX, which depends only on
+            versions.
     """
     digest = hashlib.sha256(sources_digest(*entries).encode())
     for name, version in installed_versions().items():

@@ -15,12 +15,12 @@ from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _PARTS_OF_DAY = 8
-"""Most results of a day, each of consecutive files; so many workers can compute at the same time."""
+"""Maximum number of results of a day, each of consecutive files, for as many workers."""
 _GROUP_BYTES = 128 * 2**20
 _GROUP_ROWS = 16_384
 
 Compute = Callable[[Sequence[str]], bytes]
-"""From files of examples to their result. It must be picklable, and depend on the key alone."""
+"""Computes the result of files of examples. It must be picklable, and depend only on the key."""
 
 
 @dataclass(frozen=True)

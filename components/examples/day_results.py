@@ -1,4 +1,4 @@
-"""Results that a step computes of one day's examples alone, kept beside them for the next run."""
+"""Results that a step computes from one day's examples, stored beside them for later runs."""
 
 import hashlib
 import posixpath
@@ -33,7 +33,7 @@ def read_result(file: str) -> bytes | None:
 
 
 def write_result(file: str, content: bytes) -> None:
-    """Writes a result whole or not at all. Two runs may write the same one at the same time."""
+    """Writes a result atomically. Two runs may write the same one at the same time."""
     temporary = f"{file}.{uuid.uuid4().hex}"
     with fileio.open(temporary, "wb") as opened:
         opened.write(content)

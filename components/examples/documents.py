@@ -17,7 +17,7 @@ def read_document(uri: str, name: str, kind: type[_Model]) -> _Model:
     Args:
         uri: address of the artifact.
         name: name of the file.
-        kind: what the file holds.
+        kind: class of the file's content.
 
     Raises:
         UserError: there is none, or another version wrote it.

@@ -1,4 +1,4 @@
-"""The list of an Examples artifact's files, which are in the folders of their days that runs share."""
+"""The list of an Examples artifact's files, which are in folders by day, shared by runs."""
 
 import posixpath
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class DayExamples(_Closed):
 
     Attributes:
         day: YYYY-MM-DD; None for logs without days.
-        folder: folder of the files and of steps' results of them. It does not change once it is complete.
+        folder: folder of the files and of steps' results. It does not change once it is complete.
         names: names of the files, in the order of the logs.
         rows: number of examples.
     """

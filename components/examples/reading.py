@@ -9,7 +9,7 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamples
 from components.examples.blocks import decode
 
 _UNTUNED = tf.data.Options()
-# Else the destructor of an iterator waits for tf.data's tuner, for up to as long as the file took to read.
+# Otherwise an iterator's destructor waits for tf.data's tuner, for up to the time of reading the file.
 _UNTUNED.autotune.enabled = False
 
 

@@ -51,7 +51,7 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
         parsed = parse_command(command)
         folder = folder_of_run(options.step, parsed)
         if alerts and options.step == _FIRST:
-            # Compiling cannot see the Secret. Said here, it costs no training whose end nobody would hear of.
+            # The compiler cannot see the Secret: check it before a training whose alert could not be sent.
             target_of(alerts, os.environ)
         task = prepare(options.step, parsed, datetime.datetime.now(datetime.timezone.utc))
         ending = execute(task, stop)
@@ -77,7 +77,7 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
 
 
 def _fail(reason: str, task: Task | None, folder: RunFolder | None, options: argparse.Namespace) -> None:
-    """Leaves record and page of a run that this step ends, and alerts: once per step of a run."""
+    """Writes record and page of a run that this step ends, and sends an alert: once per step of a run."""
     record = _record(task, folder, options, {}, status="failed", error=reason, failed_step=options.step)
     if folder and task:
         leave_failure(record, _folders(artifact_paths(task.local, "inputs")))
@@ -99,7 +99,7 @@ def _folders(inputs: Mapping[str, str]) -> dict[str, Path]:
 
 
 def _leave(step: Step, folder: RunFolder) -> None:
-    """Leaves a step for the record of the run and for `sangam status`."""
+    """Writes a step for the record of the run and for `sangam status`."""
     try:
         write_step(folder, step)
     except OSError as error:
@@ -107,7 +107,7 @@ def _leave(step: Step, folder: RunFolder) -> None:
 
 
 def _inputs_of(step: Task, name: str) -> dict[str, str] | None:
-    """Returns the folders of a step's inputs; None if the task neither is that step nor runs it."""
+    """Returns the folders of a step's inputs; None if the task does not run that step."""
     members = parse_members(step.command.argument(MEMBERS) or "[]")
     own = next((member for member in members if member.step == name), None)
     if own is None:

@@ -1,4 +1,4 @@
-"""TFX's artifacts from those of an ExecutorInput, and back: as TFX's kubeflow_v2_entrypoint_utils makes them."""
+"""Converts between the artifacts of an ExecutorInput and TFX's, like TFX's kubeflow_v2_entrypoint_utils."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _STANDARD = "tfx."
 
 
 class Artifacts:
-    """The artifacts of one execution. Kubeflow knows them by names, TFX by numbers: it counts those that it reads."""
+    """The artifacts of one execution. Kubeflow identifies them by name, TFX by number: `read` numbers them."""
 
     def __init__(self) -> None:
         self._names: list[str] = [""]
@@ -29,7 +29,7 @@ class Artifacts:
         return {key: [self._artifact(each) for each in found["artifacts"]] for key, found in by_key.items()}
 
     def written(self, outputs: dict[str, list[Any]]) -> Json:
-        """Returns what the ExecutorOutput says of the outputs."""
+        """Returns the outputs in the form of the ExecutorOutput."""
         return {key: {"artifacts": [self._json(artifact_utils.get_single_instance(outputs[key]))]} for key in outputs}
 
     def _artifact(self, described: Json) -> Any:
@@ -59,14 +59,14 @@ class Artifacts:
 
 
 def artifact_class(artifact_type: Json) -> Any:
-    """Returns the class of a type; the title of one that TFX has not is the way to its class."""
+    """Returns the class of a type; the title of a type outside TFX is the path of its class."""
     title = artifact_type.get("schemaTitle") or yaml.safe_load(artifact_type["instanceSchema"])["title"]
     standard = f"{_STANDARD}types.standard_artifacts.{title.removeprefix(_STANDARD)}"
     return import_utils.import_class_by_path(standard if title.startswith(_STANDARD) else title)
 
 
 def _with_floats(metadata: Json) -> Json:
-    """Returns the metadata as protobuf holds it, which has no integers."""
+    """Returns the metadata with floats for integers, as in protobuf."""
     struct = struct_pb2.Struct()
     json_format.ParseDict(metadata, struct)
     found: Json = json_format.MessageToDict(struct)

@@ -19,7 +19,7 @@ def main(report: Path, module: str, arguments: list[str]) -> int:
     """Runs a module as `python -m` does, and writes a report of its error, if any. Returns the exit code."""
     sys.argv = [module, *arguments]
     for name in ("httpx", "httpcore"):
-        # TFX logs at INFO, and these log a line for every request: of a training in pods, several each second.
+        # TFX logs at INFO, and these log a line for every request: several each second for a training in pods.
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
         # Nothing interrupts the cleanup: the parent kills a process that takes too long.

@@ -13,7 +13,7 @@ def resolve(*, given: str, noted: str, created: str, now: datetime.datetime) -> 
         given: the parameter; empty: yesterday.
         noted: the date of an earlier step or try of this run; empty if this is the first.
         created: when the run was created, RFC 3339. Kubeflow Pipelines 2.16.1 makes the placeholder empty, others leave
-            it as it is.
+            it unchanged.
         now: with a time zone.
 
     Raises:
@@ -31,7 +31,7 @@ def resolve(*, given: str, noted: str, created: str, now: datetime.datetime) -> 
 
 
 def _moment(text: str) -> datetime.datetime | None:
-    """Parses a time; None if the text is no time, or has no time zone."""
+    """Parses a time; None if the text is not a time, or has no time zone."""
     try:
         moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:

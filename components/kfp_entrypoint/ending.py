@@ -1,4 +1,4 @@
-"""How a step's process ended: an exit code and a sentence."""
+"""The ending of a step's process: an exit code and a sentence."""
 
 import signal
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ class Report(BaseModel):
     """The error of the step's process.
 
     Attributes:
-        is_mistake: the user must act; trying again changes nothing.
-        text: of the error.
+        is_mistake: whether the user must act, as a retry would fail again.
+        text: text of the error.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,8 +29,8 @@ class Ending:
 
     Attributes:
         code: exit code of the entry point.
-        reason: empty after a success.
-        is_mistake: the user must act; trying again changes nothing.
+        reason: reason of the failure; empty after a success.
+        is_mistake: whether the user must act, as a retry would fail again.
     """
 
     code: int = ExitCode.DONE
@@ -42,10 +42,10 @@ def ending_of(code: int, report: Report | None, step: str, out_of_memory: OutOfM
     """Returns the ending.
 
     Args:
-        code: of the process, negative for a signal.
-        report: None if the process wrote none.
-        step: name.
-        out_of_memory: what the kernel did meanwhile; None: nothing, or it does not tell.
+        code: exit code of the process, negative for a signal.
+        report: report of the process; None without one.
+        step: name of the step.
+        out_of_memory: kills by the kernel meanwhile; None if there were none, or they are unknown.
     """
     if code == ExitCode.DONE:
         return Ending()

@@ -1,7 +1,7 @@
 """Runs executors of TFX on an ExecutorInput, and writes the ExecutorOutput: a module of the compiled pipeline.
 
-In place of tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor, whose imports are all components of TFX
-and the whole client of Kubeflow: for a small step they take longer than its work.
+In place of tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor, which imports all components of TFX and
+Kubeflow's client: for a small step, the imports take longer than its work.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from schemas.host.needless_imports import leave_out_needless_of_tfx
 _LOG = logging.getLogger(__name__)
 _MOUNT, _STORAGE = "/gcs/", "gs://"
 _NOISY = ("apache_beam", "tensorflow_model_analysis")
-"""They say dozens of lines about what they do not find, or do not need."""
+"""Loggers that write dozens of lines on missing or unneeded packages."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -62,10 +62,10 @@ def run_executor(class_path: str, executor_input: Json, inputs_spec: Json, beam_
     """Runs an executor; returns its ExecutorOutput.
 
     Args:
-        class_path: of the executor, with its module.
-        executor_input: with paths for URIs, and with the types of all artifacts.
-        inputs_spec: of the component: the types of its parameters.
-        beam_args: what remains of the command line.
+        class_path: path of the executor's class, with its module.
+        executor_input: ExecutorInput with paths for URIs, and with the types of all artifacts.
+        inputs_spec: input spec of the component, with the types of its parameters.
+        beam_args: rest of the command line.
     """
     is_on_storage = "--runner=DataflowRunner" in beam_args
     if is_on_storage:
@@ -88,7 +88,7 @@ def run_executor(class_path: str, executor_input: Json, inputs_spec: Json, beam_
 
 
 def _replaced(node: Any, start: str, by: str) -> Any:
-    """Returns JSON with another start of each text: Dataflow's workers see the buckets that Vertex AI mounts by URI."""
+    """Returns JSON with the prefix of each text replaced: Dataflow's workers need URIs for Vertex AI's mounts."""
     if isinstance(node, dict):
         return {key: _replaced(value, start, by) for key, value in node.items()}
     if isinstance(node, list):

@@ -1,4 +1,4 @@
-"""Leaves the record and the page of a run that a step's failure ends: the reporter, its last step, will not run."""
+"""Writes the record and the page of a run that a step's failure ends: the reporter, its last step, will not run."""
 
 import logging
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ _LOG = logging.getLogger(__name__)
 
 
 def is_final(ending: Ending, *, tries: int, retries: int) -> bool:
-    """Returns whether a failure is final: all tries are used up, or trying again changes nothing."""
+    """Returns whether a failure is final: all tries are used up, or a retry would fail again."""
     return ending.is_mistake or tries > retries
 
 
 def leave_failure(record: RunRecord, inputs: Mapping[str, Path]) -> None:
-    """Writes record and page into the run's folder; what cannot be written is only logged.
+    """Writes record and page into the run's folder; errors are only logged.
 
     Args:
-        record: of the run, without the reports of its steps.
+        record: record of the run, without the reports of its steps.
         inputs: folders of the failed step's input artifacts, by name.
     """
     try:
-        # Charts take a second to import, which no step that succeeds needs.
+        # Charts take a second to import, and only failures need them.
         from components.page.collect import collect
         from components.page.render import draw
 

@@ -15,11 +15,11 @@ TFX_EXECUTORS, EXECUTORS = (
     "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
     f"{__package__}.executors",
 )
-"""The module of TFX's compiler that runs an executor, and ours in its place."""
+"""The module that runs an executor in TFX's compiled pipelines, and Sangam's replacement."""
 ROOT, CREATED = "sangam_root", "sangam_created"
-"""Parameters that the compiler adds for this entry point alone: the pipeline root, and when the run was created."""
+"""Parameters that the compiler adds for this entry point: the pipeline root, and the run's creation time."""
 RUN = "run"
-"""Parameter of a step that is to know the run's id. It is compiled empty, and filled in by this entry point."""
+"""Parameter for the run's id. It is compiled empty, and this entry point sets it."""
 _ADDED = frozenset({ROOT, CREATED})
 _BACKENDS_OWN = frozenset({"executor-logs"})
 """Outputs that the backend adds for its logs; TFX has no artifact of that type."""
@@ -32,8 +32,8 @@ class Command:
     """TFX's command.
 
     Attributes:
-        module: run by `python -m`.
-        arguments: of the module.
+        module: module that `python -m` runs.
+        arguments: arguments of the module.
     """
 
     module: str
@@ -96,9 +96,9 @@ def localized(
     needs them. They are taken from the component's input spec.
 
     Args:
-        executor_input: of the backend; not changed.
-        inputs_spec: of the component.
-        uri_mapping: from URIs to paths.
+        executor_input: ExecutorInput of the backend; not changed.
+        inputs_spec: input spec of the component.
+        uri_mapping: mapping from URIs to paths.
         overrides: parameters to replace.
     """
     local = copy.deepcopy(executor_input)

@@ -1,4 +1,4 @@
-"""Steps that share a process: what each of them is given of their task's ExecutorInput."""
+"""Steps that share a process: each step's part of their task's ExecutorInput."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,10 +14,10 @@ class Member(BaseModel):
     """One step of a task.
 
     Attributes:
-        step: its name.
-        executor: path of its class.
-        inputs_spec: of its component.
-        made_before: its inputs that an earlier step of the task makes, and the names of those outputs of the task.
+        step: name of the step.
+        executor: path of the executor's class.
+        inputs_spec: input spec of the component.
+        made_before: inputs that an earlier step of the task writes, with the names of those outputs of the task.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,8 +31,8 @@ class Member(BaseModel):
         """Returns the step's part of its task's ExecutorInput.
 
         Args:
-            task: the ExecutorInput.
-            made: artifacts that earlier steps have made, by the names of the task's outputs.
+            task: ExecutorInput of the task.
+            made: artifacts that earlier steps have written, by the names of the task's outputs.
         """
         inputs, outputs = task["inputs"], task["outputs"]
         declared = outputs["artifacts"]

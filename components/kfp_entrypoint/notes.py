@@ -1,7 +1,7 @@
-"""State that the steps of a run and their tries share, in small files beside the run's artifacts.
+"""State shared by the steps of a run and their tries, in small files beside the run's artifacts.
 
-Each try of a step is a new pod with the same command. Without the notes it would take yesterday from the clock again,
-which after midnight is another day, and every try would send an alert.
+Each try of a step is a new pod with the same command. Without the notes, a try after midnight would get
+another date from the clock, and every try would send an alert.
 """
 
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ class Notes:
     folder: Path
 
     def date(self) -> str:
-        """Returns the date of the run; empty until one is noted."""
+        """Returns the date of the run; empty until one is recorded."""
         try:
             return (self.folder / _DATE).read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return ""
 
     def fix_date(self, date: str) -> str:
-        """Notes the date of the run, and returns the one that it has from now on: that of whoever noted it first."""
+        """Records the date of the run unless a step has recorded one; returns the recorded date."""
         path = self.folder / _DATE
         path.parent.mkdir(parents=True, exist_ok=True)
         write_first(path, date)
@@ -43,7 +43,7 @@ class Notes:
         return before + 1
 
     def is_first_alert(self, step: str) -> bool:
-        """Returns whether this is the first alert on the step's failure, and notes it as sent."""
+        """Returns whether this is the first alert on the step's failure, and records it as sent."""
         path = self.folder / _ALERTED / step
         if path.exists():
             return False

@@ -10,20 +10,20 @@ from components.processes.stopping import Stopped, StopSignals
 from schemas.host.cgroup import OomWatch
 
 GRACE_S = 20.0
-"""Within the 30 s that Kubernetes gives a pod, and longer than the trainer gives its own processes."""
+"""Seconds from SIGTERM to SIGKILL: less than a pod's 30 s, and more than the trainer's processes get."""
 _CHILD = "components.kfp_entrypoint.child"
 
 
 def run(command: Command, step: str, stop: StopSignals) -> Ending:
-    """Runs the command in a process of its own and returns how it ended.
+    """Runs the command in a separate process and returns its ending.
 
-    On SIGTERM the process's group gets the signal, and SIGKILL after a grace. Kubeflow's launcher hands no signal on,
-    but Argo's executor, which started it, signals the whole group that this process is in.
+    On SIGTERM the process's group gets the signal, and SIGKILL after a grace period. Kubeflow's launcher forwards no
+    signals, but Argo's executor, which started it, signals the whole group of this process.
 
     Args:
-        command: of the step.
-        step: its name.
-        stop: entered by the caller.
+        command: command of the step.
+        step: name of the step.
+        stop: signal handler that the caller has entered.
     """
     with tempfile.TemporaryDirectory(prefix="sangam-step-") as folder:
         report = Path(folder) / "report.json"

@@ -39,14 +39,14 @@ class Task:
     """One try of a step, or of several that share a process, ready to be run.
 
     Attributes:
-        name: of the step, for example example_gen.
-        command: TFX's, with paths and the date filled in.
-        local: the ExecutorInput in it.
-        uri_mapping: from URIs to paths.
-        run: id; empty if the URIs do not contain it.
-        date: of the run; empty for logs without days.
-        tries: of this step, including this one.
-        notes: of the run; None if its folder is not known.
+        name: name of the step, for example example_gen.
+        command: TFX's command, with paths and the date filled in.
+        local: ExecutorInput of the command.
+        uri_mapping: mapping from URIs to paths.
+        run: id of the run; empty if the URIs do not contain it.
+        date: date of the run; empty for logs without days.
+        tries: number of tries of this step, including this one.
+        notes: notes of the run; None if its folder is unknown.
     """
 
     name: str
@@ -108,7 +108,7 @@ def execute(step: Task, stop: StopSignals) -> Ending:
 
 
 def folder_of_run(name: str, command: Command) -> RunFolder | None:
-    """Returns the run's folder in the pipeline root; None if the run or its root is not known."""
+    """Returns the run's folder in the pipeline root; None if the run or its root is unknown."""
     try:
         executor_input = command.executor_input()
         root = str(parameters(executor_input).get(ROOT, ""))
@@ -140,7 +140,7 @@ def _fresh_outputs(step: Task) -> None:
     """Makes empty folders for the outputs, as a local run does.
 
     Existing files are from an earlier try, as the backend gives every try the same URIs. They are kept for a training
-    job in pods of its own, which continues without the step that started it.
+    job in separate pods, which continues without the step that started it.
     """
     is_adopted = bool(parameters(step.local).get("launch"))
     for path in artifact_paths(step.local, "outputs").values():

@@ -2,7 +2,7 @@
 
 Kubeflow's launcher refuses an input artifact whose URI is not in one of its stores
 (https://github.com/kubeflow/pipelines/blob/2.14.3/backend/src/v2/component/launcher_v2.go, fetchNonDefaultBuckets), so
-artifacts keep the backend's URIs. The launcher accepts that there is nothing to download or to upload (the same file,
+artifacts keep the backend's URIs. The launcher accepts missing downloads and uploads (the same file,
 uploadOutputArtifacts), so the files are below the pipeline root, where later runs and other pods see them, under a path
 that determines the URI.
 """
@@ -16,7 +16,7 @@ FOLDERS = {"gs": "gcs", "minio": "minio", "s3": "s3"}
 """Scheme to folder: Kubeflow's launcher and Vertex AI mount the stores under these names, below `/`."""
 _SCHEMES = {folder: scheme for scheme, folder in FOLDERS.items()}
 ARTIFACTS = "artifacts"
-"""Below the pipeline root."""
+"""Folder of the artifacts below the pipeline root."""
 
 
 def artifact_base(pipeline_root: str) -> str:

@@ -1,4 +1,4 @@
-"""Charts as SVG in the page's own colours: each is one small figure with a title that screen readers say."""
+"""Charts as SVG in the page's own colours: each is a small figure with a title for screen readers."""
 
 import io
 import itertools
@@ -44,10 +44,10 @@ _TAG, _NUMBER = re.compile(r"<[^>]+>"), re.compile(r"-?\d+\.\d{3,}")
 
 
 class Chart:
-    """One figure under way; `with Chart(...) as axes:` draws, `svg()` gives it."""
+    """A figure: `with Chart(...) as axes:` draws it, `svg()` returns it."""
 
     def __init__(self, title: str, *, x: str = "", y: str = "", width: float = 2.9, height: float = 2.1):
-        """Takes what the chart shows, in words, and the names of its axes; sizes in inches."""
+        """Takes the title, the labels of the axes, and sizes in inches."""
         self._title, self._x, self._y, self._size = title, x, y, (width, height)
         self._style = rc_context(_STYLE)
 
@@ -88,12 +88,12 @@ class Chart:
 
     @property
     def svg(self) -> Markup:
-        """The chart, once it is drawn."""
+        """Returns the drawn chart."""
         return self._svg
 
 
 def smooth(values: Sequence[float], points: int = 120) -> tuple[list[float], list[float]]:
-    """Returns places and means of at most `points` stretches of equal length, leaving out what is not finite."""
+    """Returns positions and means of at most `points` intervals of equal length, without values that are not finite."""
     array = np.asarray(values, np.float64)
     edges = np.unique(np.linspace(0, len(array), min(points, len(array)) + 1).astype(int))
     x, y = [], []

@@ -1,4 +1,4 @@
-"""Reads what the charts of a run are made of, as far as it is there."""
+"""Reads the data of a run's charts, where it exists."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ _Read = TypeVar("_Read")
 
 
 def collect(outputs: Outputs) -> Facts:
-    """Returns the facts of a run; what its steps did not write is left out."""
+    """Returns the facts of a run, from the outputs that its steps have written."""
     at = outputs.get
     training = at("training")
     return Facts(

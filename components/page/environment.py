@@ -1,4 +1,4 @@
-"""Where the templates are, and how they write numbers."""
+"""The environment of the templates, with filters for numbers."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from schemas.quantities import shown_bytes
 
 
 def environment() -> Environment:
-    """Returns the environment of the templates; what comes from logs is escaped."""
+    """Returns the environment of the templates; text from logs is escaped."""
     made = Environment(
         loader=PackageLoader("components.page"),
         autoescape=select_autoescape(default=True),

@@ -1,4 +1,4 @@
-"""What the page of a run shows, as plain data."""
+"""The data of a run's page."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +14,10 @@ class Distribution:
     """Shares of a feature's values in both splits.
 
     Attributes:
-        labels: of the bins or values: the lower edges of numbers, the most frequent values of the rest.
+        labels: labels of the bins or values: the lower edges for numbers, else the most frequent values.
         train: share of the train split's values: [labels].
-        evaluated: of the evaluation split's: [labels].
-        is_number: bins of numbers have an order.
+        evaluated: share of the evaluation split's values: [labels].
+        is_number: whether the labels are bins of numbers, in ascending order.
     """
 
     labels: list[str]
@@ -31,10 +31,10 @@ class FeatureFacts:
     """One column of the examples.
 
     Attributes:
-        name: of the column.
+        name: name of the column.
         missing_train: share of the train examples without a value; None without statistics.
-        missing_evaluated: of the evaluation examples.
-        distribution: None where a split has no values.
+        missing_evaluated: share of the evaluation examples without a value.
+        distribution: distribution of the values; None where a split has no values.
     """
 
     name: str
@@ -54,7 +54,7 @@ class FeatureFacts:
 
 @dataclass(frozen=True, order=True)
 class DayFacts:
-    """The examples of a day (YYYY-MM-DD, empty for logs without days) in a split, and the digest of what made them."""
+    """The examples of a day (YYYY-MM-DD, empty for logs without days) in a split, and the digest of their sources."""
 
     day: str
     split: str
@@ -64,15 +64,15 @@ class DayFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """The outputs of a run's steps that charts are made of. What a run did not reach is None or empty.
+    """The outputs of a run's steps for charts. Outputs that a run did not reach are None or empty.
 
     Attributes:
         days: examples of each day, the oldest first.
-        features: by column, those that differ most between the splits first.
+        features: facts of the columns, those that differ most between the splits first.
         drift: every distance that the spec bounds: feature, measure, value, bound, is_within, reason.
-        training: `training.json`.
-        losses: every step's mean loss by task: [steps, tasks]; None without a training.
-        curves: by binary task.
+        training: contents of `training.json`.
+        losses: mean loss by step and task: [steps, tasks]; None without a training.
+        curves: curves by binary task.
     """
 
     days: list[DayFacts] = field(default_factory=list)
@@ -85,11 +85,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class PageContext:
-    """What the page of a run shows beside its record and the outputs of its steps.
+    """Data of a run's page besides its record and the outputs of its steps.
 
     Attributes:
-        checkpoint: that training left.
-        model_sha256: of the exported model's manifest.
+        checkpoint: checkpoint that training wrote.
+        model_sha256: sha256 of the exported model's manifest.
         log_tail: last lines of the failed step's log.
     """
 

@@ -14,7 +14,7 @@ from schemas.spec.data import EVAL, TRAIN
 _BINS = 20
 _VALUES = 8
 _TAIL = 0.01
-"""Of numbers, so much of each end lies in the outermost bin: a few extremes would leave the others in one."""
+"""Share of the numbers in each outermost bin: otherwise a few extremes would put all others into one bin."""
 _WIDE = 1000.0
 """Positive numbers that span more than this factor have bins of equal width in logarithms."""
 _Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ def features(folder: Path | None) -> list[FeatureFacts]:
     """Returns every column, those first whose values differ most between the splits.
 
     Args:
-        folder: of the statistics; None: without.
+        folder: folder of the statistics; None without statistics.
     """
     train, evaluated = _by_column(folder, TRAIN), _by_column(folder, EVAL)
     found = [
@@ -67,7 +67,7 @@ def _distribution(train: Mapping[str, Any], evaluated: Mapping[str, Any], name: 
 
 
 def _quantiles(feature: Any) -> _Floats:
-    """Returns the ends of buckets that hold equally many values, rising."""
+    """Returns the ascending edges of buckets with equally many values."""
     kind = statistics_pb2.Histogram.QUANTILES
     [histogram] = [each for each in feature.num_stats.histograms if each.type == kind][:1] or [None]
     if histogram is None or not histogram.buckets:

@@ -25,7 +25,7 @@ def roc(task: str, curve: Curve, auc: float | None) -> Markup:
 
 
 def precision_recall(task: str, curve: Curve, rate: float | None) -> Markup:
-    """Returns the precision-recall curve, with the share of positives, which chance reaches."""
+    """Returns the precision-recall curve, with the share of positives, the precision of a random model."""
     chart = Chart(f"Precision-recall curve of {task}", x="recall", y="precision")
     with chart as axes:
         if rate is not None:
@@ -49,7 +49,7 @@ def calibration(task: str, buckets: Sequence[CalibrationBucket]) -> Markup:
 
 
 def scores(task: str, curve: Curve) -> Markup:
-    """Returns how the scores of both classes are distributed."""
+    """Returns the distributions of both classes' scores."""
     chart = Chart(f"Scores of {task} by label", x="score", y="share of the class")
     with chart as axes:
         for counts, color, name in ((curve.negatives, MUTED, "label 0"), (curve.positives, FIRST, "label 1")):
@@ -64,7 +64,7 @@ def scores(task: str, curve: Curve) -> Markup:
 
 
 def history(task: str, past: Sequence[RunRecord], date: str, auc: float | None, bound: float | None) -> Markup:
-    """Returns the AUC of the days before and of this run; hollow where a model was refused."""
+    """Returns the AUC of this run and the days before; hollow points are refused models."""
     chart = Chart(f"AUC of {task} over the last days", y="AUC", width=10, height=1.6)
     known = [(run.date or run.run, run.tasks[task].auc, bool(run.blessed)) for run in past if task in run.tasks]
     points = [(day, value, blessed) for day, value, blessed in [*known, (date, auc, True)] if value is not None]
@@ -105,7 +105,7 @@ def auc_by_day(task: str, points: Sequence[tuple[str, float, float | None, str]]
 
 
 def seconds_by_day(points: Sequence[tuple[str, dict[str, float]]]) -> Markup:
-    """Returns the minutes of each run by step, the four longest steps by themselves."""
+    """Returns the minutes of each run by step; all but the four longest steps are summed."""
     totals: Counter[str] = Counter()
     for _, seconds in points:
         totals.update(seconds)
@@ -160,12 +160,12 @@ def rates(steps: Sequence[int], by_name: dict[str, Sequence[float]]) -> Markup:
 
 
 def norms(table: str, counts: Sequence[int]) -> Markup:
-    """Returns how many rows of a table have which Euclidean norm."""
+    """Returns the distribution of a table's rows by Euclidean norm."""
     chart = Chart(f"Rows of {table} by norm", x="norm", width=2.3, height=1.5)
     with chart as axes:
         axes.stairs(counts, np.logspace(-3, 2, len(counts) + 1), color=FIRST, fill=True)
         axes.set_xscale("log")
-        axes.minorticks_off()  # Forty of them take longer than the rest.
+        axes.minorticks_off()  # Minor ticks take longer than the rest of the chart.
         axes.set_yticks([])
         axes.grid(visible=False)
         axes.set_title(table, loc="left")

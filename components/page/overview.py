@@ -16,12 +16,12 @@ from schemas.contracts.root import Root, RunFolder
 from schemas.errors import UserError
 
 PageOf = Callable[[RunFolder], str | None]
-"""Returns the address of a run's page for a link; None: it has none."""
+"""Returns the address of a run's page for a link; None without a page."""
 
 
 @dataclass(frozen=True)
 class OverviewRun:
-    """One run of a ranker, what became of it, and the address of its page, relative to this one; None: it has none."""
+    """One run of a ranker, its outcome, and the address of its page relative to this one; None without a page."""
 
     run: StoredRun
     outcome: Outcome
@@ -29,7 +29,7 @@ class OverviewRun:
 
     @property
     def date(self) -> str:
-        """The last day of its evaluation; of the run where that is not known; empty: nothing is."""
+        """The run's date, else the day of its start; empty if both are unknown."""
         return self.run.date or (f"{self.run.started:%Y-%m-%d}" if self.run.started else "")
 
     @property
@@ -52,7 +52,7 @@ class OverviewRun:
 
 @dataclass(frozen=True)
 class StepRow:
-    """A step over all runs that came to it: the mean and sum of its seconds, and of its cost in the newest currency."""
+    """A step over all runs that reached it: mean and sum of its seconds, and of its cost in the newest currency."""
 
     name: str
     runs: int
@@ -74,16 +74,16 @@ class _Ranker:
 
 
 def overview(root: Root, page_of: PageOf, *, first: datetime.date, ranker: str | None = None) -> tuple[int, str]:
-    """Returns the number of the runs since a day, and their page; a run that cannot be read says so on it.
+    """Returns the number of the runs since a day, and their page, which marks unreadable runs.
 
     Args:
-        root: with runs.
-        page_of: where each row leads.
-        first: day, of the evaluation; of the run where that is not known.
-        ranker: name; None: all.
+        root: root with the runs.
+        page_of: target of each row's link.
+        first: first date of the runs.
+        ranker: name of the ranker; None: all.
 
     Raises:
-        UserError: there is no such run.
+        UserError: there is no run since that day.
     """
     shown = [OverviewRun(run, outcome_of(run), page_of(run.folder)) for run in all_runs(root) if _has_ended(run)]
     shown = [each for each in shown if each.date >= str(first) and ranker in (None, each.run.ranker)]
@@ -100,7 +100,7 @@ def overview(root: Root, page_of: PageOf, *, first: datetime.date, ranker: str |
 
 
 def newest_day(root: Root) -> datetime.date | None:
-    """Returns the last day that a run was for."""
+    """Returns the newest date of the runs."""
     shown = (OverviewRun(run, outcome_of(run)).date for run in all_runs(root) if _has_ended(run))
     return max((datetime.date.fromisoformat(date) for date in shown if date), default=None)
 
@@ -118,7 +118,7 @@ def _ranker(name: str, runs: Sequence[OverviewRun]) -> _Ranker:
 
 
 def steps_of(runs: Sequence[OverviewRun], currency: str) -> Iterator[StepRow]:
-    """Yields the steps in their order; costs in another currency than the newest are left out."""
+    """Yields the steps in their order; costs in other currencies than the newest are left out."""
     records = [run.record for run in runs if run.record]
     for name in dict.fromkeys(step for record in records for step in record.steps):
         seconds = [record.steps[name].seconds or 0.0 for record in records if name in record.steps]

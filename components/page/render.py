@@ -25,12 +25,12 @@ MAX_FEATURES = 40
 """Columns with a chart: those that differ most between the splits."""
 MAX_SLICES = 30
 MAX_TABLES = 12
-"""Tables whose rows are drawn by norm."""
+"""Maximum number of tables with a chart of their rows by norm."""
 
 
 @dataclass(frozen=True)
 class SliceRow:
-    """A slice of a task: its examples, AUC with interval, calibration, and how far its AUC is from that of all."""
+    """A slice of a task: examples, AUC with interval, calibration, and the difference from the AUC of all examples."""
 
     name: str
     examples: float
@@ -41,16 +41,16 @@ class SliceRow:
 
 @dataclass(frozen=True)
 class TaskPart:
-    """What the page says of one task.
+    """The page's data of one task.
 
     Attributes:
-        name: of the task.
-        judged: metrics, intervals and gates.
-        headline: the gate on AUC that is tightest; None without one.
+        name: name of the task.
+        judged: verdict with metrics, intervals and gates.
+        headline: tightest gate on AUC; None without one.
         previous: AUC of the last blessed model before.
-        charts: in order.
-        history: the last 30 days.
-        slices: the worst first.
+        charts: charts in order.
+        history: chart of the last 30 days.
+        slices: slices, the worst first.
     """
 
     name: str
@@ -63,7 +63,7 @@ class TaskPart:
 
 
 def draw(record: RunRecord, facts: Facts, context: PageContext = NO_CONTEXT) -> Path:
-    """Writes the page into the run's folder, compared with the runs before it; returns the file."""
+    """Writes the page, with a comparison to earlier runs, into the run's folder; returns the file."""
     run, before = stored(record), runs_before(record)
     page = render(
         record,
@@ -82,7 +82,7 @@ def past_runs(before: Iterable[RunRecord], date: str | None) -> list[RunRecord]:
 
     Args:
         before: runs of the same ranker, in the order in which they ran.
-        date: of the run that the page is of; None: logs without days.
+        date: date of the page's run; None for logs without days.
     """
     if date is None:
         return []
@@ -103,12 +103,12 @@ def render(
     """Returns the page.
 
     Args:
-        record: of the run, with the reports of its steps.
-        facts: that the charts are made of.
-        context: of the run.
-        past: runs of the days before, oldest first.
-        spec: as YAML.
-        changes: of the spec since the run before: path, before, after; None: no run before, or its spec is not known.
+        record: record of the run, with the reports of its steps.
+        facts: data of the charts.
+        context: other data of the run.
+        past: runs of earlier days, oldest first.
+        spec: spec as YAML.
+        changes: changes of the spec since the previous run: path, before, after; None without a previous run or spec.
     """
     return (
         environment()
@@ -191,14 +191,14 @@ def _training(facts: Facts) -> Iterator[Markup]:
 
 
 def _norms(facts: Facts) -> list[tuple[str, list[int]]]:
-    """Returns the rows by norm of the largest tables."""
+    """Returns the counts of rows by norm of the largest tables."""
     tables = (facts.training or {}).get("tables", {})
     found = [(name, table["norms"]) for name, table in tables.items() if any(table.get("norms", ()))]
     return sorted(found, key=lambda each: -sum(each[1]))[:MAX_TABLES]
 
 
 def _spent(facts: Facts) -> list[tuple[str, float]]:
-    """Returns what the seconds of a training went into."""
+    """Returns the seconds of a training by activity."""
     training = facts.training
     if training is None:
         return []

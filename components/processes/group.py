@@ -43,8 +43,8 @@ class ProcessGroup:
             module_and_arguments: arguments after `python -m`.
             log: file that the group's output is added to; None: the output of this process.
             grace_s: grace period from SIGTERM to SIGKILL when the group is ended.
-            ends_with_parent: the kernel sends the leader SIGTERM when this process is killed. Without it, the leader
-                itself must notice.
+            ends_with_parent: the kernel sends the leader SIGTERM when this process is killed. Without it, the
+                leader must detect this itself.
         """
         self._grace_s = grace_s
         preexec = functools.partial(end_with_parent, os.getpid(), signal.SIGTERM) if ends_with_parent else None
@@ -75,7 +75,7 @@ class ProcessGroup:
         return self._leader.wait()
 
     def wait_for(self, seconds: float) -> int | None:
-        """Waits for the leader's end; returns its exit code, None after the time is over."""
+        """Waits for the leader's end; returns its exit code, None after the timeout."""
         try:
             return self._leader.wait(seconds)
         except subprocess.TimeoutExpired:

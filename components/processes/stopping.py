@@ -18,9 +18,9 @@ from schemas.contracts.exit_codes import of_signal
 _LOG = logging.getLogger(__name__)
 
 GRACE_S = 30.0
-"""From the first signal to the moment when whatever is left is killed."""
+"""Seconds from the first signal until all remaining processes are killed."""
 REPEAT_S = 5.0
-"""Longer than a step takes to clean up; what an interrupted cleaning leaves is killed after all."""
+"""Seconds between two exceptions: longer than the cleanup of a step."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -35,7 +35,7 @@ class Stopped(KeyboardInterrupt):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of a program that this signal ended, as shells expect it."""
+        """The exit code that shells expect of a program that this signal has ended."""
         return of_signal(self.signum)
 
 
@@ -63,7 +63,7 @@ class StopSignals:
 
     def __exit__(self, *exc_info: object) -> None:
         self._ended.set()
-        # It may be about to repeat the signal; with the old handlers back, that would kill this process.
+        # The thread may be about to repeat the signal, which would kill this process under the old handlers.
         if self._insisting:
             self._insisting.join()
         for signum, handler in self._previous.items():
@@ -78,8 +78,8 @@ class StopSignals:
     def raised(self) -> Iterator[None]:
         """Raises Stopped inside the block, or on entering it, once a signal has come.
 
-        The user's further signals change nothing, so that impatience does not interrupt the cleaning. But code that
-        calls back into Python may swallow any exception: it is raised again from time to time until the block is left.
+        The user's further signals are ignored, so that they do not interrupt the cleanup. But code that calls back into
+        Python may swallow the exception: it is raised again every `repeat_s` until the block ends.
         """
         self._is_raising = True
         try:
@@ -115,7 +115,7 @@ class StopSignals:
 def kill_descendants(wait_s: float = 5.0) -> int:
     """Kills every process that descends from this one and returns how many there were.
 
-    Raises nothing: it runs during cleaning up.
+    Raises nothing: it runs during cleanup.
     """
     killed: set[int] = set()
     deadline = time.monotonic() + wait_s
@@ -127,7 +127,7 @@ def kill_descendants(wait_s: float = 5.0) -> int:
             with contextlib.suppress(psutil.Error):
                 child.kill()
                 killed.add(child.pid)
-        # Not waited for: that would take their exit codes from whoever started them.
+        # Polls without waitpid, which would take the exit codes from the processes' owners.
         time.sleep(0.02)
     return len(killed)
 

@@ -60,7 +60,7 @@ def base_for(models: "Sequence[BlessedModel]", *, before: str, exists: Callable[
     Args:
         models: the ranker's blessings, oldest first.
         before: the newest day to train on: a base that was trained on it leaves nothing to train on.
-        exists: says whether a checkpoint still exists.
+        exists: returns whether a checkpoint still exists.
     """
     notes: list[str] = []
     candidates = [model for model in models if model.days and model.days[-1] < before]

@@ -55,7 +55,7 @@ def refuse_changed_checkpoint(uri: str, blessed: str) -> None:
     """Refuses a checkpoint that has changed since it was blessed.
 
     Args:
-        uri: of the checkpoint artifact.
+        uri: address of the checkpoint artifact.
         blessed: sha256 of its manifest when it was blessed.
 
     Raises:

@@ -49,12 +49,12 @@ def hold(folder: Path, *, to: str, because: str, by: str, now: datetime.datetime
     try:
         return versions.withdraw(folder, because=because, now=now, to=earlier[-1])
     except BaseException:
-        deltas.release(folder, lineage)  # Or no delta went out, and servers stayed where they are.
+        deltas.release(folder, lineage)  # Otherwise no delta would be published, and servers would keep their state.
         raise
 
 
 def release(folder: Path, lineage: str) -> deltas.Hold:
-    """Ends a hold, and returns it: deltas go out again.
+    """Ends a hold, and returns it: the online training publishes deltas again.
 
     Raises:
         UserError: the lineage is not held.

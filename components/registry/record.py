@@ -67,7 +67,7 @@ class BlessedModel(BaseModel):
 
 
 def read_record(path: str, read: Callable[[], bytes]) -> BlessedModel | None:
-    """Returns a record; None for an empty file, whose writer is still at work or was killed.
+    """Returns a record; None for an empty file, whose writer is still running or was killed.
 
     Args:
         path: path of the record, for errors.

@@ -1,1 +1,1 @@
-"""What a step writes for later steps and for people: JSON beside its artifact, one module each."""
+"""Reports of steps, for later steps and for people: JSON beside an artifact, one module each."""

@@ -3,20 +3,20 @@
 from pydantic import BaseModel, ConfigDict
 
 CURVE_COLUMN = "curve"
-"""Of `metrics.parquet`: JSON, in the row of `auc` of all examples."""
+"""Column of `metrics.parquet` with JSON, in the row of `auc` of all examples."""
 
 
 class Curve(BaseModel):
     """One task's curves over all examples, from the highest score to the lowest.
 
     Attributes:
-        false_positive_rate: of thresholds, from 0 to 1: [points].
-        true_positive_rate: likewise.
-        precision: likewise.
+        false_positive_rate: rates by threshold, from 0 to 1: [points].
+        true_positive_rate: rates by threshold, from 0 to 1: [points].
+        precision: precision by threshold: [points].
         score_edges: rising scores, at equal distances of log-odds: [bins + 1].
         negatives: examples with label 0 whose score is between two edges: [bins]; sums of weights where examples have
             weights.
-        positives: likewise of label 1.
+        positives: the same for label 1.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

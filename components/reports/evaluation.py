@@ -18,7 +18,7 @@ Intervals = dict[str, tuple[float, float]]
 """Metric to both ends of its confidence interval; metrics without one are absent."""
 Kind = Literal["output", "finite", "rows", "value", "change", "gain"]
 NEVER_BY_HAND: frozenset[Kind] = frozenset({"output", "finite"})
-"""Gates that nobody may override: a model that fails them cannot be served."""
+"""Gates that cannot be overridden: a model that fails them cannot be served."""
 
 
 class _Record(BaseModel):
@@ -29,16 +29,16 @@ class GateVerdict(_Record):
     """The verdict on one bound.
 
     Attributes:
-        kind: what is bounded. `output`: the model scores the task; `finite`: the scores are finite; `rows`: the loss of
-            reduced rows; `value`: the metric; `change`: how much worse it is than the last blessed model's; `gain`: how
-            much better.
-        metric: name.
-        slice: such as `tab=home` or `each tab`; empty: all examples.
-        bound: at_least or at_most; for a band its lower end; for a change max_drop or max_rise; for a gain min_gain.
-        upper_bound: of a band.
-        judge: `bound`: the worse end of the interval had to hold; `point`: the value.
-        value: the metric; for a change how much worse than the blessed model, negative if better; for a gain how much
-            better.
+        kind: bounded quantity. `output`: the model scores the task; `finite`: the scores are finite; `rows`: the loss of
+            reduced rows; `value`: the metric; `change`: its decline from the last blessed model's; `gain`: its
+            improvement.
+        metric: name of the metric.
+        slice: slice, such as `tab=home` or `each tab`; empty: all examples.
+        bound: value of at_least or at_most; for a band its lower end; for a change max_drop or max_rise; for a gain
+            min_gain.
+        upper_bound: upper end of a band.
+        judge: quantity that must be within the bound. `bound`: the worse end of the interval; `point`: the value.
+        value: value of the metric; for a change its decline, negative if better; for a gain its improvement.
         lower: end of the value's confidence interval; None without one.
         upper: the other end.
         passed: whether the bound holds.
@@ -71,9 +71,9 @@ class TaskVerdict(_Record):
 
     Attributes:
         metrics: over all examples.
-        intervals: of `metrics`.
+        intervals: confidence intervals of `metrics`.
         slices: metrics by slice, such as `tab=home`.
-        slice_intervals: of `slices`.
+        slice_intervals: confidence intervals of `slices`.
         calibration_buckets: over all examples, lowest scores first; empty for regression.
         gates: in the order in which they were judged.
     """
@@ -95,13 +95,13 @@ class TaskVerdict(_Record):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def auc(self) -> float | None:
-        """The metric that binary tasks are known by."""
+        """The main metric of a binary task."""
         return self.metrics.get("auc")
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def rmse(self) -> float | None:
-        """The metric that regressions are known by."""
+        """The main metric of a regression."""
         return self.metrics.get("rmse")
 
 
@@ -111,7 +111,7 @@ class Verdict(_Record):
     Attributes:
         blessed: all gates of all tasks passed, or a person overrode those that did not.
         baseline: uri of the blessed model that the candidate was compared with, if any.
-        notes: what was not checked, and why.
+        notes: omitted checks with their reasons.
         tasks: by name.
         because: the reason of a manual blessing; empty: the gates decided.
         by: the person.
@@ -158,7 +158,7 @@ def refusals(tasks: Mapping[str, TaskVerdict], kinds: Container[Kind] = get_args
 
 
 def calibrated(metrics: Metrics) -> str:
-    """Returns what a calibration has changed, in words, from a task's metrics; empty for a task without one."""
+    """Returns the effect of a calibration in words, from a task's metrics; empty for a task without one."""
     shown = (("calibration", "predicted over observed"), ("calibration_error", "calibration error"))
     pairs = [(words, metrics.get(name), metrics.get(UNCALIBRATED_METRIC + name)) for name, words in shown]
     if all(UNCALIBRATED_METRIC + name not in metrics for name, _ in shown):

@@ -1,6 +1,6 @@
-"""What ingestion read and wrote: days, rows by split, and what was left out.
+"""The report of ingestion: days, and rows read, written and left out by split.
 
-Loads without TFX: the record of a run has it.
+Loads without TFX: the record of a run contains it.
 """
 
 from pydantic import BaseModel, ConfigDict
@@ -26,7 +26,7 @@ class SplitReport(_Report):
         ignored: values treated as missing, clipped or cut off, by reason and column, for example "not finite: price".
         negatives: rows with label 0 of the task with keep_negatives, before sampling; 0 without sampling.
         negatives_sampled_out: of these, left out by sampling.
-        joined: by source of the join, numbers of rows on both sides and what happened to them.
+        joined: by source of the join, numbers of rows on both sides, by outcome.
     """
 
     num_files: int
@@ -53,18 +53,18 @@ class SplitReport(_Report):
 
 
 class IngestionReport(_Report):
-    """The data of a run.
+    """The input data of a run.
 
     Attributes:
         date: YYYY-MM-DD, None for logs without dates.
-        days: of each split, empty for logs without dates.
+        days: days of each split, empty for logs without dates.
         missing_days: days of the window without rows.
         splits: by name.
         history_days: days before those of the splits, read only for features of kind rate and count.
-        window_start: first of the window's train days, which the base may have learned; None for logs without dates.
+        window_start: first train day of the window, which the base may have learned; None for logs without dates.
         base: the checkpoint that training starts from; `days` then contains only the days after it. None: training
             starts from scratch.
-        notes: for the user, on the choice of the base.
+        notes: notes for the user on the choice of the base.
     """
 
     date: str | None

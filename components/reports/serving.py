@@ -28,14 +28,14 @@ class ServingVerdict(_Record):
     Attributes:
         blessed: every check passed.
         model_bytes: size of all files of the exported model.
-        load_s: from the start of the server process until it was ready; None if it never was.
-        load: under which the latency was measured.
+        load_s: seconds from the start of the server process until it was ready; None if it never was.
+        load: load during the measurement of the latency.
         once: columns of which a request has one row for all candidates.
         p50_ms: latency under `load`, measured at the client; None if it was not measured.
-        p99_ms: likewise.
-        requests: that the latency is of.
-        checks: in order.
-        notes: what was not judged, and why.
+        p99_ms: the same for the 99th percentile.
+        requests: number of measured requests.
+        checks: checks in order.
+        notes: omitted checks with their reasons.
     """
 
     blessed: bool

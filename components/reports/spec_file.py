@@ -1,4 +1,4 @@
-"""The spec of a run, `<root>/runs/<run>/spec.json`: what a later command compares, and what gives the run again."""
+"""The spec of a run, `<root>/runs/<run>/spec.json`: for later comparisons, and to repeat the run."""
 
 import io
 import json
@@ -51,7 +51,7 @@ def read_settings(run: RunFolder) -> dict[str, object] | None:
 
 
 def settings_by_path(settings: Mapping[str, object]) -> dict[str, Any]:
-    """Returns the settings by their dotted path; a list of mappings by the places in it."""
+    """Returns the settings by their dotted path; a list of mappings by index."""
     return dict(_leaves(settings))
 
 
@@ -66,7 +66,7 @@ def spec_text(run: RunFolder) -> str:
 
 
 def spec_changes(before: RunFolder, run: RunFolder) -> list[tuple[str, str, str]] | None:
-    """Returns the settings that differ: path, value before, value now; None where one of the specs is not known."""
+    """Returns the settings that differ: path, value before, value now; None where one of the specs is unknown."""
     earlier, own = read_settings(before), read_settings(run)
     if earlier is None or own is None:
         return None

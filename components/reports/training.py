@@ -1,4 +1,4 @@
-"""The result of a training, of what the trainer writes into training.json.
+"""The result of a training: a part of the trainer's training.json.
 
 Loads without TensorFlow and TFX: the record of a run contains it.
 """
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class _Report(BaseModel):
-    # The file has more, for the charts of the page.
+    # The file has more fields, for the charts of the page.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
@@ -28,7 +28,7 @@ class TableReport(_Report):
 
 
 class WarmStart(_Report):
-    """What training loaded from the base: tables and weights by name; parts of weights if only parts fit."""
+    """Tables and weights that training loaded from the base, by name; parts of weights if only parts fit."""
 
     base_days: list[str]
     loaded: list[str]
@@ -37,7 +37,7 @@ class WarmStart(_Report):
 
 
 class EarlyStop(_Report):
-    """The epoch that the model is of, and the metric by which it was the best."""
+    """The epoch of the model, and the metric by which it was the best."""
 
     metric: str
     best_epoch: int
@@ -46,7 +46,7 @@ class EarlyStop(_Report):
 
 
 class Checkpoints(_Report):
-    """Checkpoints that were given up because the disk was full, and damaged ones that were skipped."""
+    """Checkpoints abandoned on a full disk, and damaged ones that were skipped."""
 
     given_up: int = 0
     passed_over: list[str] = []
