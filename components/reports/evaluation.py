@@ -29,8 +29,8 @@ class GateVerdict(_Record):
     """The verdict on one bound.
 
     Attributes:
-        kind: bounded quantity. `output`: the model scores the task; `finite`: the scores are finite; `rows`: the loss of
-            reduced rows; `value`: the metric; `change`: its decline from the last blessed model's; `gain`: its
+        kind: bounded quantity. `output`: the model scores the task; `finite`: the scores are finite; `rows`: the loss
+            of reduced rows; `value`: the metric; `change`: its decline from the last blessed model's; `gain`: its
             improvement.
         metric: name of the metric.
         slice: slice, such as `tab=home` or `each tab`; empty: all examples.

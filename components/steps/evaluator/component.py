@@ -58,7 +58,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         training: types.BaseChannel,
         pipeline_root: str | data_types.RuntimeParameter,
     ) -> None:
-        """Passes on only what a verdict depends on, so that no other change of the spec repeats the evaluation.
+        """Takes only the dependencies of a verdict, so that no other change of the spec repeats the evaluation.
 
         `training` contains the measured loss of reduced rows.
         """

@@ -44,7 +44,7 @@ Properties = dict[str, Any]
 
 
 class Executor(BeamExecutor):
-    """Measures on Beam what the spec wants, also of a registered baseline, and writes verdict and blessing."""
+    """Measures the spec's metrics on Beam, also of a registered baseline, and writes verdict and blessing."""
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Properties) -> None:
         """Measures the candidate and writes the verdict and the blessing."""
@@ -119,7 +119,7 @@ class Executor(BeamExecutor):
 
 
 def _calibrations(inputs: Inputs, model_path: str) -> dict[str, Calibration]:
-    """Returns the candidate's, by task; of a spec that wants none, nothing is read."""
+    """Returns the candidate's calibrations by task; reads nothing if the spec has none."""
     if not any(isinstance(task, BinaryTask) and task.calibration for task in inputs.tasks.values()):
         return {}
     return loaded.calibrations_of(model_path)

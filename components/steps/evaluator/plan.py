@@ -1,4 +1,4 @@
-"""What an evaluation measures, as a spec says: which tasks of which models, on which slices."""
+"""Derives an evaluation's plan from a spec: models, tasks and slices."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,16 +21,16 @@ SliceSpec = dict[str, str | None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured.
+    """The measurements of an evaluation.
 
     Attributes:
-        settings: how.
-        slices: the first has no features: all examples.
+        settings: settings of the metrics.
+        slices: slices; the first has no features: all examples.
         kinds: `binary` or `regression`, by task.
-        labels: column, by task.
-        new_id_features: features whose new ids form slices, if the candidate says which ids it knows.
+        labels: label column, by task.
+        new_id_features: features whose new ids form slices, if the candidate reports its known ids.
         baseline_tasks: tasks that the baseline scores on the same examples; empty without a baseline.
-        calibrations: calibrations of the candidate, by task, whose predictions are also measured as they are without.
+        calibrations: calibrations of the candidate, by task, whose uncalibrated predictions are also measured.
     """
 
     settings: Settings
@@ -53,7 +53,7 @@ class Plan:
         return [(model, task) for model, task in self.targets if self.kinds[task] == "binary" and model != UNCALIBRATED]
 
     def measures(self) -> Measures:
-        """Returns what is counted of every slice."""
+        """Returns the settings of the counts of every slice."""
         confidence = self.settings.confidence
         totals = {
             (model, task): new_totals(
@@ -72,12 +72,12 @@ def plan_of(
     baseline_tasks: Collection[str] = (),
     calibrations: Mapping[str, Calibration] | None = None,
 ) -> Plan:
-    """Returns what a spec wants to be measured.
+    """Returns the plan of a spec.
 
     Args:
         inputs: tasks, features and keys.
         evaluation: slices, groups and intervals.
-        gates: their slices are measured too.
+        gates: gates, whose slices are measured too.
         baseline_tasks: tasks that the baseline scores on the same examples; empty without a baseline.
         calibrations: calibrations of the candidate, by task.
     """

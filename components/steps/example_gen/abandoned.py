@@ -1,4 +1,4 @@
-"""Removes what killed runs have left in the store of days: an attempt without end, a small file without its name."""
+"""Removes files of killed runs from the store of days: unfinished attempts and temporary files."""
 
 import glob
 import logging
@@ -13,7 +13,7 @@ _LOG = logging.getLogger(__name__)
 UNFINISHED = "unfinished"
 """File of an attempt; it is removed once all examples are written."""
 AGE_S = 7 * 86_400.0
-"""Of what is removed: far longer than a step takes. Another run, on another machine, may write what is younger."""
+"""Minimum age of removed files, far longer than a step: another machine's run may still write younger ones."""
 
 
 def remove_abandoned(root: str, now: float, storage: Storage) -> None:
@@ -22,7 +22,7 @@ def remove_abandoned(root: str, now: float, storage: Storage) -> None:
     Args:
         root: root of the store.
         now: seconds since the epoch.
-        storage: lists it.
+        storage: storage that lists the root.
     """
     store = glob.escape(root)
     patterns = [f"{store}/*/*/{UNFINISHED}", *(f"{store}/{folders}{TEMPORARY}" for folders in ("", "*/", "*/*/"))]
@@ -36,5 +36,5 @@ def remove_abandoned(root: str, now: float, storage: Storage) -> None:
             fileio.rmtree(path) if is_attempt else fileio.remove(path)
             _LOG.warning("event=abandoned_removed path=%s", path)
         except (OSError, fileio.NotFoundError) as error:
-            # Another run may be removing it too; what is left costs disk alone.
+            # Another run may be removing it too; remaining files only use disk space.
             _LOG.warning("event=abandoned_not_removed path=%s error=%r", path, error)

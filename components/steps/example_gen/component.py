@@ -14,7 +14,7 @@ from schemas.spec import Spec
 
 
 class ExampleGenSpec(ComponentSpec):
-    """What goes in and out; the driver fills in `start`, `fingerprint` and `generation`."""
+    """Inputs, outputs and parameters; the driver sets `start`, `fingerprint` and `generation`."""
 
     PARAMETERS = {
         "logs": ExecutionParameter(type=str),
@@ -47,7 +47,7 @@ class ExampleGen(base_beam_component.BaseBeamComponent):
             spec: spec, of which only the data section, the features, the tasks and training.mode count here.
             date: YYYY-MM-DD, or empty for yesterday (UTC); a str or a RuntimeParameter.
             data_root: folder that the spec's patterns are relative to; a str or a RuntimeParameter.
-            pipeline_root: where the blessings lie, for training.mode incremental; a str or a RuntimeParameter.
+            pipeline_root: pipeline root with the blessings, for training.mode incremental; a str or a RuntimeParameter.
         """
         super().__init__(
             ExampleGenSpec(

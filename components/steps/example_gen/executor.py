@@ -1,4 +1,4 @@
-"""Makes the examples of the days that no earlier run has made, and lists those of all days of the run."""
+"""Writes the examples of days that no earlier run has written, and lists the examples of all days of the run."""
 
 import json
 import logging
@@ -56,7 +56,7 @@ _Made = dict[Unit, tuple[DayExamples, list[FileCounts]]]
 
 
 class Executor(BeamExecutor):
-    """Resolves the days, reads those that are new, and counts what happened to each row."""
+    """Resolves the days, reads the new ones, and counts the outcome of each row."""
 
     def Do(
         self,
@@ -111,7 +111,7 @@ class Executor(BeamExecutor):
     def _make(
         self, units: Sequence[Unit], store: DayStore, request: Request, start: Start, files: Files, uri: str
     ) -> _Made:
-        """Makes the examples of units that have rows."""
+        """Writes the examples of units that have rows."""
         read = columns_read_of_log(request.logs, request.columns)
         inspected = inspect([file for unit in units for file in unit.files], request.logs, read, open_file)
         units = [unit for unit in units if any(file.path in inspected.rows for file in unit.files)]
@@ -181,13 +181,13 @@ _AGAIN = "run it again when the logs of the window are complete"
 
 
 def _identities(request: Request, files: Files) -> dict[str, str]:
-    """Returns what tells the content of each file: its digest; on an object store size and time.
+    """Returns the identity of each file's content: its digest; on an object store size and time.
 
     Raises:
-        UserError: after a driver, if the files are not those of the cache key any more.
+        UserError: after a driver, if the files have changed since the cache key.
     """
     if "://" in request.pipeline_root:
-        # There is no cache of digests: every file of the window would be read.
+        # Without a cache of digests, every file of the window would be read.
         return {file.path: f"{file.facts.size_bytes} {file.facts.mtime_ns}" for file in files.all_files}
     digests = digests_of(files.all_files, request.pipeline_root, open_file)
     if request.fingerprint and fingerprint(files, request.data_root, digests) != request.fingerprint:
@@ -206,7 +206,7 @@ def _window_start(request: Request) -> str | None:
 
 
 def _history_notes(request: Request, start: Start, files: Files, history: Sequence[DayExamples]) -> list[str]:
-    """Returns a note on the days that features of earlier days are made of; none without such features."""
+    """Returns a note on the days of history features; empty without such features."""
     features = history_features(request.inputs)
     if not features or not isinstance(request.logs, DayLogs):
         return []

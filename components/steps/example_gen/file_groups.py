@@ -7,7 +7,7 @@ from components.logs.files.resolve import DataFile
 
 _ROWS_PER_GROUP, _BYTES_PER_GROUP = 50_000, 16 * 2**20
 _MAX_GROUPS = 64
-"""Groups of a day, about, however many files it has."""
+"""Approximate maximum of groups of a day, for any number of files."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ def file_groups(files: Sequence[DataFile], rows: Mapping[str, int | None], folde
     """Groups the files of one split and day.
 
     Args:
-        files: those with rows, in the order of the logs.
-        rows: number of rows by path, None if the format does not say without reading them.
+        files: files with rows, in the order of the logs.
+        rows: number of rows by path; None if only reading the file gives it.
         folder: folder for the files of examples.
     """
     sizes = [_rows(file, rows[file.path]) for file in files]

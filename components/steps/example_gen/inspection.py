@@ -19,11 +19,11 @@ OpenFile = Callable[[str], BinaryIO]
 
 @dataclass(frozen=True)
 class Inspected:
-    """Files of logs.
+    """The inspected log files.
 
     Attributes:
-        empty: paths of those without rows.
-        rows: rows of the others, by path; None if the format does not say without reading them.
+        empty: paths of files without rows.
+        rows: rows of the other files, by path; None if only reading the file gives them.
     """
 
     empty: frozenset[str]
@@ -34,7 +34,7 @@ def inspect(files: Sequence[DataFile], logs: Logs, columns: Sequence[Column], op
     """Inspects files.
 
     Raises:
-        UserError: with the problems of all files (at most ten in full), empty files that may not be empty included.
+        UserError: with the problems of all files (at most ten in full), including forbidden empty files.
     """
     with ThreadPoolExecutor(THREADS) as threads:
         inspections = list(threads.map(lambda file: _inspected(file, logs, columns, open_file), files))

@@ -48,7 +48,7 @@ def starting_point(request: Request, storage: Storage) -> Start:
     # A base trained on the newest day with logs would leave nothing to train on.
     present = days_with_files(request.logs, days, request.data_root, storage)
     if not present:
-        return Start()  # Listing the files will report what is missing.
+        return Start()  # Listing the files reports missing days.
     newest = present[-1]
     blessings = read_all(Root(request.pipeline_root).blessed(request.name))
     choice = base_for(blessings, before=newest.isoformat(), exists=checkpoint_exists)

@@ -1,7 +1,7 @@
-"""The examples of each day, which every run whose window has the day shares.
+"""The examples of each day, shared by all runs whose window has the day.
 
     <root>/examples/<ranker>/generation             a random text: without it, no examples are from the cache of TFX
-    <root>/examples/<ranker>/<day>-<key>/day.json   written last: what the day has
+    <root>/examples/<ranker>/<day>-<key>/day.json   written last: the contents of the day
     <root>/examples/<ranker>/<day>-<key>/<attempt>/ the files of examples; with `unfinished` until all are written
 
 A day's key covers the content of its files, the part of the spec that examples depend on, and the code. Logs without
@@ -111,7 +111,7 @@ def _key(
 def _sources(
     day: str | None, others: Sequence[DataFile], request: Request, identities: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Returns what a day's joined columns depend on."""
+    """Returns the dependencies of a day's joined columns."""
     return {
         name: [
             source.model_dump(mode="json"),
@@ -133,7 +133,7 @@ class DayStore:
         self._root = Root(request.pipeline_root).examples(request.name)
 
     def generation(self) -> str:
-        """Returns the text of this store, which a removed store does not have again."""
+        """Returns the random text of this store; a store created after a removal has another."""
         path = posixpath.join(self._root, _GENERATION_FILE)
         if not fileio.exists(path):
             fileio.makedirs(self._root)
@@ -141,7 +141,7 @@ class DayStore:
         return (read_result(path) or b"").decode()
 
     def find(self, unit: Unit) -> tuple[DayExamples, list[FileCounts]] | None:
-        """Returns the examples of a unit and the counts of its files; None if they must be made."""
+        """Returns the examples of a unit and the counts of its files; None if they do not exist."""
         path = posixpath.join(self._folder(unit), _DAY_FILE)
         if (content := read_result(path)) is None:
             return None
@@ -166,7 +166,7 @@ class DayStore:
     def finish(
         self, unit: Unit, folder: str, names: Sequence[str], counts: Sequence[FileCounts]
     ) -> tuple[DayExamples, list[FileCounts]]:
-        """Makes examples known, once their files are complete."""
+        """Publishes examples, once their files are complete."""
         by_path = {count.path: count for count in counts}
         in_order = [by_path[file.path] for file in unit.files if file.path in by_path]
         stored = StoredDay(
@@ -174,17 +174,17 @@ class DayStore:
             names=tuple(sorted(names)),
             counts=tuple(count.model_copy(update={"path": relative(count.path, self._request)}) for count in in_order),
         )
-        # First: no file that a run reads is in an attempt that counts as abandoned.
+        # First, so that no run reads files of an attempt that counts as abandoned.
         fileio.remove(posixpath.join(folder, UNFINISHED))
         write_result(posixpath.join(self._folder(unit), _DAY_FILE), stored.model_dump_json(indent=1).encode() + b"\n")
         return self._of(unit, stored)
 
     def remove_abandoned(self, now: float) -> None:
-        """Removes what runs have left that were killed long before `now`, in seconds since the epoch."""
+        """Removes the files of runs that were killed long before `now`, in seconds since the epoch."""
         remove_abandoned(self._root, now, TfxStorage())
 
     def remove(self, folder: str) -> None:
-        """Removes what an attempt has written."""
+        """Removes the files of an attempt."""
         if fileio.exists(folder):
             fileio.rmtree(folder)
 

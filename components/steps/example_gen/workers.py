@@ -24,7 +24,7 @@ from schemas.errors import UserError
 
 
 class GroupCounts(BaseModel):
-    """What a worker has done with a group of files.
+    """A worker's result for a group of files.
 
     Attributes:
         folder: folder of the files that it wrote.
@@ -42,12 +42,12 @@ class GroupCounts(BaseModel):
 class ReadAndWrite(beam.DoFn):
     """Writes the examples of a group of files in the order of the logs, and returns `GroupCounts` as JSON.
 
-    A mistake in the data is part of the counts, not an exception, which Beam would wrap, retry, and show only once. The
-    executor raises all of them after the pipeline.
+    A data error becomes part of the counts, as Beam would wrap, retry, and show only one exception. The executor raises
+    all errors after the pipeline.
     """
 
     def __init__(self, request: Request, joined: JoinedFolder | None):
-        """Takes the request to ingestion, and where the columns of sources are, if the spec has any."""
+        """Takes the request to ingestion, and the location of the sources' columns, if the spec has any."""
         self._request, self._joined = request, joined
 
     def process(self, group: FileGroup) -> Iterator[str]:

@@ -8,7 +8,7 @@ from schemas.errors import UserError
 
 
 class DataAnomalies(UserError):
-    """Data that does not fit its schema, with one line for each anomaly."""
+    """The data does not fit its schema; the text has one line for each anomaly."""
 
 
 def anomaly_lines(anomalies_of: Mapping[str, anomalies_pb2.Anomalies]) -> list[str]:

@@ -66,7 +66,7 @@ def distances(
         }
         for measure, bound in _bounds(drift.bounds_of(name, measures_of(feature))):
             measured = {column: _distance(measure, *of_column) for column, of_column in column_sides.items()}
-            # Of equal distances, the first column's; None counts as the smallest.
+            # The first column of equal distances; None counts as the smallest.
             worst = max(measured, key=lambda column: (measured[column][0] is not None, measured[column][0] or 0.0))
             value, what = measured[worst]
             results.append(
@@ -114,15 +114,15 @@ def l_infinity(
     """Returns the largest difference of a value's share, and a text with that value; None if a side has no values.
 
     The statistics contain the 1,000 most frequent values of each side. A value that only one side contains counts as 0
-    on the other; the error is less than that side's smallest share. TFDV's own norm treats the 1,000 values as all, and
-    was 2.5 times too high for features with many ids.
+    on the other; the error is less than that side's smallest share. TFDV's norm treats the 1,000 values as all,
+    and was 2.5 times too high for features with many ids.
     """
     shares = [_shares(side) for side in (before, now)]
     if not all(shares):
         return None, ""
     before_of, now_of = shares
     difference = {value: abs(before_of.get(value, 0.0) - now_of.get(value, 0.0)) for value in {**before_of, **now_of}}
-    # Of equal differences the alphabetically first, so that a rerun gives the same text.
+    # The alphabetically first of equal differences, so that a rerun has the same text.
     worst = min(difference, key=lambda value: (-difference[value], value))
     detail = f" ('{worst}': {before_of.get(worst, 0.0):.3g} of the training values, {now_of.get(worst, 0.0):.3g} now)"
     return difference[worst], detail

@@ -1,4 +1,4 @@
-"""Runs TFX's validation, fails on anomalies and drift, and notes tasks whose labels are all equal."""
+"""Runs TFX's validation, fails on anomalies and drift, and reports tasks whose labels are all equal."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Executor(tfx_executor.Executor):
-    """TFX's executor, which only writes anomalies, and which this one makes raise them."""
+    """TFX's executor, extended to raise anomalies, which TFX only writes."""
 
     def Do(
         self,

@@ -1,4 +1,4 @@
-"""The bounds of a spec's `serving` section: whether the model's size and latency hold them."""
+"""Checks the model's size and latency against the bounds of a spec's `serving` section."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def size_check(model_bytes: int, serving: Serving) -> Check | None:
 
 
 def _sizes(size: int, bound: int) -> tuple[str, str]:
-    """Returns both in a unit, or in bytes if they would look equal in a unit."""
+    """Returns both sizes in a larger unit, or in bytes if they would look equal in it."""
     text, bound_text = shown_bytes(size), shown_bytes(bound)
     if text == bound_text and size != bound:
         return f"{size:,} bytes", f"{bound:,} bytes"
@@ -62,7 +62,7 @@ def latency_check(measured: Sequence[Latency], serving: Serving) -> Check | None
 
 
 def least(measured: Sequence[Latency]) -> Latency:
-    """Returns the measurement with the least p99."""
+    """Returns the measurement with the lowest p99."""
     return min(measured, key=lambda latency: latency.p99_ms)
 
 

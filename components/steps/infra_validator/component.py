@@ -46,7 +46,7 @@ class InfraValidator(base_component.BaseComponent):
         """Declares the step.
 
         Args:
-            spec: spec, of which `serving` has the bounds, and `evaluation` says which features one request shares.
+            spec: spec, of which `serving` has the bounds, and `evaluation` the features that a request shares.
             model: channel of the exported model.
             training: channel of the training report: raw evaluation examples with their scores.
         """

@@ -12,7 +12,7 @@ MODEL = "model_uri"
 
 
 class Driver(AddingDriver):
-    """Adds to the exec properties how often this model was refused."""
+    """Adds the number of this model's refusals to the exec properties."""
 
     def added(self, execution_info: data_types.ExecutionInfo) -> dict[str, int]:
         """Counts the model's refusals in ML Metadata."""

@@ -38,9 +38,9 @@ class Reference:
     """Examples and the scores that the model must give them.
 
     Attributes:
-        examples: serialized.
-        scores: expected.
-        whose: where the scores come from, for messages: `the trainer's`.
+        examples: serialized examples.
+        scores: expected scores.
+        whose: source of the scores, for messages: `the trainer's`.
     """
 
     examples: list[bytes]
@@ -54,13 +54,13 @@ class Examination:
 
     Attributes:
         connect: opens a connection to the server.
-        description: the model's own.
+        description: description of the model.
         reference: real examples with their expected scores.
-        serving: the bounds.
+        serving: bounds.
         once: columns of which a request has one row for all candidates.
         checks: results so far.
-        notes: checks that were left out, and why.
-        latency: None until it is measured.
+        notes: omitted checks with their reasons.
+        latency: latency; None until it is measured.
     """
 
     connect: Connect

@@ -33,7 +33,7 @@ MARKS = {True: "INFRA_BLESSED", False: "INFRA_NOT_BLESSED"}
 """Names of tfx.components.infra_validator.executor, which imports the clients of Kubernetes and Docker."""
 
 _REQUEST_BYTES = 8 * 2**20
-"""Half of what a server takes by default: as columns, with padded lists, examples can be larger than serialized."""
+"""Half of a server's default limit: columns with padded lists can be larger than serialized examples."""
 
 Artifacts = dict[str, list[Any]]
 
@@ -45,7 +45,7 @@ class Executor(base_executor.BaseExecutor):
         """Writes the verdict and the blessing.
 
         Raises:
-            UserError: if the server failed for a reason other than the model. A refused model is no error.
+            UserError: if the server failed for a reason other than the model. A refused model is not an error.
         """
         candidate = artifact_utils.get_single_instance(input_dict["model"])
         model_dir = _local(path_utils.serving_model_path(candidate.uri))
@@ -76,10 +76,10 @@ def judge_model(
     """Returns the verdict on an exported model.
 
     Args:
-        model_dir: the SavedModel.
-        training_dir: the training report.
-        serving: the bounds.
-        evaluation: says which features one request shares.
+        model_dir: folder of the SavedModel.
+        training_dir: folder of the training report.
+        serving: bounds.
+        evaluation: settings with the features that one request shares.
         log: file to which the server's output is appended.
 
     Raises:
@@ -121,9 +121,9 @@ def read_reference(training_dir: Path, rows: str) -> Reference:
     """Returns evaluation examples and the scores that the server must give.
 
     Args:
-        training_dir: the training report.
-        rows: type of the model's rows. Scores from float16 or int8 rows differ from the trainer's, which are from full
-            rows, by more than 1e-5, and are compared with the export's own.
+        training_dir: folder of the training report.
+        rows: type of the model's rows. Scores from float16 or int8 rows differ by more than 1e-5 from the trainer's,
+            which are from full rows, and are compared with the export's.
     """
     path = training_dir / CHECK_EXAMPLES_FILE
     if not path.exists():
@@ -142,7 +142,7 @@ def read_reference(training_dir: Path, rows: str) -> Reference:
 
 
 def num_in_message(examples: Sequence[bytes]) -> int:
-    """Returns how many of the first examples a request may have, at least one."""
+    """Returns the number of first examples that fit a request, at least one."""
     ends = np.cumsum([len(example) for example in examples])
     return max(1, int(np.searchsorted(ends, _REQUEST_BYTES, side="right")))
 

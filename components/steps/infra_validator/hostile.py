@@ -21,7 +21,7 @@ from schemas.contracts.export import RANK, SERVE, ServedColumn
 CLEAN_CODES = frozenset(
     {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "NOT_FOUND", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED"}
 )
-"""gRPC codes of a client's mistake; UNKNOWN or INTERNAL would be the server's."""
+"""gRPC codes of a client's error; UNKNOWN or INTERNAL would be the server's."""
 LARGE_BYTES = 10_000_000
 _UNKNOWN_INT = 2**53 + 12_345
 _EXTREMES = (2**63 - 1, -(2**63))
@@ -120,7 +120,7 @@ def _wrong_length(rows: Rows, description: Description) -> Iterator[HostileReque
         yield from _both("wrong length", rows | {name: [[*values, 0.5] for values in rows[name]]}, description.columns)
     for name in _beside(description):
         yield from _both("wrong length", rows | {name: [[*values, 0.5] for values in rows[name]]}, description.columns)
-        # Of the right length, but all 0: a weighted mean divides 0 by 0.
+        # Right length, but all 0: a weighted mean divides 0 by 0.
         zeros = rows | {name: [[0.0] * len(values) for values in rows[name]]}
         yield from _both("weights of 0", zeros, description.columns, must_score=True)
 

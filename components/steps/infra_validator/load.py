@@ -15,7 +15,7 @@ from schemas.contracts.export import RANK
 from schemas.spec.serving import Load
 
 WARM_UP_REQUESTS = 5
-"""For each client: TensorFlow prepares for a new shape of inputs during the first requests."""
+"""Warm-up requests of each client: TensorFlow prepares for a new input shape during the first requests."""
 
 Connect = Callable[[], AbstractContextManager[Ask]]
 """Opens a new connection."""
@@ -40,7 +40,7 @@ class _Client:
                     ask(RANK, requests[len(self.seconds) % len(requests)])
                     self.seconds.append(time.perf_counter() - started)
         except threading.BrokenBarrierError:
-            pass  # Another client has failed and keeps the error.
+            pass  # Another client has failed and stores the error.
         except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
             self.error = error
             start.abort()

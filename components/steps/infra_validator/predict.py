@@ -1,11 +1,11 @@
-"""What a server can be asked, and in which ways that fails."""
+"""Requests to a server, and their errors."""
 
 from collections.abc import Callable
 
 from components.steps.infra_validator.rows import Tensors
 
 Ask = Callable[[str, Tensors], Tensors]
-"""From a signature and its inputs to its outputs; raises RequestFailed or Unfit."""
+"""Calls a signature with its inputs and returns its outputs; raises RequestFailed or Unfit."""
 
 
 class RequestFailed(Exception):
@@ -23,6 +23,6 @@ class RequestFailed(Exception):
 
 
 def in_short(text: str, limit: int = 200) -> str:
-    """Returns one line of a text, cut."""
+    """Returns a text as one line, truncated to `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

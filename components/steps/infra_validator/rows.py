@@ -29,17 +29,17 @@ _ENCODED: dict[ColumnType, str] = {"string": "bytes_list", "int": "int64_list", 
 
 
 class Unfit(Exception):
-    """The model cannot be served; the message says why."""
+    """The model cannot be served; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """An exported model's own description.
+    """An exported model's description.
 
     Attributes:
-        ranker: the part of the spec that it was made from.
+        ranker: part of the spec that the model depends on.
         columns: columns that it reads, by name.
-        signatures: names.
+        signatures: names of its signatures.
     """
 
     ranker: RankerSpec

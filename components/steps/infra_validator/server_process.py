@@ -24,9 +24,9 @@ MODULE = "components.server"
 _NAME = "candidate"
 _POLL_S = 0.05
 _REQUEST_S = 60.0
-"""For one request, of the time for all."""
+"""Timeout of one request, within the timeout of all."""
 _GONE_S = 2.0
-"""From a broken connection to the end of the process that broke it."""
+"""Seconds from a broken connection to the end of the process that broke it."""
 _GRACE_S = 5.0
 _NOT_THE_MODELS_FAULT = (
     "MemoryError",
@@ -60,7 +60,7 @@ class Server:
             def ask(signature: str, tensors: Tensors) -> Tensors:
                 try:
                     outputs = client.predict(signature, tensors, self._time_for_a_request())
-                    # Outputs of a message are unordered; messages about them should be in a fixed order.
+                    # Outputs of a message are unordered; error messages need a fixed order.
                     return dict(sorted(outputs.items()))
                 except grpc.RpcError as error:
                     raise self._failure(error) from error
@@ -84,7 +84,7 @@ class Server:
 
 
 class _Log:
-    """What one process adds to a file."""
+    """A process's part of a log file."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -99,7 +99,7 @@ class _Log:
         return in_short(refusals[-1], 600) if refusals else ""
 
     def tail(self) -> str:
-        """Returns the last lines in one."""
+        """Returns the last lines, joined into one."""
         return in_short(" | ".join(self.text().strip().splitlines()[-3:]), 600) or "(nothing)"
 
 
@@ -107,11 +107,11 @@ class _Log:
 def serve(model_dir: Path, *, log: Path, load: Load, timeout_s: float) -> Iterator[Server]:
     """Starts a server on ports that the kernel chooses, and ends it afterwards.
 
-    A server whose parent is killed is killed by the kernel.
+    If this process is killed, the kernel ends the server.
 
     Args:
-        model_dir: the SavedModel.
-        log: the server's output is added to it.
+        model_dir: folder of the SavedModel.
+        log: file to which the server's output is appended.
         load: load that it must admit.
         timeout_s: timeout for the server to be ready; and again for all requests.
 
@@ -161,7 +161,7 @@ def _raise_if_killed(code: int, log: _Log) -> None:
     """Raises if the server would have ended with any model: no memory, port or disk space, or a fault of the server."""
     text = log.text()
     cause = next((word for word in _NOT_THE_MODELS_FAULT if word in text), None)
-    # A model can make the server refuse it, or TensorFlow crash. SIGKILL is most often the kernel's, out of memory.
+    # A model can cause a refusal or a crash of TensorFlow. SIGKILL usually comes from the kernel, out of memory.
     is_the_models_fault = log.refusal() if code > 0 else code != -signal.SIGKILL
     if is_the_models_fault and cause is None:
         return

@@ -1,4 +1,4 @@
-"""Declares the pusher: it makes a blessed model a version that servers can load."""
+"""Declares the pusher: it publishes a blessed model as a version that servers load."""
 
 from typing import ClassVar
 

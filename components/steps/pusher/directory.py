@@ -20,8 +20,7 @@ from schemas.host.files import sync
 _LOG = logging.getLogger(__name__)
 _LEFTOVER = re.compile(r"^\.tmp-\d{11}-[0-9a-f]{8}$")
 _CLAIM = ".claim"
-"""File in the temporary folder with the version that it is moved to: after a kill that version is complete, or must be
-removed."""
+"""File in the temporary folder that names the target version, which after a kill is complete or must be removed."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Pushed:
 
 
 Card = Callable[[str], str]
-"""Makes the text of a version's model card."""
+"""Returns the text of a version's model card."""
 
 
 def target_folder(pipeline_root: str, path: str) -> Path:
@@ -57,14 +56,14 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: C
     """Copies a model into the next free version of a day, or returns the day's version with the same files.
 
     The latter happens if an earlier run was killed after its push. A version that a later one of the same day has
-    replaced is pushed again, to be served.
+    replaced is pushed again, so that it is served.
 
     Args:
         model: folder of the SavedModel.
         target: folder of versions; created if missing.
         day: YYYYMMDD.
         provenance: provenance for the manifest.
-        card: makes the model card.
+        card: returns the model card.
         now: time of the manifest, UTC.
 
     Raises:
@@ -138,7 +137,7 @@ def _refuse_withdrawn(target: Path, files: dict[str, FileEntry]) -> None:
             if manifest.read_manifest(str(file), file.read_bytes()).model_files != files:
                 continue
         except (OSError, ValueError):
-            continue  # Its files are not known.
+            continue  # Its files are unknown.
         raise UserError(manifest.withdrawn_text(version, withdrawal.because, withdrawal.withdrawn_at, str(target)))
 
 

@@ -15,13 +15,13 @@ from components.steps.pusher.manifest import is_of_later_day
 from schemas.contracts.root import Root
 from schemas.spec.release import DirectoryPush, Push
 
-# Any: with a warm cache mypy takes an annotated union for a value, with a cold one for a type.
+# Any: mypy takes an annotated union for a value with a warm cache, and for a type with a cold one.
 _PUSH_TYPE: Any = Push
 _PUSH: TypeAdapter[Any] = TypeAdapter(_PUSH_TYPE)
 
 
 class Driver(AddingDriver):
-    """Adds to the exec properties how often this model was pushed before."""
+    """Adds the number of this model's earlier pushes to the exec properties."""
 
     def added(self, execution_info: data_types.ExecutionInfo) -> dict[str, int]:
         """Reads the registry and the folder of versions."""
@@ -40,7 +40,7 @@ class Driver(AddingDriver):
 
 
 def pushes_before(pushes_of_model: Sequence[BlessedModel], available: Sequence[str]) -> int:
-    """Returns how often a model had been pushed before the push of this run.
+    """Returns the number of a model's pushes before the push of this run.
 
     The run pushes again if the version of the last push is gone, or another version of its day is served instead. It
     does not if that version was rolled back, or if a version of a later day is served anyway.

@@ -36,7 +36,7 @@ from schemas.spec.data import VALIDATION
 from schemas.spec.release import DirectoryPush, Evaluation, NoPush, Push
 
 _LOG = logging.getLogger(__name__)
-# Any: with a warm cache mypy takes an annotated union for a value, with a cold one for a type.
+# Any: mypy takes an annotated union for a value with a warm cache, and for a type with a cold one.
 _PUSH_TYPE: Any = Push
 _PUSH: TypeAdapter[Any] = TypeAdapter(_PUSH_TYPE)
 
@@ -87,7 +87,7 @@ class Executor(base_executor.BaseExecutor):
 
 
 def _register(input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str, Any], pushed: str) -> None:
-    when = datetime.datetime.fromisoformat(verdict.when) if verdict.when else None  # Only of manual blessings.
+    when = datetime.datetime.fromisoformat(verdict.when) if verdict.when else None  # Set only for manual blessings.
     model = artifact_utils.get_single_instance(input_dict["model"])
     registry.record(
         Root(exec_properties["pipeline_root"]).blessed(exec_properties["name"]),

@@ -90,7 +90,7 @@ def read_manifest(path: str, content: bytes) -> Manifest:
 
     Raises:
         UserError: it has another format.
-        ValueError: it is no manifest of a push.
+        ValueError: it is not a manifest of a push.
     """
     remedy = "another version has written it: push to another folder"
     refuse_other_format(path, json.loads(content), FORMAT, remedy)
@@ -144,7 +144,7 @@ def copy_order(files: Iterable[str]) -> list[str]:
     """Returns the files in the order to copy them: `saved_model.pb` last.
 
     TensorFlow Serving and other readers treat a folder with this file as a complete model, and where a folder cannot be
-    renamed into place, as in object stores, they may look before the copy is complete.
+    renamed into place, as in object stores, they may read it before the copy is complete.
     https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/components/pusher/executor.py
     """
     return sorted(files, key=lambda name: (name == MODEL_FILE, name))

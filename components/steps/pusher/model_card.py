@@ -38,7 +38,7 @@ class CardFacts:
     """The facts of a card.
 
     Attributes:
-        provenance: as in the manifest.
+        provenance: provenance, as in the manifest.
         rows: rows by split.
         verdict: verdict of the quality gates.
         serving: verdict of the serving gate.
@@ -57,7 +57,7 @@ class CardFacts:
 
 
 def model_card(version: str, facts: CardFacts) -> str:
-    """Returns the card, Markdown."""
+    """Returns the card as Markdown."""
     title = f"# {facts.provenance.name}, version {version}"
     use = facts.intended_use or "Not stated: the spec has no `intended_use`."
     parts = [
@@ -122,7 +122,7 @@ def _quality(facts: CardFacts) -> Iterator[str]:
 
 
 def _calibrated(task: str, fitted: Calibration, verdict: TaskVerdict | None) -> str:
-    """Returns a sentence: how a task is calibrated, on which examples, and to what effect."""
+    """Returns a sentence on a task's calibration: method, examples and effect."""
     if fitted.problem:
         return _plain(f"{task} is not calibrated ({fitted.kind}): {fitted.problem}.")
     seen = f"{fitted.examples:,} examples ({fitted.positives:,} positives) of the validation split"

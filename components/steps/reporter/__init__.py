@@ -1,1 +1,1 @@
-"""The record of a run on Kubeflow, and its page: everything that its steps have found, as one file."""
+"""Writes the record of a run on Kubeflow, and its page with all results of its steps."""

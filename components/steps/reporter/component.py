@@ -43,9 +43,9 @@ class ReporterSpec(ComponentSpec):
 
 
 class Reporter(base_component.BaseComponent):
-    """Draws the page of a run, and leaves it, the record and the spec in the run's folder.
+    """Draws the page of a run, and writes it, the record and the spec into the run's folder.
 
-    Output: `page`, with `report.html`. A page that cannot be drawn fails no run: the step's log says why.
+    Output: `page`, with `report.html`. An error of the page does not fail the run: the step's log has it.
     """
 
     SPEC_CLASS = ReporterSpec
@@ -64,7 +64,7 @@ class Reporter(base_component.BaseComponent):
 
         Args:
             spec: spec of the ranker.
-            inputs: the channels of `ReporterSpec.INPUTS`.
+            inputs: channels of `ReporterSpec.INPUTS`.
             pipeline_root: pipeline root with the folders of the runs.
             spec_digest: digest of the spec.
             git_commit: git commit of the code.
@@ -76,7 +76,7 @@ class Reporter(base_component.BaseComponent):
                 spec_digest=spec_digest,
                 git_commit=git_commit,
                 pipeline_root=pipeline_root,
-                # The entry point fills in the id, which no compiled pipeline knows.
+                # The entry point sets the id, which is unknown at compile time.
                 run="",
                 code=code_digest(Executor.__module__),
                 page=types.Channel(type=RunPage),

@@ -30,7 +30,7 @@ class SchemaGen(base_component.BaseComponent):
         """Declares the step.
 
         Args:
-            inputs: a spec, or the part of it with features, tasks and keys, which alone counts.
+            inputs: spec, of which only features, tasks and keys count.
         """
         super().__init__(
             SchemaGenSpec(

@@ -15,8 +15,8 @@ def tfmd_schema(inputs: Inputs) -> schema_pb2.Schema:
 
     Required columns are present in every example; scalars have one value, vectors their length, other lists any number;
     binary labels and masks are 0 or 1, weights and times at least 0. Integer ids are categorical, so that their
-    statistics are those of strings. No feature has a shape, so that Transform sees all of them as SparseTensors, as
-    any of them may be missing in serving.
+    statistics are those of strings. No feature has a shape, so that Transform reads all of them as SparseTensors: any
+    of them may be missing in serving.
     """
     return schema_pb2.Schema(feature=[_feature(column) for column in columns(inputs)])
 

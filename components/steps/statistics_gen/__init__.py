@@ -1,1 +1,1 @@
-"""Statistics of the examples, collected once a day, in the form of TensorFlow Data Validation."""
+"""Statistics of the examples, collected once for each day, in the form of TensorFlow Data Validation."""

@@ -13,9 +13,9 @@ from tfx_bsl.sketches import KmvSketch, MisraGriesSketch
 from components.examples.summaries import Moments, Points, Quantiles
 
 _COUNTED_VALUES, _DISTINCT_VALUES = 4096, 16_384
-"""Values of ids that are counted, and told apart, exactly; beyond, counts are too low by at most 1/4096 of all."""
+"""Ids whose frequencies, and whose distinct number, are exact; beyond, counts are too low by at most 1/4096 of all."""
 _NO_TEXT = "__BYTES_VALUE__"
-"""TFDV's label of what is no text."""
+"""TFDV's label for values that are not text."""
 
 SCHEMA = pa.schema(
     [
@@ -35,12 +35,12 @@ SCHEMA = pa.schema(
         ("distinct", pa.binary()),
     ]
 )
-"""How columns are kept, one in a row."""
+"""Schema of stored columns, one in each row."""
 
 
 @dataclass
 class Numbers:
-    """Statistics of numbers; moments are of the finite ones, points of all but NaN."""
+    """Statistics of numbers: moments of the finite ones, quantiles of all but NaN."""
 
     error: float
     moments: Moments = field(default_factory=Moments)
@@ -111,7 +111,7 @@ class Texts:
         self.bytes += pc.sum(pc.multiply(pc.binary_length(different).cast(pa.int64()), of_each)).as_py()
         if CountInvalidUTF8(different):
             self.not_utf8 += CountInvalidUTF8(values)
-            self.counted.AddValues(values)  # With weights the sketch does not replace what is no text.
+            self.counted.AddValues(values)  # With weights the sketch does not replace values that are not text.
         else:
             self.counted.AddValues(different, of_each.cast(pa.float32()))
         self.distinct.AddValues(different)
@@ -140,7 +140,7 @@ class Column:
         name: name of the column.
         type: int, float or string, of the values.
         lengths: number of rows by their number of values; rows without values are not counted.
-        numbers: moments and quantiles of a number that is no id.
+        numbers: moments and quantiles of a number that is not an id.
         texts: frequencies of a string or an id.
     """
 

@@ -1,4 +1,4 @@
-"""Collects the statistics of each day once, and puts those of a split together."""
+"""Collects the statistics of each day once, and merges those of each split."""
 
 import io
 import posixpath
@@ -27,7 +27,7 @@ _TYPES = {schema_pb2.INT: "int", schema_pb2.FLOAT: "float", schema_pb2.BYTES: "s
 
 
 class Options(BaseModel):
-    """How fine quantiles are.
+    """Resolution of the quantiles.
 
     Attributes:
         num_quantiles_histogram_buckets: number of buckets with equally many values.
@@ -74,7 +74,7 @@ class Executor(BeamExecutor):
 
 @dataclass(frozen=True)
 class Collect:
-    """From files of examples to the statistics of their columns, as an Arrow file.
+    """Computes the statistics of the columns of files of examples, as an Arrow file.
 
     Attributes:
         schema: schema of the examples, as text.
@@ -113,7 +113,7 @@ def merged(kept: Iterable[bytes], collect: Collect) -> list[Column]:
 
 
 def _plain(value: pa.Scalar) -> Any:
-    """Returns a kept value; numbers of a list as an array."""
+    """Returns a stored value; numbers of a list as an array."""
     return value.values.to_numpy() if pa.types.is_list(value.type) and value.is_valid else value.as_py()
 
 

@@ -13,7 +13,7 @@ from components.steps.statistics_gen.column import Column, Numbers, Texts
 
 _LENGTH_BUCKETS, _EQUAL_BUCKETS = 10, 10
 _FINE = 100
-"""Quantiles for each bucket of the quantile histogram; buckets of equal width are made of these."""
+"""Quantiles for each bucket of the quantile histogram; buckets of equal width are derived from them."""
 _TOP_VALUES, _RANKED_VALUES = 20, 1000
 _TYPES = {
     "int": statistics_pb2.FeatureNameStatistics.INT,
@@ -83,7 +83,7 @@ def _numbers(numbers: Numbers, num_quantiles: int) -> statistics_pb2.NumericStat
     points, moments = numbers.quantiles.points(), numbers.moments
     found = statistics_pb2.NumericStatistics()
     if points.values_N.size:
-        # As TFDV says it: an infinite number makes the mean infinite or undefined, and the deviation 0.
+        # As in TFDV: an infinite number makes the mean infinite or undefined, and the deviation 0.
         is_finite = not (numbers.negative_infinite or numbers.positive_infinite)
         infinite = (np.inf if numbers.positive_infinite else 0.0) - (np.inf if numbers.negative_infinite else 0.0)
         found.mean = moments.mean if is_finite else infinite
@@ -92,7 +92,7 @@ def _numbers(numbers: Numbers, num_quantiles: int) -> statistics_pb2.NumericStat
         found.min = -np.inf if numbers.negative_infinite else min(moments.low, np.inf)
         found.max = np.inf if numbers.positive_infinite else moments.high
         quantiles, counts = _quantiles(points, _FINE * num_quantiles)
-        # The points are no bounds where they are fewer than the numbers.
+        # The outer points are not the bounds if there are fewer points than numbers.
         quantiles[0], quantiles[-1] = found.min, found.max
         found.median = float(quantiles_util.find_median(quantiles))
         equal = quantiles_util.generate_equi_width_histogram(
@@ -114,6 +114,6 @@ def _numbers(numbers: Numbers, num_quantiles: int) -> statistics_pb2.NumericStat
 
 
 def _quantiles(points: Points, num: int) -> tuple[Any, Any]:
-    """Returns bounds of equally many values, from the least to the largest, and how many values are at most each."""
+    """Returns bounds of equally many values, from the least to the largest, and the number of values up to each."""
     values = np.concatenate([points.values_N[:1], boundaries(points, num), points.values_N[-1:]]).astype(np.float64)
     return values, at_most(points, values)

@@ -1,6 +1,6 @@
-"""Runs the launcher of a training job, and again if it was killed: it continues from the last checkpoint.
+"""Runs the launcher of a training job, and again after a kill, from the last checkpoint.
 
-Within a job the launcher itself replaces lost processes. If it gives up, the job is not tried again.
+The launcher replaces lost processes of its job. If it gives up, the job is not retried.
 """
 
 import logging
@@ -18,7 +18,7 @@ _LAUNCHER = "trainer_module.launch.launcher"
 
 
 class TrainingFailed(UserError):
-    """The training job failed; the text holds the end of the failing process's log."""
+    """The training job failed; the text contains the end of the failing process's log."""
 
     is_mistake = False
 
@@ -26,7 +26,7 @@ class TrainingFailed(UserError):
 def run_to_the_end(job_file: Path, log_dir: Path, *, launcher: str = _LAUNCHER) -> None:
     """Trains and exports.
 
-    Each launcher counts the ones that were killed before it as losses, and gives up after `cluster.retries`.
+    Each launcher counts earlier killed launchers as losses, and gives up after `cluster.retries`.
 
     Args:
         job_file: job file of the job.
@@ -54,7 +54,7 @@ def run_to_the_end(job_file: Path, log_dir: Path, *, launcher: str = _LAUNCHER) 
 
 
 def _killer(code: int) -> str | None:
-    """Returns the signal that ended a process, even if it caught it; None if it ended by itself."""
+    """Returns the signal that ended a process, even if it caught it; None if no signal did."""
     number = -code if code < 0 else code - 128
     try:
         return signal.Signals(number).name

@@ -59,10 +59,10 @@ class Trainer(base_component.BaseComponent):
             spec: spec, of which only the ranker part counts: changing a gate or the push target does not train again.
             examples: channel of raw examples, with the report of ingestion; a few of the evaluation split are scored
                 by the ranks and by the export.
-            transform_graph: channel of Transform's graph, which becomes part of the served model.
+            transform_graph: channel of Transform's graph, a part of the served model.
             pipeline_root: pipeline root for checkpoints of unfinished trainings; a str or a RuntimeParameter.
-            transformed_examples: channel of Transform's examples; None: the raw ones are transformed when they are
-                read.
+            transformed_examples: channel of Transform's examples; None: the raw ones are transformed during
+                reading.
             launch: JSON of `schemas.spec.cluster.Launch` for a training job of several pods; "": local processes.
         """
         super().__init__(

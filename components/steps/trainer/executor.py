@@ -62,7 +62,7 @@ class Executor(base_executor.BaseExecutor):
         checkpoint.set_int_custom_property(checkpoints.STEP, training["checkpoint"]["final_step"])
         checkpoint.set_string_custom_property(seal.SHA256, checkpoints.sha256_of_manifest(_local(checkpoint.uri)))
         _describe(checkpoint, job, report, training["days"], input_dict)
-        # Last: until here a rerun would continue from these checkpoints.
+        # Last: before this, a rerun continues from these checkpoints.
         forget(Path(job.checkpoint_dir), longest_s=longest_s(ranker))
 
 
@@ -93,7 +93,7 @@ def _run_processes(
 
 
 def _monitored(root: str, log_dir: Path) -> monitoring.Monitored | None:
-    """Returns where the processes of this machine serve metrics; a parameter of the step would train again."""
+    """Returns the metrics settings of this machine's processes; a change of the step's parameters would train again."""
     targets = log_dir if "://" in root else Root(_local(root)).metrics
     return monitoring.on_this_machine(monitoring.from_variables(os.environ), targets, "sangam-trainer")
 
@@ -105,7 +105,7 @@ def _run_pods(
     output_dict: Artifacts,
     exec_properties: dict[str, Any],
 ) -> TrainJob:
-    """Trains in pods that see the same files as this one, and returns the job."""
+    """Trains in pods that share this pod's files, and returns the job."""
     launch = Launch.model_validate_json(exec_properties["launch"])
     root = _local(exec_properties["pipeline_root"])
     job = _job(ranker, report, input_dict, output_dict, exec_properties, Path(root))

@@ -1,7 +1,7 @@
 """The folder of an unfinished training's checkpoints, named by a digest so that a rerun finds them.
 
-They stay after a failure, until another training of the same ranker succeeds. They cannot be in TFX's outputs, as every
-execution has new ones, which are removed when it fails.
+They stay after a failure, until another training of the same ranker succeeds. They cannot be in TFX's outputs, which
+are new in every execution and removed after a failure.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ def begin(directory: Path, *, longest_s: float) -> None:
 
     Args:
         directory: directory of the training.
-        longest_s: longest time that a training of this ranker may run: one that was started earlier is dead.
+        longest_s: longest time that a training of this ranker may run: an older one is dead.
     """
     _remove_dead(directory, longest_s, keep=GIVEN_UP_KEPT)
 
@@ -81,7 +81,7 @@ def longest_s(ranker: RankerSpec) -> float:
 
 
 def newest_first(parent: Path) -> list[Path]:
-    """Returns the folders of unfinished trainings, those that were started last first."""
+    """Returns the folders of unfinished trainings, the last started first."""
     found = [path for path in parent.glob("*") if _IDENTITY.fullmatch(path.name)]
     return sorted(found, key=_begun, reverse=True)
 
@@ -92,8 +92,8 @@ def may_be_running(directory: Path, *, longest_s: float) -> bool:
 
 
 def _remove_dead(own: Path, longest_s: float, *, keep: int) -> None:
-    """Records the start of this training, and removes those that cannot be running any more, except the last `keep`."""
-    # By the clock of the file system, and of a file: mounted object stores have no times of folders.
+    """Records the start of this training, and removes dead trainings, except the last `keep`."""
+    # By the time of a file, from the file system's clock: mounted object stores have no times of folders.
     own.mkdir(parents=True, exist_ok=True)
     (own / _BEGUN).write_text("")
     now = (own / _BEGUN).stat().st_mtime

@@ -1,1 +1,1 @@
-"""TensorFlow Transform; an incremental training keeps the statistics that its weights were trained with."""
+"""TensorFlow Transform; an incremental training keeps the statistics of its weights' training."""

@@ -1,4 +1,4 @@
-"""Computes statistics of features over the training split: of each day once, and merged in the order of the days."""
+"""Computes statistics of features over the training split: once for each day, merged in the order of the days."""
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,16 +21,16 @@ from schemas.spec.features import BucketsFeature, Feature, OneNumber
 NumbersFn = Callable[[dict[str, Any], dict[str, Any]], Mapping[str, tf.Tensor]]
 """`trainer_module.transforms.preprocessing.numbers_fn`, imported by its dotted path."""
 _LARGEST_RANK_ERROR = 0.01
-"""Of quantiles, as a share of the rows; at most a tenth of a bucket."""
+"""Maximum rank error of quantiles, as a share of the rows; at most a tenth of a bucket."""
 _ROWS = pa.schema(
     [("moments", pa.list_(pa.float64())), ("points", pa.list_(pa.float32())), ("weights", pa.list_(pa.float64()))]
 )
-"""How summaries are kept, one feature in a row."""
+"""Schema of stored summaries, one feature in each row."""
 
 
 @dataclass
 class Summary:
-    """What is known of a feature's numbers.
+    """A summary of a feature's numbers.
 
     Attributes:
         moments: moments of its finite numbers.
@@ -41,7 +41,7 @@ class Summary:
     quantiles: Quantiles | None = None
 
     def add(self, numbers_B: Any) -> None:
-        """Adds a batch of numbers; those that are missing or not finite do not count."""
+        """Adds a batch of numbers, without missing and non-finite ones."""
         finite_N = numbers_B[np.isfinite(numbers_B)]
         self.moments.add(finite_N)
         if self.quantiles is not None:
@@ -50,10 +50,10 @@ class Summary:
 
 @dataclass(frozen=True)
 class Analyze:
-    """From files of raw examples to summaries of features, as an Arrow file.
+    """Computes summaries of features from files of raw examples, as an Arrow file.
 
     Attributes:
-        numbers_fn: makes numbers of columns.
+        numbers_fn: converts columns to numbers.
         inputs: inputs of the spec.
         names: names of the features.
     """
@@ -105,7 +105,7 @@ class Analyze:
 
 
 def _num_parts(feature: Feature) -> int:
-    """Returns how many parts of equally many numbers a feature is cut into; 0 for none."""
+    """Returns the number of a feature's buckets or bins of equally many numbers; 0 without them."""
     if isinstance(feature, BucketsFeature):
         return feature.num_buckets
     encoding = feature.encoding if isinstance(feature, OneNumber) else None
@@ -113,10 +113,10 @@ def _num_parts(feature: Feature) -> int:
 
 
 def _found(feature: Feature, summary: Summary) -> Analyzed:
-    """Returns the statistics of one feature, rounded to float32 as the graph holds them.
+    """Returns the statistics of one feature, rounded to float32 as in the graph.
 
-    Of a feature without any number the boundaries are the largest number, the scale is that of a constant, and there is
-    no bin.
+    For a feature without numbers, the boundaries are the largest number, the scale is that of a constant, and there are
+    no bins.
     """
     moments = summary.moments
     if isinstance(feature, BucketsFeature):

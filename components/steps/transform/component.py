@@ -1,4 +1,4 @@
-"""Declares the transform step, whose graph TensorFlow Transform's own tools read."""
+"""Declares the transform step, whose graph TensorFlow Transform's tools can read."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ class Transform(base_beam_component.BaseBeamComponent):
             preprocessing_fn: dotted path of the function.
             examples: channel of the raw examples, with the report of ingestion.
             schema: channel of their schema.
-            materialize: writes the transformed examples; otherwise the data workers apply the graph.
+            materialize: whether to write the transformed examples; otherwise the data workers apply the graph.
         """
         outputs: dict[str, Any] = {keys.TRANSFORM_GRAPH_KEY: types.Channel(type=standard_artifacts.TransformGraph)}
         if materialize:

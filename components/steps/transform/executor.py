@@ -29,9 +29,9 @@ from schemas.spec.data import TRAIN
 
 _LOG = logging.getLogger(__name__)
 NOTE = "note"
-"""Custom property of the graph: which of the base's statistics could not be kept, and why."""
+"""Custom property of the graph: statistics of the base that could not be kept, with reasons."""
 _NUMBERS_FN, _HISTORY_KEYS_FN = "numbers_fn", "history_keys_fn"
-"""In the module of the preprocessing_fn."""
+"""Names of functions in the module of the preprocessing_fn."""
 _STEP = "transform"
 _FIX = "restore it from a backup, or remove it: then all statistics are computed again, and a note says so"
 
@@ -41,8 +41,8 @@ Artifacts = dict[str, list[Any]]
 class Executor(BeamExecutor):
     """Writes a graph of TensorFlow Transform with the statistics of all features as constants.
 
-    Weights fit inputs scaled by a certain mean and variance, and rows fit certain bucket boundaries. Statistics of the
-    new days would shift the inputs, so a feature keeps the base's as long as its spec does not change.
+    Weights were trained with a certain scaling of inputs, and rows with certain bucket boundaries. Statistics of new
+    days would shift the inputs, so a feature keeps the base's statistics until its spec changes.
     """
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:

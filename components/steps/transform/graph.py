@@ -20,7 +20,7 @@ def write_graph(
 ) -> None:
     """Writes the files of `tft.TFTransformOutput`: the graph, and the schemas before and after it.
 
-    This is what TFX's executor runs where there is nothing to analyze, without its pipeline.
+    It does the same as TFX's executor without analyzers, without a pipeline.
 
     Args:
         folder: folder of the graph.
@@ -35,7 +35,7 @@ def write_graph(
 
 
 def with_history(schema: schema_pb2.Schema, inputs: Inputs) -> schema_pb2.Schema:
-    """Returns the schema with the columns that are joined to those of the logs."""
+    """Returns the schema with the joined history columns."""
     joined = [schema_pb2.Feature(name=history_of(name), type=schema_pb2.FLOAT) for name in history_features(inputs)]
     whole = schema_pb2.Schema()
     whole.CopyFrom(schema)

@@ -25,7 +25,7 @@ def map_examples(
     pipeline: beam.Pipeline,
     history: RunHistory | None = None,
 ) -> Listing:
-    """Adds the transformation of every split to a pipeline, and returns the list of what it will write.
+    """Adds the transformation of every split to a pipeline, and returns the list of the files that it will write.
 
     Training may need days and rows in order, which Beam's own output does not keep.
 
@@ -33,8 +33,8 @@ def map_examples(
         graph: output folder of TensorFlow Transform.
         listing: listing of the raw examples.
         folders: folders of the transformed examples, by split.
-        pipeline: not run yet.
-        history: history of the days, if the spec has features of it.
+        pipeline: pipeline that has not run.
+        history: history of the days, if the spec has history features.
     """
     files, splits = [], {}
     for split, folder in folders.items():
@@ -73,7 +73,7 @@ class MapFile(beam.DoFn):
     """Writes the transformed examples of one file."""
 
     def __init__(self, graph: str, keys_fn: KeysFn | None = None):
-        """Takes the graph's folder, and the function that makes the keys of the tables."""
+        """Takes the graph's folder, and the function that converts columns to the tables' keys."""
         self._graph, self._keys_fn = graph, keys_fn
 
     def setup(self) -> None:

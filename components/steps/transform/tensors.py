@@ -1,4 +1,4 @@
-"""Rows as tensors and back, in batches."""
+"""Converts batches of rows to tensors and back."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

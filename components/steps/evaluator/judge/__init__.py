@@ -1,1 +1,1 @@
-"""Checks the gates, and gives the verdict and the blessing."""
+"""Checks the gates, and returns the verdict and the blessing."""

@@ -1,4 +1,4 @@
-"""Marks a model as blessed or not, in the form of TFX's own evaluator, which decides by thresholds alone.
+"""Marks a model as blessed or not, in the form of TFX's evaluator, which decides only by thresholds.
 
 https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/components/evaluator/executor.py
 """

@@ -18,7 +18,7 @@ class SliceMetrics:
     Attributes:
         name: name of the slice; empty: all examples.
         candidate: metrics by name.
-        baseline: those of the blessed model on the same examples; None without a baseline.
+        baseline: metrics of the blessed model on the same examples; None without a baseline.
         level: level of the confidence intervals.
     """
 

@@ -1,6 +1,6 @@
-"""Decides on measured metrics: a verdict with a reason for every gate of every task, and notes on what was not judged.
+"""Decides on measured metrics: a verdict with a reason for every gate of every task, and notes on omissions.
 
-Pure: Beam measures, this module decides.
+Pure functions: Beam measures, this module decides.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -36,8 +36,8 @@ class Baseline:
 
     Attributes:
         uri: None if no usable model exists.
-        tasks: those that it scores.
-        problem: why the other tasks have no baseline.
+        tasks: tasks that it scores.
+        problem: reason why the other tasks have no baseline.
     """
 
     uri: str | None
@@ -64,7 +64,7 @@ def judge(
         baseline: the model that the candidate was compared with.
         measured: measured values by slice; the empty name is all examples.
         rows: the measured loss of reduced rows; None for full rows.
-        known_id_features: features for which the candidate says which ids it knows; None: all.
+        known_id_features: features whose known ids the candidate reports; None: all.
 
     Raises:
         UserError: if no example was evaluated.
@@ -115,7 +115,7 @@ class GateEvaluator:
     known_id_features: Collection[str] | None
 
     def judge(self, gate: Gate) -> tuple[list[GateVerdict], list[str]]:
-        """Returns the gate's verdicts, and notes on what was not judged."""
+        """Returns the gate's verdicts, and notes on omissions."""
         slices = [self._metrics(gate, name) for name in self._slices(gate)]
         judged: list[SliceMetrics] = []
         small: list[SliceMetrics] = []
@@ -145,7 +145,7 @@ class GateEvaluator:
         )
 
     def _slices(self, gate: Gate) -> list[str]:
-        """Returns the names of the measured slices that the gate is for."""
+        """Returns the names of the gate's measured slices."""
         if gate.each is not None:
             features = frozenset(gate.each)
             return sorted(name for name, result in self.measured.items() if result.features == features)

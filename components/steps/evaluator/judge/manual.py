@@ -1,4 +1,4 @@
-"""Records manual blessings in ML Metadata: who overrode the gates of which run, when and why."""
+"""Records manual blessings in ML Metadata: person, run, time and reason."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tfx.orchestration.portable.mlmd import execution_lib
 
 EXECUTION_TYPE = "sangam.ManualBlessing"
 PUSHED_MODEL = "pushed_model"
-# mypy knows no members of these enums.
+# mypy does not know the members of these enums.
 _STATE: Any = mlmd.Execution
 _ARTIFACT: Any = mlmd.Artifact
 
@@ -68,7 +68,7 @@ def record(
     Args:
         handle: TFX's open handle of ML Metadata.
         given: the person's decision.
-        inputs: registered artifacts by key: the model, and the evaluations that it was judged by.
+        inputs: registered artifacts by key: the model and its evaluations.
         blessing: new artifact of type ModelBlessing.
         contexts: contexts of the run.
     """

@@ -1,4 +1,4 @@
-"""Judges what float16 or int8 rows lose in quality, as the export measured it, against the spec's bound."""
+"""Judges the quality loss of float16 or int8 rows, measured by the export, against the spec's bound."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class ReducedRows:
 
 
 def reduced_rows(export: Export, report: bytes | None) -> ReducedRows | None:
-    """Returns what the export measured; None for full rows, which lose nothing.
+    """Returns the losses that the export measured; None for full rows, which lose nothing.
 
     Args:
         export: the spec's `export` section.

@@ -1,7 +1,7 @@
-"""Poisson bootstrap: every example counts 0, 1, 2, … times in a replicate, as a hash of what it is drawn by says.
+"""Poisson bootstrap: every example counts 0, 1, 2, … times in a replicate, by a hash of its bootstrap unit.
 
-Nothing is drawn at random: wherever Beam counts an example, and for whichever model, it weighs the same, so that two
-models' replicates are of the same examples and can be subtracted.
+Nothing is drawn at random: an example has the same count on every worker and for every model, so that two models'
+replicates have the same examples and can be subtracted.
 
 Reference: Chamandy et al., Estimating Uncertainty for Massive Data Streams, 2012, section 3.
 """
@@ -17,9 +17,9 @@ from schemas.host.splitmix64 import GAMMA, mix64
 _LANES = 4
 """A hash of 64 bits gives the weights of four replicates, 16 bits each."""
 _AT_ONCE = 1024
-"""Units whose hashes are made at once: they stay in the processor's cache."""
+"""Units that are hashed at once: their hashes fit the processor's cache."""
 _LEAST_DEFINED = 0.9
-"""An interval needs this share of its replicates: without labels of one class a replicate has no AUC."""
+"""Minimum share of defined replicates of an interval: without labels of one class a replicate has no AUC."""
 
 
 def _poisson_table() -> NDArray[np.uint8]:
@@ -36,19 +36,19 @@ def weights(units: NDArray[np.uint64], replicates: int, seed: int) -> NDArray[np
     """Returns how often each unit is drawn.
 
     Args:
-        units: hashes of what is drawn, uint64[n].
-        replicates: how many.
-        seed: another seed draws other weights.
+        units: hashes of the bootstrap units, uint64[n].
+        replicates: number of replicates.
+        seed: seed of the weights.
 
     Returns:
-        uint8[n, 1 + replicates]; the first column is all ones, the data as they are.
+        uint8[n, 1 + replicates]; the first column is all ones, for the data itself.
     """
     steps = np.arange(1, -(-replicates // _LANES) + 1, dtype=np.uint64) * np.uint64(GAMMA)
     streams = mix64(steps ^ mix64(np.array([seed], np.uint64)))
     result = np.ones((len(units), 1 + replicates), np.uint8)
     for start in range(0, len(units) if replicates else 0, _AT_ONCE):
         hashes = mix64(units[start : start + _AT_ONCE].astype(np.uint64)[:, None] ^ streams[None, :])
-        # Bytes of a fixed order, so that machines agree.
+        # Fixed byte order, so that results are equal on all machines.
         result[start : start + _AT_ONCE, 1:] = _POISSON[hashes.astype("<u8", copy=False).view("<u2")][:, :replicates]
     return result
 

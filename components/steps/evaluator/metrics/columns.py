@@ -1,6 +1,6 @@
 """Columns of an Arrow batch as arrays: numbers, hashes of values, a hash of every example. Nothing loops over rows.
 
-A column is a list of values per example, as in tf.Example; none means a missing value.
+A column is a list of values per example, as in tf.Example; an empty list means a missing value.
 """
 
 import functools
@@ -19,12 +19,12 @@ MISSING = np.uint64(0)
 _BASE = np.uint64(0x2545F4914F6CDD1D)
 """Odd, so that it has an inverse modulo 2**64."""
 _MOST_BYTES = 1 << 20
-"""Of texts that are hashed at once: the powers take 16 times as much."""
+"""Maximum bytes of texts that are hashed at once: the powers take 16 times as much memory."""
 _INVERSE = np.uint64(pow(int(_BASE), -1, 1 << 64))
 
 
 def first_values(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """Returns the first value of each example, null where there is none."""
+    """Returns the first value of each example, null without one."""
     index = batch.schema.get_field_index(name)
     if index < 0:  # No example of the batch has a value.
         return pa.nulls(batch.num_rows)
@@ -51,7 +51,7 @@ def keys(values: pa.Array) -> Units:
 
 
 def example_ids(batch: pa.RecordBatch) -> Units:
-    """Returns a hash of each example's values, wherever and in whatever order it was written; never MISSING."""
+    """Returns a hash of each example's values, independent of files and the order of columns; never MISSING."""
     ids = np.zeros(batch.num_rows, np.uint64)
     for field, column in zip(batch.schema, batch.columns, strict=True):
         starts, ends, values = _lists(column)
@@ -60,7 +60,7 @@ def example_ids(batch: pa.RecordBatch) -> Units:
         bits = _bits(values) ^ _salt(field.name)
         longest = int((ends - starts).max(initial=0))
         if longest > 1:
-            # A value's place in its list counts.
+            # The hash depends on a value's index in its list.
             place = np.arange(len(values)) - np.repeat(starts, np.diff(np.append(starts, len(values))))
             bits = bits + place.astype(np.uint64) * np.uint64(GAMMA)
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mix64(bits), dtype=np.uint64)])
@@ -90,8 +90,8 @@ def _bits(values: pa.Array) -> Units:
 def _bits_of_texts(values: pa.Array) -> Units:
     """Returns a polynomial of each value's bytes, modulo 2**64.
 
-    With a running sum of byte times power of its place in the buffer, a value's polynomial is a difference of two sums,
-    divided by the power of its first place.
+    With a running sum of byte times power of its index in the buffer, a value's polynomial is a difference of two sums,
+    divided by the power of its first index.
     """
     _, offsets_buffer, buffer = values.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64)[values.offset : values.offset + len(values) + 1]
@@ -101,7 +101,7 @@ def _bits_of_texts(values: pa.Array) -> Units:
         return np.concatenate([_bits_of_texts(values[:middle]), _bits_of_texts(values[middle:])])
     data = np.frombuffer(buffer, np.uint8)[first:last] if buffer is not None else np.zeros(0, np.uint8)
     powers, inverses = _powers(len(data))
-    # + 1: leading zero bytes count.
+    # + 1: leading zero bytes affect the result.
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((data.astype(np.uint64) + 1) * powers, dtype=np.uint64)])
     starts, ends = offsets[:-1] - first, offsets[1:] - first
     return mix64((sums[ends] - sums[starts]) * inverses[starts])

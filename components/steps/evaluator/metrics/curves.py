@@ -1,4 +1,4 @@
-"""The ROC and precision-recall curves of a binary task, and how its scores are distributed, in a few hundred numbers.
+"""The ROC and precision-recall curves of a binary task, and the distribution of its scores, in a few hundred numbers.
 
 Fawcett: An introduction to ROC analysis, Pattern Recognition Letters 27, 2006, algorithm 1, from the counts by score.
 """
@@ -9,7 +9,7 @@ from components.reports.curves import Curve
 from components.steps.evaluator.metrics.totals_histogram import BUCKETS_PER_UNIT, Floats, Histogram, Ints, ratio
 
 _POINTS = 200
-"""Of a curve: evenly along its way, as the sum of both rates."""
+"""Points of a curve, at equal distances of the sum of both rates."""
 _BINS = 40
 
 
@@ -43,5 +43,5 @@ def _distribution(histogram: Histogram) -> tuple[Floats, Floats]:
 
 
 def _short(values: Floats) -> list[float]:
-    """Returns numbers with as many digits as a picture shows."""
+    """Returns numbers rounded to the precision of a chart."""
     return [float(f"{value:.5g}") for value in values.tolist()]

@@ -1,4 +1,4 @@
-"""How often each example counts in the data and in each replicate, in the types that products of arrays need."""
+"""Counts of each example in the data and in each replicate, in the dtypes for products of arrays."""
 
 import functools
 from typing import Any
@@ -12,9 +12,9 @@ Units = NDArray[np.uint64]
 
 
 class Draws:
-    """Counts of examples, [N, R]: R is 1 + replicates, of which the first is the data as they are.
+    """Counts of examples, [N, R]: R is 1 + replicates, of which the first is the data itself.
 
-    The same examples count for every task, model and slice: what is derived from them is made once.
+    The counts are equal for every task, model and slice: derived arrays are computed once.
     """
 
     def __init__(self, times_NR: NDArray[np.uint8]) -> None:

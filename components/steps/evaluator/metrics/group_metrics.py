@@ -1,13 +1,13 @@
 """GAUC, NDCG and recall at k over groups and lists of examples, all groups at once.
 
 The bootstrap draws a group as a whole: with its examples' unit if they share one, as when both units and groups are
-users; otherwise on its own. Drawing its examples one by one, some twice and others never, would make another list with
-another NDCG.
+users; otherwise on its own. Drawing its examples one by one, some twice and others never, would change the list and its
+NDCG.
 
 Groups of several slices are measured together: an example's group here is one group within one slice.
 
 Arrays carry shape suffixes: N examples sorted by group and falling score, T runs of equal scores within a group, G
-groups, S slices, R for 1 + replicates, of which the first is the data as they are.
+groups, S slices, R for 1 + replicates, of which the first is the data itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ Weigh = Literal["examples", "positives", "groups"]
 
 @dataclass(frozen=True)
 class MeanSums:
-    """A weighted mean over groups, kept as two sums that can be added over sets of groups.
+    """A weighted mean over groups, as two sums that can be added over sets of groups.
 
     Attributes:
         parts: sum of value times weight, [R].
@@ -60,12 +60,12 @@ class Groups:
 
     Attributes:
         drawn_GR: how often each group counts.
-        slices_G: number of the slice of each group, rising.
+        slices_G: number of the slice of each group, ascending.
         num_slices: number of slices of all groups.
         negatives_T: negatives of a run of equal scores.
-        positives_T: its positives.
-        before_T: examples of its group that rank above it.
-        negatives_before_T: the negatives among them.
+        positives_T: positives of the run.
+        before_T: examples of the run's group that rank above it.
+        negatives_before_T: negatives of the run's group that rank above it.
         of_group_G: index of each group's first run.
     """
 
@@ -98,7 +98,7 @@ def grouped(
         groups: number of the group of each example, at least one; none is skipped.
         drawn_GR: how often each group counts: see `draws`.
         is_positive: label of each example.
-        scores: scores of each example, finite; models give float32, and of another type float32 decides what is a tie.
+        scores: scores of each example, finite; models return float32, and other types are cast to it to compare scores.
         slices_G: number of each group's slice, rising.
         num_slices: number of slices of all groups.
     """
@@ -148,7 +148,7 @@ def gauc(groups: Groups, weigh: Weigh) -> list[MeanSums]:
     Reference: Zhou et al., Deep Interest Network, 2018, equation 6.
     """
     negatives, positives = groups.per_group(groups.negatives_T), groups.per_group(groups.positives_T)
-    # Of the pairs with a run's positives, those with negatives above it are in the wrong order.
+    # Pairs of a run's positives and negatives above it are in the wrong order.
     wrong = groups.per_group(groups.positives_T * (groups.negatives_before_T + groups.negatives_T / 2))
     counts_by = {"examples": negatives + positives, "positives": positives, "groups": np.ones_like(positives)}
     return _mean(groups, 1 - ratio(wrong, negatives * positives), counts_by[weigh])
@@ -164,7 +164,7 @@ def at_k(groups: Groups, ks: Sequence[int]) -> dict[str, list[MeanSums]]:
 def _ndcg(groups: Groups, k: int) -> Floats:
     """Returns NDCG@k with gains of 0 and 1.
 
-    Equal scores share the mean of their places' discounts, as in scikit-learn's ndcg_score.
+    Equal scores share the mean of their ranks' discounts, as in scikit-learn's ndcg_score.
 
     Reference: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, 2002.
     """
@@ -174,13 +174,13 @@ def _ndcg(groups: Groups, k: int) -> Floats:
 
 
 def _recall(groups: Groups, k: int) -> Floats:
-    """Returns the share of a list's positives that rank among its first k; of equal scores, the share that fits."""
+    """Returns the share of a list's positives among its first k; equal scores at rank k count in proportion."""
     positives_in_k = _at_places(groups, k, np.arange(k + 1, dtype=np.float64))
     return ratio(positives_in_k, groups.per_group(groups.positives_T))
 
 
 def _at_places(groups: Groups, k: int, worth: Floats) -> Floats:
-    """Returns the sum over a group's positives of what their places are worth, `worth` being cumulative to k."""
+    """Returns the sum over a group's positives of the worth of their ranks; `worth` is cumulative to k."""
     size = groups.negatives_T + groups.positives_T
     worth_T = worth[_places_to(groups.before_T + size, k)] - worth[_places_to(groups.before_T, k)]
     return groups.per_group(groups.positives_T * worth_T / size)
@@ -210,7 +210,7 @@ def _mean(groups: Groups, values_G: Floats, counts_by_G: Floats) -> list[MeanSum
 
 
 def _before(values_T: Floats, of_group_G: Ints) -> Floats:
-    """Returns the sum of what comes before each run in its group."""
+    """Returns the sum of the values before each run in its group."""
     before = np.cumsum(values_T) - values_T
     return before - np.repeat(before[of_group_G], np.diff(np.append(of_group_G, len(values_T))))
 

@@ -1,6 +1,6 @@
 """Sums over groups for GAUC, NDCG and recall at k, of all slices at once.
 
-A group contains the slice's examples only: those of the group that are in other slices do not count for it.
+A group contains only the slice's examples: its examples in other slices do not count.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,12 +36,12 @@ class SliceCodes:
     codes: NDArray[np.int32]
 
     def where(self, rows: NDArray[np.generic]) -> "SliceCodes":
-        """Returns those of some of the examples."""
+        """Returns the slices of some of the examples."""
         return SliceCodes(self.slices, self.codes[rows])
 
     @classmethod
     def joined(cls, parts: Sequence["SliceCodes"]) -> "SliceCodes":
-        """Returns those of the examples of all parts."""
+        """Returns the slices of the examples of all parts."""
         numbers: dict[str, int] = {}
         codes = []
         for part in parts:
@@ -50,7 +50,7 @@ class SliceCodes:
         return cls(list(numbers), np.concatenate(codes))
 
     def with_used_slices(self) -> "SliceCodes":
-        """Returns the same without the slices of no example: Beam would send thousands of names with a few examples."""
+        """Returns the same without empty slices: Beam would send thousands of names with a few examples."""
         if len(self.slices) < len(self.codes):
             return self
         used, codes = np.unique(np.append(self.codes, np.int32(-1)), return_inverse=True)
@@ -59,12 +59,12 @@ class SliceCodes:
 
 @dataclass(frozen=True)
 class GroupRows:
-    """Examples, as far as group metrics need them.
+    """The columns of examples that group metrics need.
 
     Attributes:
         groups: hash of each example's group.
         units: hash of each example's bootstrap unit.
-        codes: the slices by each specification.
+        codes: slices by each specification.
         labels: labels by task: 1, 0, or -1 without a label.
         scores: scores by model and task.
     """
@@ -178,7 +178,7 @@ def _measured(
         groups=examples.numbers,
         drawn_GR=examples.drawn_GR,
         is_positive=examples.rows.labels[target[1]] > 0,
-        # A score that is not finite leaves all metrics of the slice undefined later; here any number will do.
+        # A score that is not finite makes all metrics of the slice undefined later; here any number works.
         scores=np.nan_to_num(examples.rows.scores[target]),
         slices_G=examples.codes[examples.starts].astype(np.int64),
         num_slices=num_slices,

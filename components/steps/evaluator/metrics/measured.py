@@ -1,7 +1,7 @@
 """The file of an evaluation's results: metrics of the models by slice and task, with intervals and replicates.
 
 `metrics.parquet` has a row for each slice, model, task and metric. `slice` is a JSON list of features and values.
-`replicates` are the metric in every replicate of the bootstrap, in which an example counts as often for both models.
+`replicates` are the metric in every replicate of the bootstrap, in which an example has one count for both models.
 `calibration_buckets` is JSON, in the row of `calibration` of a binary task: ten lists of equally many examples by
 rising prediction, each `{"mean_prediction": …, "mean_label": …, "num_examples": …}`; examples of equal prediction stay
 together. `curve` is JSON, in the row of `auc` of a binary task over all examples: `reports.curves.Curve`.

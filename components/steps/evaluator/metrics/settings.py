@@ -1,4 +1,4 @@
-"""How every task is measured, as a spec says."""
+"""The spec's settings for the measurement of every task."""
 
 from collections.abc import Sequence
 
@@ -14,12 +14,12 @@ Slice = tuple[tuple[str, str | int | None], ...]
 
 
 class Settings(FrozenModel):
-    """How every task is measured.
+    """Settings for the measurement of every task.
 
     Attributes:
-        confidence: the bootstrap.
-        group: group for GAUC.
-        list: list for NDCG and recall at k.
+        confidence: settings of the bootstrap.
+        group: column of the groups for GAUC.
+        list: column of the lists for NDCG and recall at k.
         least_examples: smaller slices get no intervals, as no gate judges them.
         columns: columns of the features and keys by which examples are sliced, grouped or drawn, by name.
         masked: tasks that mask examples, each with the column that must be 1; None: examples without a label are
@@ -57,7 +57,7 @@ def settings_of(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]) -
 
 
 def slices_of(evaluation: Evaluation, gates: Sequence[Gate]) -> list[Slice]:
-    """Returns each slice once: those of the spec for every value, then those that only gates name."""
+    """Returns each slice once: the spec's slices for every value, then those that only gates name."""
     every = [*evaluation.slices, *(gate.each for gate in gates if gate.each)]
     slices: dict[Slice, None] = {tuple((name, None) for name in sorted(names)): None for names in every}
     for gate in gates:
@@ -67,5 +67,5 @@ def slices_of(evaluation: Evaluation, gates: Sequence[Gate]) -> list[Slice]:
 
 
 def new_id_features(inputs: Inputs, evaluation: Evaluation) -> list[str]:
-    """Returns the features whose new ids form a slice: those of the spec, by default every feature of ids."""
+    """Returns the features whose new ids form a slice: the spec's, by default every feature of ids."""
     return features_of_new_ids(inputs) if evaluation.new_ids is None else list(evaluation.new_ids)

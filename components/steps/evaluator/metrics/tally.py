@@ -1,4 +1,4 @@
-"""What Beam keeps of a slice: its examples while they are few, then totals; and sums over groups."""
+"""A slice's data in Beam: its examples while they are few, then totals; and sums over groups."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -18,14 +18,14 @@ from components.steps.evaluator.metrics.totals_weighted import WeightedTotals
 
 Totals = BinaryTotals | RegressionTotals | WeightedTotals
 NewTotals = Callable[[int, int], Totals]
-"""Makes empty totals from the bootstrap's replicates and seed."""
+"""Creates empty totals from the bootstrap's replicates and seed."""
 
 _MOST_WAITING = 65_536
 """Examples kept before they are counted: some 4 MB, less than the totals of several tasks."""
 _AT_ONCE = 32_768
 """Examples that are counted at once: for 100 replicates 40 MB."""
 _COUNTS = {"gauc": ("num_groups", "num_groups_skipped"), "ndcg": ("num_lists", "num_lists_skipped")}
-"""Names of the two counts of groups that come with a metric."""
+"""Names of a metric's two counts of groups."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Measures:
-    """What is counted of every slice.
+    """Settings of the counts of every slice.
 
     Attributes:
-        totals: makes the totals of each task of each model.
+        totals: factories of the totals of each task of each model.
         replicates: replicates of the bootstrap.
         seed: seed of the bootstrap.
     """
@@ -61,7 +61,7 @@ class Measures:
 
 
 def new_totals(kind: str, *, is_weighted: bool, has_intervals: bool = True) -> NewTotals:
-    """Returns what makes the totals of a task of kind `binary` or `regression`."""
+    """Returns the factory of a task's totals; the kind is `binary` or `regression`."""
     totals: NewTotals = BinaryTotals if kind == "binary" else RegressionTotals
     totals = functools.partial(WeightedTotals, totals) if is_weighted else totals
     return totals if has_intervals else functools.partial(_without_replicates, totals)
@@ -76,14 +76,14 @@ class Tally:
     """Counts blocks of examples and sums over groups, in any order."""
 
     def __init__(self, measures: Measures) -> None:
-        """Begins empty."""
+        """Starts empty."""
         self._measures = measures
         self._waiting: list[Block] = []
         self._num_waiting = 0
         self._totals: dict[Target, Totals] = {}
         self._means: dict[Target, dict[str, MeanSums]] = {}
         self.num_examples = 0
-        """Of all tasks."""
+        """Number of examples of the slice, for all tasks."""
 
     def add(self, block: Block, draws: Draws | None = None) -> None:
         """Adds examples: counts them at once if their draws are given."""
@@ -105,7 +105,7 @@ class Tally:
         self.num_examples += other.num_examples
         self._wait(other._waiting)
         for target, totals in other._totals.items():
-            # Both have the same class, which the union cannot express.
+            # Both have the same class; the union's type does not express this.
             self._of(target).merge(totals)  # type: ignore[arg-type]
         self.add_means(other._means)
 

@@ -1,7 +1,7 @@
 """Common parts of all totals: the examples to count, and sums over them.
 
-Everything is counted 1 + replicates times: once, and as often as each replicate of the bootstrap draws it. The size
-does not grow with the number of examples.
+Every example is counted 1 + replicates times: once for the data, and by its draws for each replicate of the bootstrap.
+The size does not grow with the number of examples.
 
 Arrays carry shape suffixes: N examples, R for 1 + replicates, of which the first is the data itself.
 """
@@ -51,10 +51,10 @@ class Sums:
     Attributes:
         columns: number of summed values.
         replicates: replicates of the bootstrap.
-        num_examples: all, finite or not.
+        num_examples: number of all examples, finite or not.
         labels: sum of all labels.
-        num_bad_scores: scores that are not finite.
-        values: [columns, R].
+        num_bad_scores: number of scores that are not finite.
+        values: weighted sums, [columns, R].
     """
 
     columns: int
@@ -65,7 +65,7 @@ class Sums:
     values: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begins empty."""
+        """Starts empty."""
         self.values = np.zeros((self.columns, 1 + self.replicates))
 
     def count(self, part: Part, draws: Draws) -> tuple[Part, Draws]:
@@ -103,7 +103,7 @@ class Sums:
 
 
 def own_weights(part: Part, *, by_weight: bool) -> Floats | None:
-    """Returns the examples' own weights if each counts by its own, None if each counts once."""
+    """Returns the examples' weights if each counts by its weight, None if each counts once."""
     if not by_weight:
         return None
     if part.weights is None:
@@ -112,5 +112,5 @@ def own_weights(part: Part, *, by_weight: bool) -> Floats | None:
 
 
 def weighted(columns: list[NDArray[Any]], weights: Floats | None) -> list[NDArray[Any]]:
-    """Returns the columns, times the examples' own weights if there are any."""
+    """Returns the columns, times the examples' weights if there are any."""
     return columns if weights is None else [column * weights for column in columns]

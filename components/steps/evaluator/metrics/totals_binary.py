@@ -16,17 +16,17 @@ from components.steps.evaluator.metrics.totals_histogram import (
 )
 
 _SMALLEST_PROBABILITY = 1e-7
-"""The log loss clips probabilities this far from 0 and 1, as Keras does: one certain mistake costs 16, not infinity."""
+"""The log loss clips probabilities this far from 0 and 1, as Keras does: a wrong 0 or 1 costs 16, not infinity."""
 _REPLICATE_BUCKETS = 2048
-"""Most buckets of the replicates' histogram, 1.7 MB for 100 replicates. Over 10 units of log-odds it separates scores
-that differ by about 0.5 %; the error of a replicate is a thousandth of the metric's standard error."""
+"""Maximum buckets of the replicates' histogram: 1.7 MB for 100 replicates. Over 10 units of log-odds they separate
+scores that differ by about 0.5 %; the error of a replicate is a thousandth of the metric's standard error."""
 
 
 class BinaryTotals:
     """Totals of examples with a label of 0 or 1 and a score in [0, 1]."""
 
     def __init__(self, replicates: int, seed: int, *, by_weight: bool = False) -> None:
-        """Starts empty; with `by_weight` each example counts by its own weight instead of once."""
+        """Starts empty; with `by_weight` each example counts by its weight instead of once."""
         self.sums = Sums(4, replicates)
         self.seed = seed
         self.by_weight = by_weight
@@ -69,7 +69,7 @@ class BinaryTotals:
         of_exact = _of_order(self.exact)
         of_drawn = of_exact if self.drawn is self.exact else _of_order(self.drawn)
         for name, drawn, exact in zip(("auc", "pr_auc", "calibration_error"), of_drawn, of_exact, strict=True):
-            # Wide buckets shift all replicates alike, by as much as they shift the metric of the data.
+            # Wide buckets shift all replicates equally, by as much as they shift the metric of the data.
             metrics[name] = np.concatenate([exact, np.clip(drawn[1:] + (exact - drawn[:1]), 0, None)])
         metrics["calibration_error"] = _unbiased(metrics["calibration_error"])
         return metrics if self.sums.is_defined else {name: values * np.nan for name, values in metrics.items()}
@@ -111,8 +111,8 @@ def _of_order(histogram: Histogram) -> tuple[Floats, Floats, Floats]:
 def _unbiased(replicates: Floats) -> Floats:
     """Shifts the replicates so that their mean is the metric of the data, which comes first.
 
-    Repeated examples are noisier, and a mean of distances only grows with noise: the replicates of a well calibrated
-    model would all be above its metric.
+    Repeated examples are noisier, and noise increases a mean of distances: all replicates of a well calibrated model
+    would exceed its metric.
     """
     drawn = replicates[1:]
     mean = np.mean(drawn[np.isfinite(drawn)]) if np.isfinite(drawn).any() else np.nan

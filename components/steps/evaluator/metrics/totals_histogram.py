@@ -1,7 +1,7 @@
 """Counts of binary examples by score, in buckets of equal width in log-odds; empty buckets take no memory.
 
-TFMA's own AUC cuts [0, 1] into 10,000 equal buckets, whatever `num_thresholds` is: the scores of an event that happens
-once in 2,500 impressions share a dozen of them, and the AUC is wrong in the third digit. It also reports 0 for labels
+TFMA's own AUC cuts [0, 1] into 10,000 equal buckets, whatever `num_thresholds` is: the scores of an event with a rate
+of 1 in 2,500 impressions share a dozen of them, and the AUC is wrong in the third digit. It also reports 0 for labels
 of one class, for which the AUC is undefined.
 
 Arrays carry shape suffixes: N examples, K buckets by rising score, 2 classes (negative, positive), R replicates.
@@ -26,7 +26,7 @@ _SMALLEST_SCORE = 1e-12
 """Scores are clipped this far from 0 and 1, far below float32's resolution at 1: 553,000 buckets."""
 NUM_CALIBRATION_BUCKETS = 10
 _MOST_WAITING = 65_536
-"""Buckets that wait to be added to the others at least: 2 MB."""
+"""Minimum number of waiting buckets that are added to the others: 2 MB."""
 
 
 def score_buckets(scores: Floats) -> Ints:
@@ -40,8 +40,8 @@ class Bucketed:
     """Examples by bucket.
 
     Attributes:
-        keys_K: the buckets that have any, rising.
-        index_N: of each example's bucket among them.
+        keys_K: non-empty buckets, ascending.
+        index_N: index of each example's bucket in `keys_K`.
     """
 
     keys_K: Ints
@@ -67,13 +67,13 @@ class Histogram:
 
     Attributes:
         replicates: R; 1 for the data alone.
-        limit: most buckets; beyond it neighbors are joined in pairs, repeatedly if need be. The result does not depend
-            on the order in which examples and histograms are added. None: no limit.
-        level: how often neighbors were joined.
-        keys_K: the buckets, rising.
+        limit: maximum buckets; beyond it neighbors are joined in pairs, repeatedly if needed. The result does not
+            depend on the order in which examples and histograms are added. None: no limit.
+        level: number of times that neighbors were joined.
+        keys_K: buckets, ascending.
         counts_K2R: weights of the examples.
-        scores_K: sum of the scores of the data, times the examples' own weights if any.
-        dtype: integer for counts, float for examples with weights of their own.
+        scores_K: sum of the scores of the data, times the examples' weights if any.
+        dtype: integer for counts, float for sums of weights.
     """
 
     replicates: int
@@ -84,7 +84,7 @@ class Histogram:
     scores_K: Floats = field(default_factory=lambda: np.zeros(0))
     dtype: type[np.uint32] | type[np.float64] = np.uint32
     _waiting: list[_Counts] = field(default_factory=list)
-    """Without replicates buckets are many and small: adding a few to all of them would mostly copy."""
+    """Counts to add later: without replicates there are many small buckets, and each addition copies all of them."""
 
     def __post_init__(self) -> None:
         """Starts empty."""
@@ -98,7 +98,7 @@ class Histogram:
         draws: Draws,
         own_weights_N: Floats | None = None,
     ) -> None:
-        """Counts examples, each as often as it is drawn, or that times its own weight."""
+        """Counts examples, each by its number of draws, times its weight if any."""
         if self.limit is not None:
             self._join(self._level_for(_unique(examples.keys_K >> self.level), self.level))
         keys_K = examples.keys_K >> self.level
@@ -144,7 +144,7 @@ class Histogram:
             self._set(_summed(parts))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns what is pickled: the arrays."""
+        """Returns the arrays, the state to pickle."""
         self.settle()
         return self.__dict__
 
@@ -180,7 +180,7 @@ class Histogram:
             self.settle()
 
     def _add_replicates(self, counts: _Counts) -> None:
-        """Adds counts in place: those of the replicates are large."""
+        """Adds counts in place: the replicates' counts are large."""
         keys = np.union1d(self.keys_K, counts.keys_K)
         if len(keys) > len(self.keys_K):
             places = np.searchsorted(keys, self.keys_K)
@@ -239,14 +239,14 @@ def areas(histogram: Histogram) -> tuple[Floats, Floats]:
 def calibration_buckets(histogram: Histogram) -> tuple[Floats, Floats, Floats]:
     """Returns sums of predictions, of positives and of examples by tenth of the examples, each [10, R].
 
-    Tenths are by rising score. Examples of equal score all belong to the tenth that contains their middle one.
+    Tenths are by ascending score. Examples of equal score all belong to the tenth that contains their middle one.
     """
     histogram.settle()
     rows_KR = histogram.counts_K2R.sum(axis=1, dtype=np.float64)
     totals_R = rows_KR.sum(axis=0)
     middles_KR = np.cumsum(rows_KR, axis=0) - rows_KR / 2
     tenths_KR = np.floor(NUM_CALIBRATION_BUCKETS * ratio(middles_KR, totals_R, empty=0.0))
-    # A bucket may contain only examples of weight 0.
+    # All examples of a bucket may have weight 0.
     predictions_KR = rows_KR * ratio(histogram.scores_K, rows_KR[:, 0], empty=0.0)[:, None]
     sums = np.zeros((3, NUM_CALIBRATION_BUCKETS, histogram.replicates))
     for tenth in range(NUM_CALIBRATION_BUCKETS):

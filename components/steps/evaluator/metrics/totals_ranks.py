@@ -1,7 +1,7 @@
-"""Spearman's rank correlation of labels and scores, exact up to a number of examples and of a sample of them above.
+"""Spearman's rank correlation of labels and scores, exact up to a number of examples, from a sample of more.
 
-Ranks need all values at once. What is kept is bounded: the examples with the smallest hashes, which are a random sample
-that does not depend on the order of counting and merging.
+Ranks need all values at once, so a bounded sample is kept: the examples with the smallest hashes, which are a random
+sample that does not depend on the order of counting and merging.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from components.steps.evaluator.metrics.totals_histogram import Floats, Ints, ra
 from schemas.host.splitmix64 import mix64
 
 MOST_RANKED = 200_000
-"""Examples that are ranked at most: 6.4 MB. The correlation of this many has a standard error below 0.0023."""
+"""Maximum ranked examples: 6.4 MB. Their correlation has a standard error below 0.0023."""
 _CHUNK = 8
 """Replicates that are ranked at once: 13 MB per array."""
 
@@ -24,8 +24,8 @@ class RankSample:
     """The examples with the smallest hashes.
 
     Attributes:
-        most: how many are kept; half as many more wait to be sorted.
-        units: hashes of what the bootstrap draws, uint64[n].
+        most: size of the sample; half as many more wait to be sorted.
+        units: hashes of the bootstrap units, uint64[n].
         values: hash, label and score of each example as float64[n, 3]; the hash in [0, 1).
     """
 
@@ -44,7 +44,7 @@ class RankSample:
 
     def _append(self, units: NDArray[np.uint64], values: Floats) -> None:
         if len(self.units) >= self.most:
-            # None of the others can be kept, and they are nearly all once there are many examples.
+            # The others cannot be kept: nearly all, once there are many examples.
             can_be_kept = values[:, 0] <= self.values[:, 0].max()
             units, values = units[can_be_kept], values[can_be_kept]
         self.units, self.values = np.concatenate([self.units, units]), np.concatenate([self.values, values])
@@ -52,14 +52,14 @@ class RankSample:
             self.cut()
 
     def cut(self) -> None:
-        """Keeps as many as may be kept."""
+        """Reduces the sample to its size."""
         if len(self.units) > self.most:
-            # Label and score decide between the same hashes: of equal examples it does not matter which is kept.
+            # Label and score order equal hashes, so the sample does not depend on the order of the examples.
             kept = np.lexsort(self.values.T[::-1])[: self.most]
             self.units, self.values = self.units[kept], self.values[kept]
 
     def correlations(self, replicates: int, seed: int) -> Floats:
-        """Returns the correlation of the examples as they are and in each replicate, [1 + replicates]."""
+        """Returns the correlation of the examples and of each replicate, [1 + replicates]."""
         if not len(self.units):
             return np.full(1 + replicates, np.nan)
         self.cut()

@@ -12,7 +12,7 @@ class RegressionTotals:
     """Totals of examples with a real label and a real score."""
 
     def __init__(self, replicates: int, seed: int, *, by_weight: bool = False) -> None:
-        """Starts empty; with `by_weight` each example counts by its own weight instead of once, and none is ranked."""
+        """Starts empty; with `by_weight` each example counts by its weight instead of once, without ranks."""
         self.sums = Sums(5, replicates)
         self.seed = seed
         self.by_weight = by_weight

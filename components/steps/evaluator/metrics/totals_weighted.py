@@ -16,7 +16,7 @@ class WeightedTotals:
     """Two totals: in one each example counts once, in the other by its weight."""
 
     def __init__(self, new: Callable[..., Any], replicates: int, seed: int) -> None:
-        """Starts empty; `new` makes the totals of the task's kind."""
+        """Starts empty; `new` creates the totals of the task's kind."""
         self.plain: BinaryTotals | RegressionTotals = new(replicates, seed)
         self.by_weight: BinaryTotals | RegressionTotals = new(replicates, seed, by_weight=True)
 
@@ -36,7 +36,7 @@ class WeightedTotals:
         self.by_weight.merge(other.by_weight)  # type: ignore[arg-type]
 
     def metrics(self) -> dict[str, Floats]:
-        """Returns each metric as it is and per replicate, [R]; NaN where it is undefined."""
+        """Returns each metric of the data and of each replicate, [R]; NaN where it is undefined."""
         return self.plain.metrics() | {WEIGHTED + name: values for name, values in self.by_weight.metrics().items()}
 
     def report(self) -> dict[str, float]:

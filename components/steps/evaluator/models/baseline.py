@@ -1,4 +1,4 @@
-"""Finds out which tasks an earlier blessed model can still score on today's examples."""
+"""Checks which tasks an earlier blessed model can still score on the current examples."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ NO_BASELINE = Baseline(uri=None, tasks=frozenset(), problem="no blessed model ye
 
 
 def usable_baseline(uri: str | None, *, sealed: str, wanted: Collection[str], examples: Any, split: str) -> Baseline:
-    """Returns the baseline, with those of the `wanted` tasks that it can score.
+    """Returns the baseline, with the `wanted` tasks that it can score.
 
     It first scores a few examples: features may have been renamed since it was blessed, and a failure within Beam would
     keep every later model from being judged.

@@ -1,6 +1,6 @@
-"""Checks that a candidate scores every task of every example, and reads which ids it knows.
+"""Checks that a candidate scores every task of every example, and reads for which features it reports known ids.
 
-Within Beam a candidate that does not score all would end the step, and no verdict would give the reason.
+Within Beam, a candidate that does not score all examples would end the step without a verdict.
 """
 
 import os
@@ -21,8 +21,8 @@ def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str
 
     Args:
         uri: URI of the model artifact.
-        tasks: those that it must score.
-        examples: artifact; a few of its examples are scored.
+        tasks: tasks that it must score.
+        examples: artifact with the examples, of which a few are scored.
         split: split of the examples.
     """
     path = path_utils.serving_model_path(uri)
@@ -41,7 +41,7 @@ def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str
 
 
 def features_with_known_ids(model_path: str) -> frozenset[str]:
-    """Returns the features for which a SavedModel says which ids it knows; none without the signature `known_ids`."""
+    """Returns the features whose known ids a SavedModel reports; none without the signature `known_ids`."""
     saved_model = saved_model_pb2.SavedModel()
     with fileio.open(os.path.join(model_path, MODEL_FILE), "rb") as file:
         saved_model.ParseFromString(file.read())

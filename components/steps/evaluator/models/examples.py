@@ -1,4 +1,4 @@
-"""What is read of the examples, and what models are given of it."""
+"""Reads examples, and converts them to models' inputs."""
 
 from collections.abc import Iterator
 from typing import Any

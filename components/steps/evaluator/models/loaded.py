@@ -1,4 +1,4 @@
-"""Loads exported models, each once per process: the check of a few examples and Beam's workers use the same."""
+"""Loads exported models, each once per process, for the check of a few examples and Beam's workers."""
 
 import ctypes
 import gc
@@ -32,12 +32,12 @@ def release_all() -> None:
     with _LOCK:
         for model in _LOADED.values():
             if hasattr(model, "release"):
-                # Hash tables outlive the model that made them. Models without tables lack this function.
+                # Hash tables outlive their model. Models without tables lack this function.
                 model.release()
         _LOADED.clear()
-    # A model and its functions refer to each other.
+    # A model and its functions form reference cycles.
     gc.collect()
-    # What a model of 2,000 features frees, 1.7 GB, glibc would keep for this process.
+    # Otherwise glibc would keep the memory: 1.7 GB after a model of 2,000 features.
     ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
@@ -56,7 +56,7 @@ def load_custom_ops(path: str) -> None:
 
 
 def calibrations_of(path: str) -> dict[str, Calibration]:
-    """Returns the calibrations by which an exported model predicts, by task; none of a model that says nothing.
+    """Returns an exported model's calibrations by task; empty for a model without a description.
 
     Raises:
         UserError: its description is damaged, or of another format.

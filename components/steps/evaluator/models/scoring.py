@@ -20,7 +20,7 @@ class Models:
 
     Attributes:
         paths: paths of SavedModels, by the name of the model.
-        knows_ids: the model that says which ids it knows; None if nobody asks.
+        knows_ids: model that reports its known ids; None if no slice needs them.
     """
 
     paths: Mapping[str, str]
@@ -29,11 +29,11 @@ class Models:
 
 @dataclass(frozen=True)
 class Scores:
-    """What models say of examples.
+    """The models' outputs for examples.
 
     Attributes:
-        by_model: their outputs, by name.
-        known_ids: by feature, whether the model has a row for each example's id; empty if no slice needs it.
+        by_model: outputs by the name of the model.
+        known_ids: mask by feature: whether the model has a row for each example's id; empty if no slice needs it.
     """
 
     by_model: Mapping[str, Mapping[str, NDArray[Any]]]
@@ -41,7 +41,7 @@ class Scores:
 
 
 def scores_of(batch: pa.RecordBatch, models: Models) -> Scores:
-    """Returns what the models say of a batch."""
+    """Returns the models' outputs for a batch."""
     records = model_input(batch)
     loaded = {name: load(path) for name, path in models.paths.items()}
     by_model = {name: _arrays(call(model, SERVE, records)) for name, model in loaded.items()}

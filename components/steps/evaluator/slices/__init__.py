@@ -1,1 +1,1 @@
-"""Turns batches of serialized examples into scored blocks of one slice each."""
+"""Converts batches of examples to scored blocks, and counts them by slice."""

@@ -1,4 +1,4 @@
-"""Makes blocks of scored examples: from record batches and the models' scores."""
+"""Creates blocks of scored examples from record batches and the models' scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def block_of(batch: pa.RecordBatch, scores: Scores, plan: Plan) -> tuple[Block, 
     groupings = {GROUP: settings.group, LIST: settings.list}
     block = Block(
         ids=ids,
-        # An example without a value of `by` is a unit of its own.
+        # An example without a value of `by` is a separate unit.
         units=np.where(drawn_by != MISSING, drawn_by, ids),
         groups={name: keys(values[part.by]) for name, part in groupings.items() if part is not None},
         labels={task: _labels(batch, column, settings, task, weights) for task, column in plan.labels.items()},
@@ -55,7 +55,7 @@ def joined_codes(parts: Sequence[Sequence[SliceCodes]]) -> list[SliceCodes]:
 
 
 def _labels(batch: pa.RecordBatch, column: str, settings: Settings, task: str, weights: Mapping[str, Floats]) -> Floats:
-    """Returns a task's labels, NaN where there is none or the example is masked, as in training."""
+    """Returns a task's labels, NaN for missing labels and masked examples, as in training."""
     labels = numbers(first_values(batch, column))
     only_where = settings.masked.get(task)
     if only_where is not None:
@@ -72,7 +72,7 @@ def _scores_of(scores: Scores, model: str, task: str, size: int, plan: Plan) -> 
 
 
 def _uncalibrated(scores: NDArray[np.floating[Any]], calibration: Calibration) -> Floats:
-    """Returns the predictions before the calibration, which rises strictly and is undone here; float64.
+    """Returns the predictions before the calibration, by inverting this strictly increasing function; float64.
 
     A served score is a float32, so that 1 - score has an error of 3e-8; NaN, and scores outside [0, 1], become NaN.
     """
@@ -84,7 +84,7 @@ def _uncalibrated(scores: NDArray[np.floating[Any]], calibration: Calibration) -
 
 
 def _scores(values: NDArray[Any] | None, size: int) -> NDArray[np.floating[Any]]:
-    """Returns one score per example; NaN, which every gate refuses, where the model gives none or several."""
+    """Returns one score per example; NaN, which every gate refuses, where the model returns none or several."""
     if values is None or values.size != size:
         return np.full(size, np.nan, np.float32)
     scores = values.reshape(size)

@@ -21,7 +21,7 @@ from components.steps.evaluator.slices.blocks import block_of, joined_codes
 from components.steps.evaluator.slices.slicing import count
 
 _LEAST_COUNTED = 32_768
-"""Examples that are counted at once, from as many batches as it takes."""
+"""Minimum examples that are counted at once, from one or more batches."""
 _GROUPS = "groups"
 
 
@@ -32,10 +32,10 @@ def measure(
 
     Args:
         pipeline: Beam pipeline.
-        sources: sources of examples: what `models.examples.read` reads.
+        sources: sources of examples for `models.examples.read`.
         models: models to measure.
         plan: tasks, models and slices to measure.
-        num_parts: into how many parts the groups are divided, each of which is held in memory.
+        num_parts: number of parts of the groups, each of which fits memory.
         folder: folder for the results, which `measured.read_measured` reads.
     """
     has_groups = plan.settings.group is not None or plan.settings.list is not None
@@ -46,7 +46,7 @@ def measure(
         | "Spread" >> beam.Reshuffle()
         | "Count" >> beam.ParDo(_Count(models, plan, num_parts if has_groups else 0)).with_outputs(_GROUPS, main="main")
     )
-    # To Beam, one of several outputs has no type; Flink shuffles only what it knows to be pairs.
+    # Beam does not type single outputs of several; Flink shuffles only typed pairs.
     tallies = counted.main | "Tallies" >> beam.Map(_same).with_output_types(tuple[str, Tally])
     if has_groups:
         tallies = _with_group_sums(tallies, counted[_GROUPS], plan)
@@ -73,7 +73,7 @@ def _with_group_sums(tallies: Any, rows: Any, plan: Plan) -> Any:
 
 
 class _Count(beam.DoFn):
-    """Turns sources into tallies by slice, and into examples by group."""
+    """Converts sources to tallies by slice, and to examples by group."""
 
     def __init__(self, models: Models, plan: Plan, num_parts: int) -> None:
         self._models = models
@@ -108,7 +108,7 @@ class _Count(beam.DoFn):
         return block_of(batch, scores_of(batch, self._models), self._plan)
 
     def _count(self) -> Iterator[Any]:
-        """Counts what waits, and yields its examples by group."""
+        """Counts the waiting examples, and yields them by group."""
         if not self._waiting:
             return
         blocks, codes = zip(*self._waiting, strict=True)

@@ -15,7 +15,7 @@ from components.steps.evaluator.metrics.tally import Measures, Tally
 from components.steps.evaluator.plan import SliceSpec
 
 _LEAST_COUNTED = 4096
-"""Examples of a slice that are counted at once; fewer wait for others of their slice."""
+"""Minimum examples of a slice that are counted at once; fewer wait for more of their slice."""
 
 
 def slice_codes(spec: SliceSpec, values: Mapping[str, pa.Array], size: int) -> SliceCodes:
@@ -23,7 +23,7 @@ def slice_codes(spec: SliceSpec, values: Mapping[str, pa.Array], size: int) -> S
 
     Args:
         spec: the slices' features.
-        values: the first value of each example, by feature; null where there is none.
+        values: first value of each example, by feature; null without one.
         size: number of examples.
     """
     codes, texts = np.zeros(size, np.int64), [()]
@@ -31,7 +31,7 @@ def slice_codes(spec: SliceSpec, values: Mapping[str, pa.Array], size: int) -> S
         if name not in values:
             return SliceCodes([], np.full(size, -1, np.int32))
         own, own_texts = _codes_of(values[name], spec[name])
-        # Only combinations that occur, so that codes stay small however many features a slice has.
+        # Only existing combinations, so that codes stay small for any number of features.
         present, combined = np.unique(
             np.where((codes < 0) | (own < 0), -1, codes * len(own_texts) + own), return_inverse=True
         )
@@ -66,7 +66,7 @@ def count(block: Block, every: Sequence[SliceCodes], measures: Measures, tallies
 
     Args:
         block: the examples.
-        every: their slices, by each specification.
+        every: slices of the examples, by each specification.
         measures: counts of every slice.
         tallies: tallies by slice, to add to.
     """

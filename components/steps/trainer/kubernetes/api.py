@@ -134,7 +134,7 @@ class Api:
 
 
 class _Failures:
-    """Consecutive failures of one request: the wait after each is longer, and in the end it is given up."""
+    """Consecutive failures of one request: the wait after each is longer, up to a timeout."""
 
     def __init__(self, api: Api, verb: str, resource: type[NamespacedResourceG]):
         self._api, self._verb, self._resource = api, verb, resource
@@ -153,7 +153,7 @@ class _Failures:
             UserError: if the failure is permanent or has lasted too long.
         """
         code = code_of(error)
-        # A server that starts again forbids everything until it has read its roles.
+        # A restarted server forbids all requests until it has read its roles.
         may_be_starting = code == _FORBIDDEN and self._failing_since is not None
         if code is not None and code not in _PASSING and not may_be_starting:
             raise UserError(refusal(error, self._verb, self._resource, self._api.namespace)) from error
@@ -172,7 +172,7 @@ class _Failures:
 
 
 def _asked_s(error: Exception) -> float | None:
-    """Returns how long the server wants to be left alone, None where it has not said so."""
+    """Returns the seconds of the server's Retry-After, None without one."""
     if not isinstance(error, httpx.HTTPStatusError):
         return None
     return retry_after_s(error.response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.timezone.utc))

@@ -1,4 +1,4 @@
-"""The jobs that an operator makes pods of: the pods are those of `training_pods`, the envelope around them differs.
+"""The jobs that operators run: all have the pods of `training_pods`, in different envelopes.
 
 Each kind is a class with its own `spec`; class variables hold the other differences.
 """
@@ -43,12 +43,12 @@ class TrainingJob(NamespacedResourceG, DictMixin):
 
     Attributes:
         index_field: field of a host's pod with the host's index.
-        coordinator_suffix: ends the name of the coordinator's batch/v1 Job, which the operator creates.
+        coordinator_suffix: suffix of the coordinator's batch/v1 Job, which the operator creates.
         done: type of the condition of a job that has succeeded.
         has_completion_time: whether conditions are final only together with a completion time.
         resumed: change of the spec that ends the suspension.
-        is_removed: whether the cluster removes it after its time to live; if not, it removes the coordinator's Job.
-        replaces_failed_hosts: whether the operator makes another pod for a host whose pod has failed.
+        is_removed: whether the cluster removes the job after its time to live; if not, only the coordinator's Job.
+        replaces_failed_hosts: whether the operator replaces a host's failed pod.
     """
 
     apiVersion: Optional[str] = None  # noqa: UP045
@@ -75,7 +75,7 @@ class TrainingJob(NamespacedResourceG, DictMixin):
         return f"{run.name}{cls.coordinator_suffix}"
 
     def final_conditions(self) -> list[JobCondition]:
-        """Returns the conditions that are true and stay so."""
+        """Returns the conditions that are finally true."""
         if self.status is None or (self.has_completion_time and not self.status.completionTime):
             return []
         return [each for each in self.status.conditions or [] if each.status == "True"]

@@ -1,6 +1,6 @@
 """JobSet (jobset.x-k8s.io/v1alpha2): one Job with the coordinator, one indexed Job with the hosts.
 
-`failurePolicy.rules` are known to JobSet 0.6 and later.
+`failurePolicy.rules` need JobSet 0.6 or later.
 """
 
 from dataclasses import replace
@@ -103,7 +103,7 @@ class JobSet(TrainingJob):
     @classmethod
     def around(cls, run: TrainingRun, pods: TrainingPods) -> Self:
         """Returns the set of a run."""
-        # The coordinator enforces cluster.retries. The limits of Kubernetes are fixed, and never reached before that.
+        # The coordinator enforces cluster.retries. The limits of Kubernetes are fixed, and higher.
         # Without a matching rule, all Jobs are created again, up to maxRestarts times
         # (kubernetes-sigs/jobset, pkg/controllers/failure_policy.go).
         rules = [

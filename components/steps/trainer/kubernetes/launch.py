@@ -27,7 +27,7 @@ def refuse_unshared(launch: Launch, job: TrainJob) -> None:
         job: job of the pods.
 
     Raises:
-        UserError: for the first path that they cannot.
+        UserError: for the first path that they cannot access.
     """
     all_roots = [volume.path for volume in launch.volumes.values()]
     writable = [volume.path for volume in launch.volumes.values() if not volume.read_only]
@@ -54,7 +54,7 @@ def write_shared_job(log_dir: Path, job: TrainJob) -> Path:
 def run_pods(run: TrainingRun, log_dir: Path, timing: Timing = Timing()) -> None:  # noqa: B008, immutable
     """Runs a job on the cluster of this process to its end, and removes all of its objects.
 
-    SIGTERM and SIGINT end it: what was created is removed, and then the signal does what it would have done.
+    SIGTERM and SIGINT end it: the created objects are removed, and then the signal takes its usual effect.
 
     Raises:
         UserError: it failed; TrainingFailed where the job did.
@@ -87,10 +87,10 @@ def run_pods(run: TrainingRun, log_dir: Path, timing: Timing = Timing()) -> None
     finally:
         if is_main:
             for number, handler in previous.items():
-                # None is one that was not set by Python, and cannot be set again.
+                # None: a handler not set by Python, which cannot be restored.
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
     if received:
         os.kill(os.getpid(), received[0])
-        # Its handler may run a moment later, or let the process go on: this step has not been done.
+        # The handler may run later, or let the process continue: raise, since the step is incomplete.
         name = signal.Signals(received[0]).name
         raise UserError(f"training: was stopped (got {name}); run the step again: it resumes")

@@ -73,7 +73,7 @@ async def _removed(objects: Objects, run: TrainingRun) -> None:
     try:
         is_gone = await objects.remove()
     except UserError as error:
-        # The error that led here matters more; and the job ends by its own deadline.
+        # The first error is more important, and the job ends at its deadline.
         _LOG.error("event=not_removed run=%s error=%s", run.name, error)
     else:
         _LOG.log(logging.INFO if is_gone else logging.WARNING, "event=removed run=%s gone=%s", run.name, is_gone)

@@ -56,7 +56,7 @@ class CoordinatorLog:
                     last = time
                     _LOG.info("coordinator: %s", line)
             except (httpx.HTTPError, RuntimeError) as error:
-                # For a refused stream, lightkube reads the body in a way for which httpx raises a RuntimeError.
+                # When lightkube reads the body of a refused stream, httpx raises a RuntimeError.
                 _LOG.debug("event=log_lost pod=%s error=%r", name, error)
             if is_over:
                 return

@@ -27,7 +27,7 @@ class Manifests:
 
     Attributes:
         job: job with coordinator and hosts; created suspended.
-        prerequisites: must exist before a pod starts; the network policy comes first.
+        prerequisites: objects that must exist before a pod starts; the network policy comes first.
         stateful_sets: parameter servers and the tf.data service; created last, when the job, which ends them, has a
             deadline.
         digest: digest of all objects; also an annotation of each.

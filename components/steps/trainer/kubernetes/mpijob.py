@@ -36,7 +36,7 @@ class MpiReplicaSpecs(DictMixin):
 
 @dataclass
 class RunPolicy(DictMixin):
-    """When a job ends, and what Kubernetes then removes."""
+    """The end of a job, and its cleanup by Kubernetes."""
 
     activeDeadlineSeconds: int
     backoffLimit: int
@@ -60,8 +60,8 @@ class MpiJobSpec(DictMixin):
 class MPIJob(TrainingJob):
     """The resource. Names and states are those of the operator (kubeflow/mpi-operator, pkg/controller).
 
-    A Launcher's Job is `newLauncherJob`'s, which the MPIJob owns; a Worker's index is `newWorker`'s; a Worker is made
-    again only if there is no pod of its name, failed or not (`getOrCreateWorker`). Evicted Workers make the job
+    `newLauncherJob` creates the Launcher's Job, which the MPIJob owns; `newWorker` sets a Worker's index; a Worker is
+    recreated only if there is no pod of its name, failed or not (`getOrCreateWorker`). Evicted Workers make the job
     "Failed" for a while, without a completion time.
     """
 
@@ -97,7 +97,7 @@ class MPIJob(TrainingJob):
                 ),
                 runPolicy=RunPolicy(
                     activeDeadlineSeconds=run.cluster.deadline_s,
-                    # The coordinator enforces cluster.retries; this limit is fixed, and never reached before that one.
+                    # The coordinator enforces cluster.retries; this limit is fixed, and higher.
                     backoffLimit=MAX_RETRIES,
                     cleanPodPolicy="All",
                     suspend=True,

@@ -26,7 +26,7 @@ _DNS_PORT = 53
 
 
 def services(run: TrainingRun) -> list[Service]:
-    """Returns a headless Service for each kind of pods that others must find."""
+    """Returns a headless Service for each kind of pods that other pods connect to."""
     result = [_service(run, "coordinator", COORDINATOR_PORT)]
     if run.cluster.own_data_workers:
         result.append(_service(run, "dispatcher", DISPATCHER_PORT))
@@ -50,7 +50,7 @@ def _service(run: TrainingRun, component: Component, port: int) -> Service:
 def network_policy(run: TrainingRun) -> NetworkPolicy:
     """Returns a policy that allows only traffic between pods of the run, to a standing input service, and DNS.
 
-    Where the spec has `monitoring`, clients may come in by the ports of the metrics, and by no others.
+    If the spec has `monitoring`, clients may connect to the metrics ports, and to no others.
 
     Data and checkpoints are on volumes, which the node mounts, so storage needs no rule. DNS is allowed to any address:
     no selector matches a cache on the node (NodeLocal DNSCache).
@@ -58,7 +58,7 @@ def network_policy(run: TrainingRun) -> NetworkPolicy:
     same_run = [NetworkPolicyPeer(podSelector=LabelSelector(matchLabels=run.selector))]
     joined = []
     if run.cluster.input_service is not None:
-        # By label: a policy knows no names, and a service's workers have addresses of their own.
+        # By label: policies do not match names, and a service's workers have separate addresses.
         standing = LabelSelector(matchLabels={INPUT_SERVICE_LABEL: "true"})
         joined = [NetworkPolicyPeer(namespaceSelector=LabelSelector(), podSelector=standing)]
     dns = [NetworkPolicyPort(port=_DNS_PORT, protocol=protocol) for protocol in ("UDP", "TCP")]

@@ -42,7 +42,7 @@ from schemas.spec.cluster import Pod
 USER = 10001
 """User and group of all processes, as in the images."""
 GRACE_S = 10
-"""From SIGTERM to SIGKILL. The slowest, a coordinator that waits until its hosts have ended their ranks, takes less."""
+"""Seconds from SIGTERM to SIGKILL. The slowest pod, a coordinator that waits for its hosts' ranks, ends earlier."""
 _PORTS: dict[Component, int] = {
     "dispatcher": DISPATCHER_PORT,
     "data-worker": DATA_WORKER_PORT,
@@ -114,7 +114,7 @@ def pod_template(
 
 def _ports(run: TrainingRun, component: Component) -> list[ContainerPort] | None:
     ports = [ContainerPort(name="main", containerPort=_PORTS[component])] if component in _PORTS else []
-    # Named each: Prometheus makes a target of every port that a pod declares, and keeps those of these names.
+    # Each has a name: Prometheus makes a target of every declared port, and keeps those with these names.
     ports += [
         ContainerPort(name=f"metrics-{number}", containerPort=port)
         for number, port in enumerate(run.metrics_ports(component))
@@ -126,7 +126,7 @@ def _metadata(run: TrainingRun, component: Component) -> ObjectMeta:
     labels, ports = run.labels(component) | _NO_SIDECAR, run.metrics_ports(component)
     if not ports:
         return ObjectMeta(labels=labels)
-    # What usual configurations of Prometheus look for; they scrape one port of a pod.
+    # Annotations of common Prometheus configurations, which scrape one port of a pod.
     scraped = {"prometheus.io/scrape": "true", "prometheus.io/port": str(ports[0]), "prometheus.io/path": "/metrics"}
     return ObjectMeta(labels=labels, annotations={**scraped, RANKER_ANNOTATION: run.ranker})
 

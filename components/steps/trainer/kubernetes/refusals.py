@@ -1,4 +1,4 @@
-"""Explains permanent refusals of the Kubernetes API: what is missing, and who can give it."""
+"""Explains permanent refusals of the Kubernetes API, with remedies."""
 
 import httpx
 from lightkube.core.exceptions import ApiError
@@ -27,7 +27,7 @@ def refusal(error: Exception, verb: str, resource: type[NamespacedResourceG], na
     code = code_of(error)
     what = f"{verb} {resource._api_info.plural} in namespace {namespace}"
     got = f"(got {code}: {error})"
-    # A server that takes requests without a token refuses what they ask.
+    # A server that accepts requests without a token answers 403.
     match 401 if code == 403 and _ANONYMOUS in str(error) else code:
         case 401:
             return (

@@ -11,10 +11,10 @@ Component = Literal["dispatcher", "data-worker", "coordinator", "host", "paramet
 RUN_LABEL = "sangam.dev/run"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 INPUT_SERVICE_LABEL = "sangam.dev/input-service"
-"""Of the pods of a standing tf.data service, which a training may join: its pods reach no others."""
+"""Label of the pods of a standing tf.data service, which a training may join: it may connect to no other pods."""
 RANKER_ANNOTATION = "sangam.dev/ranker"
 CLIENT_LABEL = "sangam.dev/client"
-"""Of pods that may ask servers, and read metrics: Prometheus."""
+"""Label of pods that may send requests to servers and read metrics, such as Prometheus."""
 DIGEST_ANNOTATION = "sangam.dev/manifests"
 
 DISPATCHER_PORT = 5050
@@ -22,10 +22,11 @@ DATA_WORKER_PORT = 5051
 COORDINATOR_PORT = 5060
 
 FINAL_CODES = (ExitCode.FAILED, ExitCode.MISTAKE)
-"""Exit codes after which the coordinator is not restarted: it has used all retries, or none would help."""
+"""Exit codes after which the coordinator is not restarted: it has used all retries, or a retry would fail again."""
 
 _NAME_CHARACTERS = 35
-"""StatefulSets put `<name>-<hash of ten>` into a label of at most 63 characters; `-parameter-server` takes 17."""
+"""Maximum length of a name: StatefulSets put `<name>-<hash of ten>` into a label of at most 63 characters, and
+`-parameter-server` takes 17."""
 _DIGEST_CHARACTERS = 10
 
 
@@ -42,11 +43,11 @@ class TrainingRun:
     Attributes:
         name: name of the run and its job, and prefix of the other objects' names.
         launch: pods and volumes of the spec.
-        cluster: the spec's section.
+        cluster: `cluster` section of the spec.
         job_file: job file on a volume of all pods.
         servers: number of parameter servers.
         ranker: name in the spec.
-        metrics_port: metrics port of the first process of each pod that serves metrics; None: none does.
+        metrics_port: metrics port of the first process of each pod that serves metrics; None without metrics.
     """
 
     name: str
@@ -64,7 +65,7 @@ class TrainingRun:
 
     @property
     def pods(self) -> dict[Component, int]:
-        """How many pods of each kind a complete job has."""
+        """Number of pods of each kind in a complete job."""
         workers = self.cluster.own_data_workers
         pool: dict[Component, int] = {"dispatcher": 1, "data-worker": workers} if workers else {}
         servers: dict[Component, int] = {"parameter-server": self.servers} if self.servers else {}

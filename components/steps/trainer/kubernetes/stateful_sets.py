@@ -1,6 +1,6 @@
 """The StatefulSets of a run: parameter servers, and the tf.data service's dispatcher and workers.
 
-Each pod has a number or a name that outlives it. The set makes a lost pod again, as often as need be.
+Each pod has a number or a name that outlives it. The set recreates every lost pod.
 """
 
 from lightkube.models.apps_v1 import StatefulSetSpec
@@ -21,8 +21,8 @@ _INDEX_FIELD = "metadata.labels['apps.kubernetes.io/pod-index']"
 def parameter_servers(run: TrainingRun) -> list[StatefulSet]:
     """Returns the parameter servers; empty for ranks that hold the rows.
 
-    An MPIJob has one template for all its Workers, so they are no part of the job. Without a Service: ranks read a
-    server's address from a file.
+    An MPIJob has one template for all its Workers, so they are not part of the job. They have no Service:
+    ranks read a server's address from a file.
     """
     if not run.servers:
         return []
@@ -35,7 +35,7 @@ def service_pool(run: TrainingRun) -> list[StatefulSet]:
     if not workers:
         return []
     metrics = _metrics(run)
-    # The journal outlives the container, so a restarted dispatcher continues; if its pod is lost, the attempt is.
+    # The journal outlives the container, so a restarted dispatcher continues; if its pod is lost, the attempt fails.
     dispatcher = [_MODULE, "dispatcher", "--port", str(DISPATCHER_PORT), "--work-dir", _JOURNAL, *metrics]
     advertised = f"$(POD_NAME).{run.service('data-worker')}:{DATA_WORKER_PORT}"
     worker = [_MODULE, "worker", "--dispatcher", run.dispatcher]

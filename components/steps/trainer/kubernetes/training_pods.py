@@ -10,11 +10,11 @@ from components.steps.trainer.kubernetes.run import COORDINATOR_PORT, TrainingRu
 
 @dataclass(frozen=True)
 class TrainingPods:
-    """The pods of a job; their restart policy is the job's.
+    """The pods of a job, which sets their restart policy.
 
     Attributes:
-        coordinator: coordinator in which ranks rendezvous, and which retries and exports.
-        host: host with ranks.
+        coordinator: pod in which ranks rendezvous, and which retries and exports.
+        host: pod with ranks.
     """
 
     coordinator: PodTemplateSpec
@@ -37,7 +37,7 @@ def training_pods(run: TrainingRun, index_field: str) -> TrainingPods:
 
 
 def parameter_server(run: TrainingRun, index_field: str) -> PodTemplateSpec:
-    """Returns the pods with a parameter server each: to the coordinator they are hosts behind those with ranks.
+    """Returns the template of parameter servers' pods: to the coordinator they are hosts after those with ranks.
 
     Args:
         run: run of the job.

@@ -1,4 +1,4 @@
-"""Describes why a pod has ended or waits, from its status and events."""
+"""Describes the reasons of ended and waiting pods, from their status and events."""
 
 from collections.abc import Iterable, Sequence
 
@@ -43,7 +43,7 @@ def last_exit_of(pod: Pod) -> ContainerStateTerminated | None:
 
 
 def met_its_limit(pod: Pod) -> bool:
-    """Returns whether the kernel ended a container at its limit of memory, which another try would meet again."""
+    """Returns whether the kernel ended a container at its memory limit, which a retry would exceed again."""
     end = last_exit_of(pod)
     containers = pod.spec.containers if pod.spec else []
     has_limit = any(each.resources and "memory" in (each.resources.limits or {}) for each in containers)
@@ -78,7 +78,7 @@ def ended(pod: Pod) -> str:
     if end is not None and end.exitCode:
         why = f" ({end.reason})" if end.reason and end.reason != "Error" else ""
         causes.append(f"its container ended with code {end.exitCode}{why}{_advice(pod, end)}")
-    # What is killed at its limit of memory does not write why.
+    # A process killed at its memory limit does not log the reason.
     tail = _tail(end.message) if end is not None and end.message and end.reason != _OOM else ""
     return f"{_pod_text(pod)}: {', '.join(causes)}" + (f"; the end of its log:\n{tail}" if tail else "")
 

@@ -27,8 +27,8 @@ class End:
     """How a job ended.
 
     Attributes:
-        outcome: `lost`: its coordinator was disrupted, so that another try may succeed.
-        reason: a text, unless the outcome is `done`.
+        outcome: outcome. `lost`: its coordinator was disrupted, so that a retry may succeed.
+        reason: text; empty if the outcome is `done`.
     """
 
     outcome: Outcome
@@ -67,8 +67,8 @@ def failure(run: TrainingRun, end: End, job: Job | None, pods: Mapping[str, Pod]
     Args:
         run: run of the job.
         end: end from the job's own status.
-        job: the coordinator's; None if it is gone.
-        pods: all that were seen, by name.
+        job: coordinator's Job; None if it is gone.
+        pods: all observed pods, by name.
     """
     failed = next(
         (each for each in (job and job.status and job.status.conditions) or [] if each.type == "Failed"), None

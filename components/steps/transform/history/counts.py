@@ -1,4 +1,4 @@
-"""What a day adds to the history of ids: its examples, and the sums of their labels."""
+"""The counts of a day by id: its examples, and the sums of their labels."""
 
 import io
 import json
@@ -21,10 +21,10 @@ KeysFn = Callable[[dict[str, Any], Mapping[str, str]], tf.Tensor]
 """`trainer_module.transforms.preprocessing.history_keys_fn`, imported by its dotted path."""
 
 _KEPT = pa.schema([("keys", pa.large_list(pa.int64())), ("sums", pa.large_list(pa.float64()))])
-"""How the counts of a day are kept, those of the same columns of ids in a row."""
+"""Schema of a day's stored counts, one group of id columns in each row."""
 _MOST_PARTS = 64
 
-# Shape suffixes: n keys; R rows of a batch; S sums: examples, then of each task examples and labels.
+# Shape suffixes: n keys; R rows of a batch; S sums: examples, then examples and labels of each task.
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Counts:
     sums_nS: NDArray[np.float64]
 
     def of_keys(self, keys_m: NDArray[np.int64]) -> "Counts":
-        """Returns the sums of these keys, which are ascending; 0 for those that are not here."""
+        """Returns the sums of ascending keys; 0 for unknown ones."""
         if not len(self.keys_n):
             return Counts(keys_m, np.zeros((len(keys_m), self.sums_nS.shape[1])))
         number_m = np.minimum(np.searchsorted(self.keys_n, keys_m), len(self.keys_n) - 1)
@@ -54,19 +54,19 @@ class Counts:
 
 
 def empty(tasks: int) -> Counts:
-    """Returns the counts of no examples."""
+    """Returns empty counts."""
     return Counts(np.zeros(0, np.int64), np.zeros((0, 1 + 2 * tasks)))
 
 
 def summed(parts: Sequence[Counts]) -> Counts:
     """Returns the sums of all parts by key; keys without examples are left out."""
     keys_n = np.concatenate([part.keys_n for part in parts])
-    # Of parts in order a stable sort only merges, and sums are added in the order of the parts.
+    # For sorted parts a stable sort only merges, and sums are added in the order of the parts.
     order = np.argsort(keys_n, kind="stable")
     keys_n = keys_n[order]
     starts = np.flatnonzero(np.append(True, keys_n[1:] != keys_n[:-1])) if len(keys_n) else np.zeros(0, np.int64)
     sums_nS = np.concatenate([part.sums_nS for part in parts])[order]
-    # The sum of nothing would be the first number.
+    # reduceat cannot sum empty ranges.
     sums_nS = np.add.reduceat(sums_nS, starts) if len(keys_n) else sums_nS
     has_examples = sums_nS[:, 0] > 0
     if has_examples.all():
@@ -76,10 +76,10 @@ def summed(parts: Sequence[Counts]) -> Counts:
 
 @dataclass(frozen=True)
 class CountDay:
-    """From files of raw examples to their counts, as an Arrow file.
+    """Counts files of raw examples, as an Arrow file.
 
     Attributes:
-        keys_fn: makes keys of columns.
+        keys_fn: converts columns to keys.
         inputs: inputs of the spec.
     """
 

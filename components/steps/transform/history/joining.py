@@ -13,19 +13,19 @@ from schemas.derived.columns import history_of
 
 
 class JoinHistory:
-    """Makes the columns of one folder of tables.
+    """Returns history columns from one folder of tables.
 
     Attributes:
-        columns: their names.
+        columns: names of the columns.
     """
 
     def __init__(self, folder: str, keys_fn: KeysFn):
-        """Takes the folder, and the function that makes keys of columns."""
+        """Takes the folder, and the function that converts columns to keys."""
         self._tables, self._keys_fn = read_tables(Path(folder)), keys_fn
         self.columns = frozenset(history_of(name) for table in self._tables for name in table.group.features)
 
     def columns_of(self, rows: pa.RecordBatch) -> dict[str, tf.SparseTensor]:
-        """Returns a column of one number in each row for every feature: [rows, 1]."""
+        """Returns for every feature a column with one number in each row: [rows, 1]."""
         found = {}
         row_R = np.arange(rows.num_rows)
         for table in self._tables:

@@ -30,10 +30,10 @@ _ROWS_AT_ONCE = 1 << 20
 
 
 class RunHistory:
-    """What happened before each day of a run.
+    """The history before each day of a run.
 
-    Rows of a train or validation day read the tables as of that day. All evaluation days read those as of the first,
-    which are the newest: the exported model has them, and cannot know more on a later day.
+    Rows of a train or validation day use the tables as of that day. All evaluation days use those as of the first one,
+    the newest tables: the exported model contains them, and has no later ones when it serves.
     """
 
     def __init__(self, inputs: Inputs, listing: Listing, first: Day, graph: str, code: str, keys_fn: KeysFn):
@@ -42,17 +42,17 @@ class RunHistory:
         Args:
             inputs: inputs of the spec.
             listing: listing of the examples.
-            first: day of the run's window, also if the base has learned it.
+            first: first day of the run's window, even if the base has learned it.
             graph: folder of the graph.
             code: digest of the step's code.
-            keys_fn: makes keys of columns.
+            keys_fn: converts columns to keys.
         """
         self._inputs, self._listing, self._first, self._graph = inputs, listing, first, Path(graph)
         self._count, self.keys_fn = CountDay(keys_fn, inputs), keys_fn
         self._by_day = ByDay(_STEP, (code, *self._count.key()), self._count)
 
     def complete(self, pipeline: Callable[[], beam.Pipeline]) -> None:
-        """Counts the days that no earlier run has counted, and writes the tables of all days."""
+        """Counts the days without counts of an earlier run, and writes the tables of all days."""
         evaluated = self._listing.splits[EVAL]
         learned = {day.day: day for split, days in self._listing.splits.items() if split != EVAL for day in days}
         days = {day.day: day for day in self._listing.history} | learned
@@ -99,7 +99,7 @@ class RunHistory:
         shutil.rmtree(self._graph / _OF_DAYS, ignore_errors=True)
 
     def _write_day(self, day: DayExamples, windows: list[Window], counts: dict[By, Counts]) -> None:
-        """Writes a table of the day's own keys alone, of all days before it."""
+        """Writes a day's tables: only its own keys, with the values of all days before it."""
         tables = []
         for window in windows:
             window.move_to(parse_day(str(day.day)))
@@ -112,7 +112,7 @@ class RunHistory:
 
 
 def _parts(rows_n: NDArray[np.int64]) -> Iterator[slice]:
-    """Yields consecutive keys that have about so many rows together as fit a batch."""
+    """Yields ranges of consecutive keys whose rows together fill about one batch."""
     group_n = np.cumsum(rows_n) // _ROWS_AT_ONCE
     bounds = np.append(np.flatnonzero(np.diff(group_n, prepend=-1)), len(rows_n))
     yield from itertools.starmap(slice, itertools.pairwise(bounds.tolist()))

@@ -1,4 +1,4 @@
-"""Values of features by key, as of a day: made of sums, written to a folder, and read from it."""
+"""Values of features by key, as of a day: computed from sums, written to a folder, and read from it."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from schemas.spec.features import CountFeature, HistoryFeature, RateFeature
 _NO_ID = 0
 """Key of rows without an id, which read the defaults."""
 
-# Shape suffixes: n keys of a table, m those asked for; F features of a table; S sums.
+# Shape suffixes: n keys of a table, m requested keys; F features of a table; S sums.
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Table:
     Attributes:
         group: group of the features.
         keys_n: int64, ascending, each once.
-        values_nF: float32.
-        default_F: float32, of other keys; NaN: there is none.
+        values_nF: values of the features, float32.
+        default_F: values of other keys, float32; NaN: missing.
     """
 
     group: HistoryGroup
@@ -46,13 +46,13 @@ class Table:
 
 
 def table_of(inputs: Inputs, group: HistoryGroup, counts: Counts, keys: NDArray[np.int64] | None = None) -> Table:
-    """Returns the values that follow from the sums of the days that count.
+    """Returns the values derived from the sums of the window's days.
 
     Args:
         inputs: inputs of the spec.
         group: group of the features.
-        counts: counts of the days that count.
-        keys: those that the table is asked for, ascending; None: all that were counted.
+        counts: counts of the window's days.
+        keys: keys of the table, ascending; None: all counted keys.
     """
     tasks = counted(inputs)[group.by]
     found = counts if keys is None else counts.of_keys(keys)
@@ -66,7 +66,7 @@ def table_of(inputs: Inputs, group: HistoryGroup, counts: Counts, keys: NDArray[
 def _values(
     feature: HistoryFeature, tasks: Sequence[str], sums_nS: NDArray[np.float64], totals_S: NDArray[np.float64]
 ) -> tuple[NDArray[np.float32], float]:
-    """Returns a feature's value of each key, and that of all others."""
+    """Returns a feature's value for each key, and its default."""
     match feature:
         case CountFeature():
             return sums_nS[:, 0].astype(np.float32), 0.0
@@ -95,7 +95,7 @@ def _defaults(table: Table) -> dict[str, float | None]:
 
 
 def read_tables(folder: Path) -> list[Table]:
-    """Returns the tables in a folder. Those of all processes of a machine are in memory once."""
+    """Returns the tables in a folder. All processes of a machine share one copy in memory."""
     described = History.model_validate_json((folder / FILE_NAME).read_bytes()).tables
     return [
         Table(
