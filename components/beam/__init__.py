@@ -1,1 +1,1 @@
-"""How steps with Beam run on an engine: their jobs, the time limit, the reason of a failure, the worker pool."""
+"""Runs Beam steps on an engine: jobs, time limit, reasons of failures, worker pool."""

@@ -61,7 +61,7 @@ class Points:
 
 
 class Quantiles:
-    """A summary in few points, with a bounded error of every rank; exact while there are no more different numbers.
+    """A summary in few points, with a bounded error of every rank; exact up to that many different numbers.
 
     Summaries of equally many batches are merged, as in a binary counter, so that a number takes part in few merges. A
     summary takes 16 bytes a point; tfx_bsl's sketch always takes 650 KB for an error of 0.0025.
@@ -109,7 +109,7 @@ def boundaries(points: Points, num: int) -> NDArray[Any]:
     """Returns the numbers that divide all into parts of equal size; a part begins with its boundary.
 
     Args:
-        points: at least one.
+        points: summary of at least one number.
         num: number of parts.
     """
     return points.values_N[_at(points, np.arange(1, num) / num)]
@@ -122,10 +122,10 @@ def ends_of_bins(points: Points, low: float, high: float, num: int) -> NDArray[n
     bin of ten.
 
     Args:
-        points: at least one.
-        low: the lowest number.
-        high: the highest number.
-        num: most bins.
+        points: summary of at least one number.
+        low: lowest number.
+        high: highest number.
+        num: maximum number of bins.
     """
     capped = Points(points.values_N, _capped(points.weights_N, num))
     return np.unique(np.array([low, *boundaries(capped, num), high], np.float32))

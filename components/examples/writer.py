@@ -25,7 +25,7 @@ class BlockWriter:
     """
 
     def __init__(self, folder: str, day: str | None, source: int, bytes_per_file: int = BYTES_PER_FILE):
-        """Begins the first file.
+        """Starts the first file.
 
         Args:
             folder: existing folder for the files.

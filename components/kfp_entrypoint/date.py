@@ -14,7 +14,7 @@ def resolve(*, given: str, noted: str, created: str, now: datetime.datetime) -> 
         noted: the date of an earlier step or try of this run; empty if this is the first.
         created: when the run was created, RFC 3339. Kubeflow Pipelines 2.16.1 makes the placeholder empty, others leave
             it unchanged.
-        now: with a time zone.
+        now: present time, with a time zone.
 
     Raises:
         UserError: if `given` is not a date.

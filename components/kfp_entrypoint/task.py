@@ -137,7 +137,7 @@ def _date(values: dict[str, Any], notes: Notes | None, now: datetime.datetime) -
 
 
 def _fresh_outputs(step: Task) -> None:
-    """Makes empty folders for the outputs, as a local run does.
+    """Creates empty folders for the outputs, as a local run does.
 
     Existing files are from an earlier try, as the backend gives every try the same URIs. They are kept for a training
     job in separate pods, which continues without the step that started it.

@@ -54,7 +54,7 @@ class FeatureFacts:
 
 @dataclass(frozen=True, order=True)
 class DayFacts:
-    """The examples of a day (YYYY-MM-DD, empty for logs without days) in a split, and the digest of their sources."""
+    """A day's examples in a split (YYYY-MM-DD, empty for logs without days), with the digest of their inputs and code."""
 
     day: str
     split: str
@@ -85,7 +85,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class PageContext:
-    """Data of a run's page besides its record and the outputs of its steps.
+    """Data of a run's page, in addition to its record and the outputs of its steps.
 
     Attributes:
         checkpoint: checkpoint that training wrote.

@@ -1,4 +1,4 @@
-"""The page of many runs: AUC by day with the gates, what was pushed, refused and rolled back, and the seconds."""
+"""The page of many runs: AUC by day with the gates, pushes, refusals and rollbacks, and the seconds."""
 
 import datetime
 from collections import Counter

@@ -53,7 +53,7 @@ def outcome_of(run: StoredRun, by_hand: BlessedModel | None = None) -> Outcome:
     """Returns the outcome of a run.
 
     Args:
-        run: the run.
+        run: stored run.
         by_hand: manual blessing of its refused model.
     """
     record, tone = run.record, TONES[run.state]

@@ -129,7 +129,7 @@ class RunRecord(_Part):
     """The record of an ended run. Results that a failed run did not reach are null or empty.
 
     Attributes:
-        base: the checkpoint that training started from, if any; `days` then has the days of this run alone.
+        base: the checkpoint that training started from, if any; `days` then has only the days of this run.
         base_last_day: last training day of the base.
         rows: rows by split, from ingestion's report.
         tasks: results by task, from the evaluation's report; the file omits slices and calibration buckets.

@@ -92,7 +92,7 @@ def read_document(file: Path) -> dict[str, Any]:
     """Returns a JSON object of a run's folder.
 
     Raises:
-        OSError: there is none, or something else in its place.
+        OSError: the file is missing, or is not a regular file.
         ValueError: it is not a JSON object, or has numbers that are not finite or are too large.
         RecursionError: it is nested too deeply.
     """
@@ -155,7 +155,7 @@ def read_runs(folder: Path, ranker: str | None = None, limit: int | None = None)
     """Returns the runs of a root, newest first.
 
     Args:
-        folder: the root.
+        folder: folder of the root.
         ranker: name of the ranker; None: all rankers.
         limit: maximum number of runs; None: all.
 
@@ -180,7 +180,7 @@ def find_run(given: Path) -> StoredRun:
     """Returns the run that a user specifies; see `ALLOWED`.
 
     Raises:
-        UserError: there is none, or more than one.
+        UserError: no run matches, or more than one.
     """
     path = given.parent if given.name == SUMMARY_FILE else given
     if (path / "runs").is_dir():
@@ -236,7 +236,7 @@ def _is_running(run: RunFolder) -> bool:
 
 
 def _ranker(run: RunFolder) -> str | None:
-    """Returns the name in a run's spec; None: there is none."""
+    """Returns the name in a run's spec; None without a spec."""
     with contextlib.suppress(*_DAMAGE):
         name = read_document(run.spec).get("name")
         return name if isinstance(name, str) else None

@@ -1,7 +1,7 @@
 """Moves a version file by file: mounted object stores cannot rename folders.
 
-Servers, including TensorFlow Serving, treat a folder with `saved_model.pb` as a complete model. So that file arrives
-last in the serving folder, and leaves it first.
+Servers, including TensorFlow Serving, treat a folder with `saved_model.pb` as a complete model. So that file is
+moved into the serving folder last, and out of it first.
 """
 
 import os

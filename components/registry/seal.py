@@ -81,7 +81,7 @@ def difference(folder: Path) -> str | None:
         return str(error)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{MANIFEST_FILE}: cannot be read ({type(error).__name__}: {error})"
-    # Only listed paths of the folder are opened: a name in the manifest may point outside it.
+    # Only paths found in the folder are opened: a name in the manifest may point outside it.
     for name in sorted(paths.keys() | expected.keys()):
         if name not in paths:
             return f"{name}: listed in {MANIFEST_FILE}, no such file"

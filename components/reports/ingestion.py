@@ -20,12 +20,12 @@ class SplitReport(_Report):
 
     Attributes:
         num_files: number of files read.
-        read: the sum of `written`, all of `dropped` and `negatives_sampled_out`.
+        read: sum of `written`, all of `dropped` and `negatives_sampled_out`.
         written: Examples in the split.
         dropped: rows left out, by reason, for example "label missing: like".
         ignored: values treated as missing, clipped or cut off, by reason and column, for example "not finite: price".
         negatives: rows with label 0 of the task with keep_negatives, before sampling; 0 without sampling.
-        negatives_sampled_out: of these, left out by sampling.
+        negatives_sampled_out: number of negatives left out by sampling.
         joined: by source of the join, numbers of rows on both sides, by outcome.
     """
 

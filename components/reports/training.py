@@ -60,7 +60,7 @@ class Refit(_Report):
 
 
 class TrainingReport(_Report):
-    """The whole training, however often it was resumed.
+    """The whole training, including all resumptions.
 
     `input_wait` is the share of its time that the ranks waited for batches.
     """

@@ -51,7 +51,7 @@ class Admission:
         """Waits for a slot until `deadline`, of time.monotonic; `leave` must follow.
 
         Returns:
-            False: another request's call has taken this one in, and has ended; there is no slot to leave.
+            False: another request's call has answered this one, and has ended; there is no slot to leave.
 
         Raises:
             RequestError: if too many requests wait, or the deadline passes.

@@ -22,7 +22,7 @@ class Joined:
     """Requests of one signature, each input of which has one row or N.
 
     Single rows are repeated for all rows of their request, and lists padded, up to a limit: a request with many
-    candidates and a long list of the user costs less in its own call.
+    candidates and a long list of the user costs less in a separate call.
 
     Attributes:
         parts: inputs of each request.
@@ -38,7 +38,7 @@ class Joined:
         self._own_values = 0
 
     def add(self, arrays: Arrays, num_rows: int) -> bool:
-        """Adds a request; returns False without adding it if a call of its own is better."""
+        """Adds a request; returns False without adding it if a separate call is cheaper."""
         if not self._lengths:
             self._begin()
         if not self._is_sound or not _has_sound_lists(arrays):

@@ -169,7 +169,7 @@ class LoadedModel:
 def _load(folder: Path) -> Any:
     """Loads a SavedModel without the gradients of its functions.
 
-    TensorFlow registers gradients for ever, and each refers to all graphs of its model: the server would grow with each
+    TensorFlow never frees gradients, and each refers to all graphs of its model: the server would grow with each
     version. Serving needs no gradients.
     """
     known = set(ops.gradient_registry.list())

@@ -30,7 +30,7 @@ class Target:
 
     Attributes:
         name: name of the model.
-        version: None: the served one.
+        version: number; None: the served version.
         signature: empty: serving_default.
     """
 
@@ -44,7 +44,7 @@ class Answer:
     """A model's outputs.
 
     Attributes:
-        version: version that computed them.
+        version: version that computed the outputs.
         signature: signature that was called.
         outputs: name to array.
     """
@@ -117,7 +117,7 @@ class Predictor:
         max_bytes: int,
         allow_updates: bool,
     ):
-        """Takes the limits; `max_batch_rows` of one call of joined requests, 0: each has a call of its own."""
+        """Takes the limits; `max_batch_rows` of one call of joined requests, 0: a separate call for each request."""
         self.name, self.versions, self.metrics = name, versions, metrics
         self.max_bytes = max_bytes
         self._admission, self._allow_updates = admission, allow_updates

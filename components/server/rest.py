@@ -180,7 +180,7 @@ class RestServer:
                 return work(body, observed, deadline)
 
         try:
-            if refused is not None:  # At once: worker threads are for other requests.
+            if refused is not None:  # Without a worker thread, which other requests need.
                 return _response(observed_work(), 200)
             self._num_arrived += 1
             try:

@@ -92,5 +92,5 @@ def _name_of(directory: Path) -> str:
     try:
         name = ranker_name(model)
     except NotServable:
-        name = None  # Reported when it is loaded.
+        name = None  # Loading reports this error.
     return name or (directory.parent.name if directory.name.isdecimal() else directory.name)

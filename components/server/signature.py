@@ -155,7 +155,7 @@ def _is_joinable(name: str, inputs: Mapping[str, Input], outputs: Mapping[str, A
         not spec.shape.rank or spec.shape[0] is not None for spec in outputs.values()
     ):
         return False
-    if name == RANK:  # Lists are padded: their lengths tell the model where they end.
+    if name == RANK:  # Lists are padded: the model needs their lengths.
         return all(len(expected.lengths or ()) == 1 or name + LENGTH in inputs for name, expected in inputs.items())
     return name == SERVE and [len(each) for each in lengths] == [1]
 

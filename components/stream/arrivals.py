@@ -92,7 +92,7 @@ class Folder:
         return {}
 
     def sealed(self, files: Iterable[ReadFile]) -> list[tuple[str, str]]:
-        """Returns source and name of the files that can be forgotten: their days are not read any more."""
+        """Returns source and name of the files that can be forgotten: their days are no longer read."""
         kept = list(files)
         oldest = self.oldest(file.day for file in kept)
         return [

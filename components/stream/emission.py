@@ -47,7 +47,7 @@ class Emission:
         sides = [
             {name: _rows_of(file.sides[name], file.rows[rows]) for name in self._logs.sources} for file, rows in chosen
         ]
-        # Only the rows that a file may need: a join sorts both of its sides.
+        # Only the rows that the chosen files may need: a join sorts both of its sides.
         related = {
             name: _with_keys_of([of_file[name] for of_file in sides], [each for each in others if each.source == name])
             or pa.RecordBatch.from_pylist([], source_schema(source, self._columns))

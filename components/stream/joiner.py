@@ -257,7 +257,7 @@ class Joiner:
         return pa.Table.from_batches(parts).take(pa.array(in_order)).combine_chunks(), event
 
     def _forget(self) -> None:
-        """Forgets files that are not needed any more."""
+        """Forgets files that are no longer needed."""
         first = min(
             (int(file.order[file.waits].min()) for file in self._main.values() if file.waits.any()), default=None
         )

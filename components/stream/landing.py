@@ -121,7 +121,7 @@ def number_of(name: str) -> int:
 
 
 def remove(folder: Path, numbers: Iterable[int]) -> None:
-    """Removes folders that are not needed any more."""
+    """Removes folders that are no longer needed."""
     for number in numbers:
         segments.remove(folder, number)
 

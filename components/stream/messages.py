@@ -162,7 +162,7 @@ class Sorter:
         """Returns which rows have an impossible time: a wrong clock must not end the windows of all others."""
         times = _column(batch, self._time)
         seconds, logged = np.asarray(times.fill_null(-1)), np.asarray(logged_at, np.int64)
-        # What is logged on a day may have a time of the next one by `tolerance_days`, as in files of that day.
+        # Times may exceed the day of logging by `tolerance_days`, as in files of that day.
         latest = logged - logged % _DAY_S + self._tolerance_s - 1
         wrong = {}
         for row in np.flatnonzero((seconds < 0) | (seconds > latest)).tolist():

@@ -51,7 +51,7 @@ def digests_of(
         files: files to read, unless cached.
         pipeline_root: local folder of the cache.
         open_file: opens a path for reading.
-        now_ns: since 1970.
+        now_ns: nanoseconds since 1970.
 
     Raises:
         UserError: for files that cannot be read or are being written (the first ten).

@@ -1,1 +1,1 @@
-"""From record batches to the rows of tf.Examples: conversion, limits, sampling, and counts of every row."""
+"""Converts record batches to rows of tf.Examples: conversion, limits, sampling, and counts of every row."""

@@ -20,7 +20,7 @@ from schemas.spec.data import TRAIN
 from schemas.spec.tasks import BinaryTask
 
 _SALT = b"sangam: negatives that are kept"
-"""Makes these hashes independent of other hashes of the same rows."""
+"""Salt that makes these hashes independent of other hashes of the same rows."""
 
 
 @dataclass(frozen=True)

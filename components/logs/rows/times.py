@@ -33,11 +33,11 @@ _UNITS: dict[str, tuple[int, int]] = {
 
 @dataclass(frozen=True)
 class TimeRange:
-    """From the first second of a day to the last of another.
+    """A range of times, from the first second of a day to the last of another.
 
     Attributes:
-        first: day.
-        last: day.
+        first: first day.
+        last: last day.
         usual: earliest usual day: an earlier time is allowed, but more likely in another unit.
         around_own_day: days allowed on each side of the rows' own day; None: the same range for all rows.
     """

@@ -25,7 +25,7 @@ class Distance(BaseModel):
     Attributes:
         feature: name in the spec.
         measure: l_infinity, jensen_shannon or missing_share.
-        value: None if one of the splits has no value to compare.
+        value: distance; None if one of the splits has no value to compare.
         bound: bound from the spec.
         is_within: value <= bound, or the value is None.
         reason: a sentence.

@@ -32,7 +32,7 @@ class HostileRequest:
     """A request with its expected answer.
 
     Attributes:
-        kind: the unusual part.
+        kind: name of the unusual part.
         signature: signature to call.
         tensors: inputs.
         must_score: whether it is legitimate and must not get an error.

@@ -18,8 +18,8 @@ def mark(blessing: Any, *, model: Any, baseline_uri: str | None, is_blessed: boo
     Args:
         blessing: artifact of type ModelBlessing.
         model: artifact of the candidate.
-        baseline_uri: None if there was no baseline.
-        is_blessed: the verdict.
+        baseline_uri: address of the baseline; None without one.
+        is_blessed: whether the model is blessed.
     """
     fileio.makedirs(blessing.uri)
     with fileio.open(os.path.join(blessing.uri, MARKS[is_blessed]), "w") as file:

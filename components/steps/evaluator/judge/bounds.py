@@ -70,7 +70,7 @@ def relative_bounds(gate: Gate) -> list[tuple[str, float]]:
 
 
 def is_undefined_by_labels(metric: str, metrics: SliceMetrics) -> bool:
-    """Returns whether the labels alone leave a metric undefined, whatever the model predicts."""
+    """Returns whether the labels alone leave a metric undefined, for any predictions."""
     is_undefined = metrics.of(metric).value is None
     return is_undefined and metrics.number("non_finite") == 0 and _without_contrast(metric, metrics) is not None
 

@@ -35,7 +35,7 @@ class Baseline:
     """The blessed model to compare with.
 
     Attributes:
-        uri: None if no usable model exists.
+        uri: address of the model; None if no usable model exists.
         tasks: tasks that it scores.
         problem: reason why the other tasks have no baseline.
     """
@@ -63,7 +63,7 @@ def judge(
         gates: any number per task.
         baseline: the model that the candidate was compared with.
         measured: measured values by slice; the empty name is all examples.
-        rows: the measured loss of reduced rows; None for full rows.
+        rows: measured loss of reduced rows; None for full rows.
         known_id_features: features whose known ids the candidate reports; None: all.
 
     Raises:

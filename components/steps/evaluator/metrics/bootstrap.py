@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from schemas.host.splitmix64 import GAMMA, mix64
 
 _LANES = 4
-"""A hash of 64 bits gives the weights of four replicates, 16 bits each."""
+"""Replicates whose weights come from one hash of 64 bits, 16 bits each."""
 _AT_ONCE = 1024
 """Units that are hashed at once: their hashes fit the processor's cache."""
 _LEAST_DEFINED = 0.9

@@ -54,7 +54,7 @@ class Measured:
     """One metric of one task of one model on one slice.
 
     Attributes:
-        value: None where it is undefined.
+        value: value of the metric; None where it is undefined.
         lower: end of the bootstrap's percentile interval; None without one.
         upper: the other end.
         replicates: the metric in each replicate, NaN where undefined; empty without a bootstrap.
@@ -78,7 +78,7 @@ class SliceResult:
     Attributes:
         candidate: values of the candidate.
         baseline: values of the baseline, for the tasks that it scores.
-        calibration_buckets: the candidate's, for binary tasks.
+        calibration_buckets: buckets of the candidate, for binary tasks.
         features: features that define the slice; empty for all examples and for new ids.
     """
 
@@ -169,7 +169,7 @@ def _measured(row: Row) -> Measured:
 
 
 def name_of(evaluation: Evaluation, values: Mapping[str, str | int]) -> str:
-    """Returns the name of a slice, whatever the order in which a gate lists its features."""
+    """Returns the name of a slice, independent of the order in which a gate lists its features."""
     names = next((features for features in evaluation.slices if set(features) == set(values)), tuple(sorted(values)))
     return slice_name([(feature, values[feature]) for feature in names])
 

@@ -1,6 +1,6 @@
 """Counts of binary examples by score, in buckets of equal width in log-odds; empty buckets take no memory.
 
-TFMA's own AUC cuts [0, 1] into 10,000 equal buckets, whatever `num_thresholds` is: the scores of an event with a rate
+TFMA's own AUC cuts [0, 1] into 10,000 equal buckets for any `num_thresholds`: the scores of an event with a rate
 of 1 in 2,500 impressions share a dozen of them, and the AUC is wrong in the third digit. It also reports 0 for labels
 of one class, for which the AUC is undefined.
 

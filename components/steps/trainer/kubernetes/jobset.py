@@ -46,7 +46,7 @@ class Network(DictMixin):
 
 @dataclass
 class SuccessPolicy(DictMixin):
-    """When the set is done."""
+    """The condition of the set's success."""
 
     operator: str
     targetReplicatedJobs: list[str]
@@ -63,7 +63,7 @@ class FailurePolicyRule(DictMixin):
 
 @dataclass
 class FailurePolicy(DictMixin):
-    """When the set has failed."""
+    """The condition of the set's failure."""
 
     maxRestarts: int
     rules: list[FailurePolicyRule]

@@ -36,7 +36,7 @@ async def run_job(api: Api, run: TrainingRun, log_dir: Path) -> None:
 
     Args:
         api: API of the cluster.
-        run: the job.
+        run: run of the job.
         log_dir: log folder of the job, on a volume of the step's pod too.
 
     Raises:

@@ -60,7 +60,7 @@ def render(run: TrainingRun) -> Manifests:
 
 
 def as_dict(manifest: TrainingJob | Dependent) -> dict[str, Any]:
-    """Returns a manifest as it is sent to the API."""
+    """Returns a manifest in the form of the API."""
     definition = manifest._api_info.resource
     content: dict[str, Any] = manifest.to_dict()  # type: ignore[no-untyped-call]
     return {"apiVersion": definition.api_version, "kind": definition.kind, **content}

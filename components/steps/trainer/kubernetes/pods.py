@@ -65,7 +65,7 @@ def pod_template(
 
     Args:
         run: run of the job.
-        component: the kind.
+        component: kind of the pods.
         arguments: arguments of `python -m`.
         env: additional environment variables.
         scratch: additional writable folders that live as long as the pod: volume name to path.

@@ -24,7 +24,7 @@ _MAX_PODS = 5
 
 @dataclass(frozen=True)
 class End:
-    """How a job ended.
+    """The end of a job.
 
     Attributes:
         outcome: outcome. `lost`: its coordinator was disrupted, so that a retry may succeed.
