@@ -54,7 +54,7 @@ class FeatureFacts:
 
 @dataclass(frozen=True, order=True)
 class DayFacts:
-    """A day's examples in a split (YYYY-MM-DD, empty for logs without days), with the digest of their inputs and code."""
+    """A day's examples in a split (YYYY-MM-DD, empty without days), with the digest of their inputs and code."""
 
     day: str
     split: str
