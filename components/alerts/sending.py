@@ -82,7 +82,7 @@ def _deliver(target: Target, body: bytes, timeout_s: float, waits_s: Sequence[fl
 
 
 def _within(timeout_s: float, target: Target, body: bytes) -> _Answer:
-    """Tries once, within the timeout: those of HTTP clients restart with every packet, and name look-ups have none."""
+    """Tries once, within the timeout: HTTP clients restart theirs with every packet, and name look-ups have none."""
     answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
     tries = threading.Thread(target=lambda: answers.put(_post(target, body, timeout_s)), name="alert", daemon=True)
     tries.start()

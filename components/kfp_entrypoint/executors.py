@@ -24,7 +24,7 @@ _NOISY = ("apache_beam", "tensorflow_model_analysis")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs the executor that the arguments name, or those of several steps, one after the other."""
+    """Runs the executor of a step, or the executors of several steps, one after another."""
     from absl import logging as absl_logging
 
     absl_logging.use_absl_handler()

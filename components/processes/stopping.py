@@ -76,7 +76,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def raised(self) -> Iterator[None]:
-        """Raises Stopped inside the block, or on entering it, once a signal has come.
+        """Raises Stopped inside the block, or on entering it, once a signal has arrived.
 
         The user's further signals are ignored, so that they do not interrupt the cleanup. But code that calls back into
         Python may swallow the exception: it is raised again every `repeat_s` until the block ends.

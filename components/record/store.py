@@ -147,7 +147,7 @@ def _at(run: RunFolder, record: RunRecord) -> RunRecord:
 
 
 def all_runs(root: Root) -> list[StoredRun]:
-    """Returns the runs of a root, oldest first: those on this machine, and those on Kubeflow that have ended."""
+    """Returns the runs of a root, oldest first: all local runs, and ended runs on Kubeflow."""
     return [read_run(run) for run in _oldest_first(root)]
 
 

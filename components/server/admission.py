@@ -9,7 +9,7 @@ from components.server.request_error import Code, RequestError
 
 
 class Ticket:
-    """A request's place among those that run and wait.
+    """A request in the queue of waiting and running requests.
 
     Attributes:
         kind: key of the requests that can share a call.
@@ -44,7 +44,7 @@ class Admission:
         return len(self._waiting)
 
     def must_wait(self) -> bool:
-        """Returns whether a request that came now would wait, and not be refused."""
+        """Returns whether a new request would wait, and not be refused."""
         return self._num_calls >= self._max_running and len(self._waiting) < self._max_waiting
 
     def enter(self, ticket: Ticket, deadline: float | None) -> bool:
@@ -84,7 +84,7 @@ class Admission:
         return None
 
     def leave(self, taken: Collection[Ticket] = ()) -> None:
-        """Gives the slot to the request that has waited longest, and wakes those that were taken in."""
+        """Passes the slot to the longest waiting request, and wakes the requests in `taken`."""
         with self._lock:
             self.num_running -= 1 + len(taken)
             if self._waiting:

@@ -75,7 +75,7 @@ class Connections:
         """Takes the limits of connections, of one body, and of all incomplete bodies together."""
         self._max_open, self._max_body_bytes, self._max_bytes = max_open, max_body_bytes, max_bytes
         self.timeout_s, self._metrics = timeout_s, metrics
-        # In the order in which they began to wait: connections without a request yet, and those between requests.
+        # Connections before their first request and between requests, in the order in which they started to wait.
         self._new: dict[Connection, None] = {}
         self._idle: dict[Connection, None] = {}
         self._busy: set[Connection] = set()

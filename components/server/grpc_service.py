@@ -36,8 +36,8 @@ SERVICES = tuple(
 )
 _SIGNATURE_DEF = "signature_def"
 _SPARE_CALLS = 64
-"""Open calls besides those that run or wait, each with a thread and possibly a message in memory: those answered at
-once (health, status and refusals), and, up to half of them, those whose message has not arrived."""
+"""Open calls in addition to running and waiting ones, each with a thread and possibly a message in memory: calls
+answered at once (health, status and refusals), and, up to half, calls whose message has not arrived."""
 _ARRIVAL_TIMEOUT_S = 30.0
 _TIMES = [
     # For a connection that sends nothing, not even HTTP/2's preface.

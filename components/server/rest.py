@@ -24,7 +24,7 @@ _START_TIMEOUT_S = 30
 _ABORT_S = 1.0
 _BACKLOG = 1024
 _SPARE_REQUESTS = 64
-"""Complete requests besides those that run or wait, each with a body in memory."""
+"""Complete requests in addition to running and waiting ones, each with a body in memory."""
 _MAX_ARRIVING_BODIES = 8
 """Bodies of the largest size whose memory all incomplete bodies together may take."""
 

@@ -193,7 +193,7 @@ class Versions:
     def _caught_up(self, number: int, folder: Path) -> tuple[LoadedModel, float, int, Deltas | None]:
         """Loads a version and applies all deltas so far before it is served, so that no swap goes back.
 
-        A delta that fails half-way is left out, with those after it: the version is loaded once more.
+        A delta that fails half-way is left out, with all later ones: the version is loaded once more.
 
         Returns:
             The version, when it was loaded, the number of warm-up requests, and the object that applies deltas.

@@ -1,4 +1,4 @@
-"""Lists the files of days: those that match a pattern, once the day's marker is there."""
+"""Lists the files of days that match a pattern, once the day's marker exists."""
 
 import glob
 import posixpath

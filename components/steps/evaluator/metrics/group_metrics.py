@@ -122,7 +122,7 @@ def grouped(
 
 def _places(groups: Ints, scores: NDArray[np.floating[Any]]) -> NDArray[np.uint64]:
     """Returns numbers that rise with the group and, within it, as scores fall: one sort is faster than two."""
-    # 0.0 and -0.0 are equal. A float's bits rise with it, those of negative numbers fall.
+    # 0.0 and -0.0 are equal. The bits rise with positive floats, and fall with negative ones.
     bits = (scores.astype(np.float32) + np.float32(0)).view(np.uint32)
     rising = np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31))
     return groups.astype(np.uint64) << np.uint64(32) | ~rising

@@ -19,7 +19,7 @@ _LEAST_COUNTED = 4096
 
 
 def slice_codes(spec: SliceSpec, values: Mapping[str, pa.Array], size: int) -> SliceCodes:
-    """Returns which examples belong to which slice: those that have a value of all its features.
+    """Returns the slice of each example: an example belongs to a slice if it has a value of all its features.
 
     Args:
         spec: the slices' features.

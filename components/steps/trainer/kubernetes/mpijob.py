@@ -89,7 +89,7 @@ class MPIJob(TrainingJob):
                 # Coordinator and hosts wait for each other, and a host may wait long for a node.
                 launcherCreationPolicy="AtStartup",
                 mpiReplicaSpecs=MpiReplicaSpecs(
-                    # Never: the pod of a failed coordinator stays, with exit code and log, and a new one is created.
+                    # Never: a failed coordinator's pod is kept, with exit code and log, and a new one is created.
                     Launcher=ReplicaSpec(replicas=1, restartPolicy="Never", template=pods.coordinator),
                     # OnFailure: the kubelet restarts a host's container, and the operator recreates a deleted pod. An
                     # evicted pod prevents that: `lifecycle` deletes it.
