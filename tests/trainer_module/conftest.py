@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from schemas.contracts.training_job import TrainJob
+from tests.trainer_module.launch import warm
 
 LAUNCHED = ("tfra", "int8")
 """The export that a process makes."""
@@ -20,6 +21,12 @@ def _trainers_of_the_module() -> Iterator[None]:
     """
     yield
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _no_process_left() -> Iterator[None]:
+    with warm.ended():
+        yield
 
 
 @pytest.fixture(scope="session")

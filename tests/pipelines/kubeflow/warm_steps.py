@@ -49,14 +49,14 @@ def stop() -> None:
 
 def _entrypoint(arguments: list[str], environment: dict[str, str], log: str) -> None:
     from components.kfp_entrypoint import __main__ as entrypoint
-    from components.kfp_entrypoint import step
+    from components.kfp_entrypoint import task
 
     file = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.environ.clear()
     os.environ.update(environment)
-    step.run = _run  # type: ignore[assignment]
+    task.run = _run  # type: ignore[assignment]
     os._exit(entrypoint.main(arguments))
 
 

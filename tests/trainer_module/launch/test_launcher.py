@@ -44,7 +44,8 @@ def _monitored(job_file: Path, port: int = 0) -> Path:
 
 
 def _wait_for_training(job_file: Path) -> None:
-    wait_until((job_file.parent / "logs" / "progress.jsonl").exists, 90, "training has started")
+    file = job_file.parent / "logs" / "progress.jsonl"
+    wait_until(lambda: file.exists() and '"step"' in file.read_text(), 90, "training has started")
 
 
 @pytest.mark.long
@@ -125,7 +126,7 @@ def test_a_killed_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, .
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=1, epochs=100_000), files)
     launched = launch(job_file)
     _wait_for_training(job_file)
-    assert len(group_of(launched.pid)) == 6
+    wait_until(lambda: len(group_of(launched.pid)) == 6, 30, "launcher, nursery, pool and ranks run")
     launched.kill()
     assert launched.wait(30) == -9
     wait_until(lambda: group_of(launched.pid) == [], 10, "the group is empty")

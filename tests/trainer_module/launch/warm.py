@@ -12,7 +12,8 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from tests.fakes import bad_disk, mounted_store
 from trainer_module.launch import nursery
 from trainer_module.launch.children import environment_of_all
 from trainer_module.launch.nursery import Forked, Nursery
+
+_LEADERS: list[int] = []
 
 
 def start(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> "Warm":
@@ -33,7 +36,20 @@ def start(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | 
     """
     forked = _nursery().start(["tests.trainer_module.launch.warm", *arguments], environment or {}, log)
     assert forked is not None, _log().read_text()[-3000:]
+    _LEADERS.append(forked.pid)
     return Warm(forked.pid)
+
+
+@contextmanager
+def ended() -> Iterator[None]:
+    """Ends what was started within, as a test that failed may have left it running."""
+    before = len(_LEADERS)
+    try:
+        yield
+    finally:
+        while len(_LEADERS) > before:
+            with suppress(ProcessLookupError):
+                os.killpg(_LEADERS.pop(), signal.SIGKILL)
 
 
 class Warm(Forked):
