@@ -34,7 +34,7 @@ def _trainer(average: dict[str, Any] | None) -> Any:
 
 def _epoch(trainer: Any, epoch: int, batches: list[Any]) -> list[np.ndarray]:
     """Trains on batches of an epoch; returns the weights after each step."""
-    trainer.begin_epoch(epoch, lambda: None)
+    trainer.begin_epoch(epoch)
     return [trainer.dense.flat.numpy() for _ in trainer.steps(batches)]
 
 
@@ -59,7 +59,7 @@ def test_last_is_the_mean_over_the_steps_of_the_epoch(batches: list[Any]) -> Non
         _close(trainer.model, np.mean(of_steps, axis=0))
     # Without a step the mean is still that of the epoch before.
     before = trainer.model.numpy()
-    trainer.begin_epoch(2, lambda: None)
+    trainer.begin_epoch(2)
     np.testing.assert_array_equal(trainer.model, before)
 
 
