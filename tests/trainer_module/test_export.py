@@ -165,8 +165,8 @@ def test_a_model_says_what_it_is_and_brings_its_assets(exported: Exported, form:
         "float32",
     )
     assert said["tasks"] == {
-        "like": {"kind": "binary", "label": "like"},
-        "watch": {"kind": "regression", "label": "seconds"},
+        "like": {"kind": "binary", "label": "like", "calibration": None},
+        "watch": {"kind": "regression", "label": "seconds", "calibration": None},
     }
     assert said["columns"]["User ID"] == {"type": "string", "is_list": False, "input": "User_ID"}
     assert said["columns"]["history"] == {"type": "int", "is_list": True, "input": "history"}

@@ -21,6 +21,7 @@ def serving(tmp_path: Path) -> Path:
     for name in (VERSION, FULL):
         (folder / name).mkdir(parents=True)
         manifest = {
+            "format": 1,
             "name": "small",
             "spec_digest": "s1",
             "git_commit": "g1",
@@ -41,12 +42,18 @@ def serving(tmp_path: Path) -> Path:
     blessed = tmp_path / "blessed" / "small"
     blessed.mkdir(parents=True)
     record = {
+        "format": 1,
         "model_uri": "/gone/model",
         "ranker_digest": "r1",
         "blessed_at": "2024-03-06T01:02:00Z",
         "metrics": {},
         "checkpoint_uri": "/gone/checkpoint",
         "days": ["2024-03-01", "2024-03-03", "2024-03-04"],
+        "transform_graph_uri": "/gone/graph",
+        "inputs_digest": "i1",
+        "model_sha256": "0" * 64,
+        "checkpoint_sha256": "1" * 64,
+        "transform_graph_sha256": "2" * 64,
         "because": "a holiday",
         "by": "ada",
         "pushed": f"serving/small/{VERSION}",
@@ -73,6 +80,6 @@ def test_what_online_training_has_made_of_a_version_leads_to_that_version(servin
 
 
 def test_a_manifest_of_something_else_is_refused(serving: Path) -> None:
-    (serving / VERSION / "manifest.json").write_text('{"files": {}}')
+    (serving / VERSION / "manifest.json").write_text('{"format": 1, "files": {}}')
     with pytest.raises(UserError, match=place_and_value(str(serving / VERSION / "manifest.json"), "validation errors")):
         lineage_of(serving / VERSION)

@@ -335,7 +335,8 @@ def test_an_epoch_ends_when_its_last_batch_is_taken_however_long_it_took(files: 
     time.sleep(1.4)
     started = time.monotonic()
     del batches, epochs
-    assert time.monotonic() - started < 0.5
+    # The tuner's next wake-up is 1.1 s away.
+    assert time.monotonic() - started < 0.9
 
 
 def test_autograph_does_not_spend_seconds_on_the_graph_of_the_input(files: tuple[str, ...], pool: str) -> None:
