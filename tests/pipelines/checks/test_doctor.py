@@ -82,6 +82,7 @@ def test_a_machine_with_too_little_is_told_how_much_is_wanted(monkeypatch: pytes
     assert "container" in finding.fix
 
 
+@pytest.mark.slow
 def test_the_operations_are_compiled() -> None:
     assert doctor.operations().is_ok
 

@@ -13,6 +13,8 @@ from tests.trainer_module.sample_job import declared, write_job
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.rank_group import RankGroup
 
+pytestmark = pytest.mark.processes
+
 _LIMIT_S = 8
 """Longer than Python takes to start on two cores that many want."""
 
