@@ -23,7 +23,7 @@ from trainer_module.launch import nursery
 from trainer_module.launch.children import environment_of_all
 from trainer_module.launch.nursery import Forked, Nursery
 
-_LEADERS: list[int] = []
+_LEADERS: list["Warm"] = []
 
 
 def start(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> "Warm":
@@ -36,8 +36,9 @@ def start(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | 
     """
     forked = _nursery().start(["tests.trainer_module.launch.warm", *arguments], environment or {}, log)
     assert forked is not None, _log().read_text()[-3000:]
-    _LEADERS.append(forked.pid)
-    return Warm(forked.pid)
+    leader = Warm(forked.pid)
+    _LEADERS.append(leader)
+    return leader
 
 
 @contextmanager
@@ -48,8 +49,13 @@ def ended() -> Iterator[None]:
         yield
     finally:
         while len(_LEADERS) > before:
-            with suppress(ProcessLookupError):
-                os.killpg(_LEADERS.pop(), signal.SIGKILL)
+            leader = _LEADERS.pop()
+            # Once it was waited for, its id may be another's.
+            if leader.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(leader.pid, signal.SIGKILL)
+                leader.kill()
+                leader.wait()
 
 
 class Warm(Forked):
