@@ -31,15 +31,15 @@ demo: setup ## generate logs and run the whole pipeline on them, into ./demo
 	@$(BIN)/sangam run pipelines/specs/short_video.yaml --date $(DEMO_DATE) --data demo/logs --root demo/root
 
 .PHONY: test
-test: setup ## a real proof of every mechanism, whole pipelines included, without a GPU or a cluster; 15 minutes
+test: setup ## a real proof of every mechanism, whole pipelines included, without a GPU or a cluster; goal: 15 minutes
 	$(PYTEST) $(PARALLEL) -m "not long"
 
 .PHONY: test-fast
-test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
+test-fast: setup ## the inner loop: no TensorFlow, no processes; goal: 90 s
 	$(PYTEST) $(PARALLEL) -m "not slow and not processes and not e2e and not long"
 
 .PHONY: test-long
-test-long: setup ## the tests that `make test` leaves out: every mode's faults, engines, pages in a browser; 25 minutes
+test-long: setup ## the tests that `make test` leaves out: every mode's faults, engines, pages in a browser; goal: 25 minutes
 	$(PYTEST) $(PARALLEL) -m long
 
 .PHONY: test-cluster
