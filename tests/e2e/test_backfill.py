@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from tests.browser.pages import look_at
-from tests.e2e.user_run import ONE_RANK, World, processes_naming, sangam, start, wait_until
+from tests.e2e.user_run import LEAN, World, processes_naming, sangam, start, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
 
 DATES = ["2026-03-03", "2026-03-04", "2026-03-05"]
 EPOCHS = 6
 CHANGES: dict[tuple[str | int, ...], Any] = {
+    **LEAN,
     ("training", "mode"): "incremental",
     ("data", "train_days"): 2,
     ("training", "incremental_epochs"): EPOCHS,
@@ -22,7 +23,6 @@ CHANGES: dict[tuple[str | int, ...], Any] = {
     ("cost",): {"currency": "EUR", "rank_per_hour": 0.4, "step_per_hour": 0.1},
     # So many epochs on so few rows fit the day at hand; how well does not matter here.
     **{("gates", number, "max_drop"): 1.0 for number in range(4)},
-    **ONE_RANK,
 }
 
 

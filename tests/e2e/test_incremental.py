@@ -10,7 +10,7 @@ import pytest
 from components.registry.base import base_for
 from components.registry.blessed import baseline_for
 from components.registry.record import read_records
-from tests.e2e.user_run import ONE_RANK, World, sangam, states
+from tests.e2e.user_run import LEAN, World, sangam, states
 from tests.errors import mentions
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 FIRST, SECOND, THIRD = "2026-03-03", "2026-03-04", "2026-03-05"
 Changes = dict[tuple[str | int, ...], Any]
 INCREMENTAL: Changes = {
+    **LEAN,
     ("training", "mode"): "incremental",
     ("data", "train_days"): 2,
     # Of one user and one candidate: exported tables are compared with what training read.
@@ -27,7 +28,6 @@ INCREMENTAL: Changes = {
         "by": {"user_id": "string", "author_id": "int"},
         "log": True,
     },
-    **ONE_RANK,
 }
 SERVED: Changes = {**INCREMENTAL, ("training", "sync"): {"kind": "stale", "staleness": 2}}
 """Its rows are on a parameter server, and come from a base whose rank held them."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.user_run import ONE_RANK, STEPS, World, processes_naming, start, states, wait_until
+from tests.e2e.user_run import LEAN, STEPS, World, processes_naming, start, states, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -22,7 +22,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, demo_spec_path: Path) -> Wor
 
 def _train_for_long(world: World) -> Path:
     # That nothing of a pool is left is in `test_launcher`.
-    return world.spec("long", {("training", "epochs"): 10_000, ("cluster", "data_workers"): 0})
+    return world.spec("long", {**LEAN, ("training", "epochs"): 10_000, ("cluster", "ranks"): 2})
 
 
 def _start_and_wait_for_training(world: World, spec: Path) -> tuple[Any, Path]:
@@ -52,7 +52,7 @@ def test_a_stop_ends_every_process_and_says_so(world: World, number: signal.Sign
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["importing TensorFlow", "building the pipeline", "example_gen"])
 def test_a_stop_before_or_in_the_first_step_is_obeyed_at_once_and_leaves_a_summary(world: World, moment: str) -> None:
-    spec = world.spec("early", {("name",): "early", ("push", "path"): "serving/early"})
+    spec = world.spec("early", {**LEAN, ("name",): "early", ("push", "path"): "serving/early"})
     known, output = world.runs(), world.directory / f"early-{moment.split()[0]}.txt"
     process = start(world.arguments(spec), output, is_cold=True)
 
@@ -85,7 +85,7 @@ def _outputs(world: World, step: str) -> set[Path]:
 
 @pytest.mark.long
 def test_after_kill_9_in_three_steps_in_turn_the_next_run_goes_on_from_there(world: World) -> None:
-    spec = world.spec("killed", {("name",): "killed", ("push", "path"): "serving/killed", **ONE_RANK})
+    spec = world.spec("killed", {("name",): "killed", ("push", "path"): "serving/killed", **LEAN})
     half_written: set[Path] = set()
     finished: set[str] = set()
     for step in LONG_STEPS:

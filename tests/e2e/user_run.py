@@ -25,6 +25,19 @@ STEPS = [name for name in get_args(StepName) if name != "reporter"]
 """In the order in which a run on one machine takes them; it draws its page without a step."""
 ONE_RANK: dict[tuple[str | int, ...], Any] = {("cluster", "ranks"): 1, ("cluster", "data_workers"): 0}
 """Changes of a spec: its training takes one process instead of five; for tests of other things."""
+LEAN: dict[tuple[str | int, ...], Any] = {
+    **ONE_RANK,
+    ("tables",): {"users": {"dim": 8}, "authors": {"dim": 8}},
+    ("features",): {
+        "user": {"kind": "id", "column": "user_id", "type": "string", "table": "users"},
+        "author": {"kind": "id", "column": "author_id", "type": "int", "table": "authors", "missing": 0},
+        "duration_s": {"kind": "numeric", "clip": [0, 600], "log": True},
+        "hour": {"kind": "numeric", "type": "int", "normalize": "minmax"},
+    },
+    ("model",): {"kind": "mmoe", "num_experts": 2, "expert_units": [16], "tower_units": [8]},
+    ("evaluation",): {"group": {"by": "user"}},
+}
+"""The same with a small ranker, which takes a third of the seconds; for tests of what becomes of runs."""
 _NUM_DAYS = 5
 _TIMEOUT_S = 400
 

@@ -1,7 +1,7 @@
 """Runs `sangam` in forks of a process that has loaded TFX, which takes eleven seconds of a core.
 
-The commands are the real ones, in processes of their own; only Python's start is saved. `test_daily_run` and
-`test_first_spec` start theirs as users do.
+The commands are the real ones, in processes of their own, and so are the launchers and servers that they start; only
+Python's start is saved. `test_daily_run` and `test_first_spec` start theirs as users do.
 """
 
 import atexit
@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from pipelines.local import watched
 from schemas.host.needless_imports import leave_out_needless_of_tfx
 from schemas.host.parent_process import adopt_orphans, end_with_parent
-from tests.trainer_module.launch.warm import Warm
+from tests.trainer_module.launch.warm import Warm, fork_groups
 from trainer_module.launch import nursery
 from trainer_module.launch.nursery import Nursery
 
@@ -84,7 +85,7 @@ def _serve(parent_pid: str) -> None:
     """Loads what a run needs, then forks on request."""
     end_with_parent(int(parent_pid))
     leave_out_needless_of_tfx()
-    for module in _LOADED:
+    for module in (*_LOADED, *nursery._IMPORTED):
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
@@ -100,6 +101,9 @@ def _run(output: str, errors: str, *arguments: str) -> None:
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(opened, number)
         os.close(opened)
+    fork_groups(Path(output))
+    # A run starts its groups in a child process.
+    watched.end_with_parent = lambda parent: (end_with_parent(parent), fork_groups(Path(output)))  # type: ignore[assignment]
     nursery._show([sys.executable, "-m", _COMMAND_LINE, *arguments])
     sys.argv[1:] = arguments
     runpy.run_module(_COMMAND_LINE, run_name="__main__", alter_sys=True)

@@ -13,6 +13,9 @@ from collections.abc import Mapping, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 
+from tests.trainer_module.launch.warm import fork_groups
+from trainer_module.launch import nursery
+
 PRELOADED = [
     "components.kfp_entrypoint.artifacts",
     "components.steps.evaluator.executor",
@@ -25,6 +28,7 @@ PRELOADED = [
     "components.steps.trainer.executor",
     "components.steps.transform.executor",
     "trainer_module.transforms.preprocessing",
+    *nursery._IMPORTED,
 ]
 _FORKS = multiprocessing.get_context("forkserver")
 
@@ -72,6 +76,7 @@ def _run(command: "object", name: str, _stop: "object") -> "object":
             os.setsid()
             code = 1
             try:
+                fork_groups(Path("/proc/self/fd/1"))
                 code = child.main(report, command.module, list(command.arguments))  # type: ignore[attr-defined]
             finally:
                 os._exit(code)

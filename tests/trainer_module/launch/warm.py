@@ -1,10 +1,11 @@
 """Starts a training's processes by forks of one that has imported TensorFlow: in half a second instead of ten.
 
 The forked processes are the real ones: a launcher or a host, whose own nursery is a fork too, or a rank. Only Python's
-start is saved. `test_launcher` and tests/e2e start theirs as users do.
+start is saved. `test_launcher` and `test_daily_run` start theirs as users do.
 """
 
 import atexit
+import logging
 import os
 import runpy
 import signal
@@ -17,12 +18,14 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from schemas.host.parent_process import adopt_orphans
+from components.processes.group import GRACE_S, ProcessGroup
+from schemas.host.parent_process import adopt_orphans, end_with_parent
 from tests.fakes import bad_disk, mounted_store
 from trainer_module.launch import nursery
 from trainer_module.launch.children import environment_of_all
 from trainer_module.launch.nursery import Forked, Nursery
 
+_GROUP = "--group-of"
 _LEADERS: list["Warm"] = []
 
 
@@ -56,6 +59,32 @@ def ended() -> Iterator[None]:
                     os.killpg(leader.pid, signal.SIGKILL)
                 leader.kill()
                 leader.wait()
+
+
+def fork_groups(output: Path) -> None:
+    """Makes each `ProcessGroup` of this process a fork of this process as it is now, without threads.
+
+    Args:
+        output: where the output of groups without a log goes.
+    """
+    forks = _ForkedNursery(output, {})
+    forks._begin()
+
+    def start_group(
+        group: ProcessGroup,
+        module_and_arguments: Sequence[str],
+        *,
+        log: Path | None = None,
+        grace_s: float = GRACE_S,
+        ends_with_parent: bool = False,
+    ) -> None:
+        parent = str(os.getpid()) if ends_with_parent else "0"
+        words = ["tests.trainer_module.launch.warm", _GROUP, parent, *module_and_arguments]
+        leader = forks.start(words, os.environ, (log or output).absolute())
+        assert leader is not None, "the nursery of groups has ended"
+        group._grace_s, group._leader, group.pid = grace_s, Warm(leader.pid), leader.pid  # type: ignore[assignment]
+
+    ProcessGroup.__init__ = start_group  # type: ignore[method-assign]
 
 
 class Warm(Forked):
@@ -132,9 +161,21 @@ def _nursery() -> Nursery:
     return made
 
 
+def _check_in_this_process(_: str, command: Sequence[str]) -> None:
+    """Stands for `os.execv` in an export, which checks a model in a new process."""
+    sys.argv[:] = command[2:]
+    _run_and_exit(lambda: runpy.run_module(command[2], run_name="__main__", alter_sys=True) and None)
+
+
 if __name__ == "__main__":
     os.setsid()
     nursery.Nursery = _ForkedNursery  # type: ignore[misc]
+    os.execv = _check_in_this_process  # type: ignore[assignment]
     del sys.argv[0]
+    if sys.argv[0] == _GROUP:
+        if (parent := int(sys.argv[1])) != 0:
+            end_with_parent(parent, signal.SIGTERM)
+        del sys.argv[:2]
+        logging.root.handlers.clear()  # TFX's.
     module = sys.argv[0]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
