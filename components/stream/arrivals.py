@@ -3,7 +3,6 @@
 import datetime
 import glob
 import posixpath
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,13 +12,12 @@ from components.logs.files.listing import FileFacts
 from components.logs.files.local_files import LocalStorage
 from components.stream.state import ReadFile
 from schemas.contracts.joining_job import JoiningJob
-from schemas.derived.days import Day
+from schemas.derived.days import Day, any_day, day_expression, day_in
 
 MAIN = ""
 """Name of the main log among the sources."""
 _OLD_DAYS = 7
 """Days before the newest day; files of earlier days are no longer listed."""
-_DIGITS = {"{YYYY}": 4, "{MM}": 2, "{DD}": 2}
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,11 @@ class Folder:
         """Returns the files that are complete and not done, oldest day first, then by source and name."""
         now, found, seen = self._clock(), [], {}
         for source, pattern in self._patterns.items():
-            [matches] = LocalStorage().match([posixpath.join(glob.escape(self._root), _any_day(pattern))])
-            expression = _expression(pattern)
+            [matches] = LocalStorage().match([posixpath.join(glob.escape(self._root), any_day(pattern))])
+            expression = day_expression(pattern)
             for listed in visible(matches, pattern):
                 name = posixpath.relpath(listed.path, self._root)
-                day = _day_in(expression, name)
+                day = day_in(expression, name)
                 if listed.facts is None or day is None or day < self._oldest[source]:
                     continue
                 arrival = Arrival(source, listed.path, name, day)
@@ -114,33 +112,3 @@ def oldest_days(job: JoiningJob) -> dict[str, Day]:
     first = datetime.date.fromisoformat(job.first_day)
     before = {name: source.max_age_days if source.kind == "table" else 0 for name, source in job.logs.sources.items()}
     return {MAIN: first} | {name: first - datetime.timedelta(days=days) for name, days in before.items()}
-
-
-def _any_day(pattern: str) -> str:
-    for field, digits in _DIGITS.items():
-        pattern = pattern.replace(field, "[0-9]" * digits)
-    return pattern
-
-
-def _expression(pattern: str) -> re.Pattern[str]:
-    """Returns the expression that finds the day in a name of the pattern."""
-    text = _wildcards(pattern)
-    for field, digits in _DIGITS.items():
-        name = field.strip("{}")
-        text = text.replace(re.escape(field), rf"(?P<{name}>\d{{{digits}}})")
-    return re.compile(text)
-
-
-def _wildcards(pattern: str) -> str:
-    """Returns a pattern of paths as a regular expression; a wildcard matches no slash."""
-    parts = re.split(r"(\*|\?|\[[^\]]*\])", pattern)
-    wild = {"*": "[^/]*", "?": "[^/]"}
-    return "".join(wild.get(part, part if part.startswith("[") else re.escape(part)) for part in parts)
-
-
-def _day_in(expression: re.Pattern[str], name: str) -> Day | None:
-    match = expression.fullmatch(name)
-    try:
-        return datetime.date(*(int(match[field.strip("{}")]) for field in _DIGITS)) if match else None
-    except ValueError:
-        return None

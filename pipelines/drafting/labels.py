@@ -79,10 +79,6 @@ def _given(
         if values.is_list or values.kind == "string":
             what = "lists" if values.is_list else "texts"
             raise UserError(f"--label: is no number (got '{name}', a column of {what}); write it as integers 0 and 1")
-        if values.kind == "float" and set(values.counts) <= {0.0, 1.0}:
-            raise UserError(
-                f"--label: is 0 or 1 written as floats (got '{name}'); write integers, which binary labels are read as"
-            )
         found.tasks[name] = f"named by --label; {_share(values) if name in binary else 'a number'}"
     for name, values in binary.items():
         if name in found.tasks or values.num_different < 2 or is_flag(name) or _is_of_an_id(values, columns):

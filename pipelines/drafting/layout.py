@@ -13,7 +13,7 @@ from pipelines.drafting.patterns import common_pattern, matches
 from schemas.errors import UserError
 from schemas.problems import listed
 from schemas.spec.data import EVAL, TRAIN, VALIDATION
-from schemas.spec.patterns import FileFormat
+from schemas.spec.patterns import DAY_FIELDS, FileFormat
 
 _FORMATS: dict[FileFormat, re.Pattern[str]] = {
     "parquet": re.compile(r"\.(parquet|pq)$", re.IGNORECASE),
@@ -23,6 +23,7 @@ _FORMATS: dict[FileFormat, re.Pattern[str]] = {
 _ENDINGS = "files end with .parquet, .csv, .csv.gz, .tfrecord or .tfrecord.gz"
 _BETWEEN = r"([-_.]|/(?:[A-Za-z_]+=)?)"
 _YEAR, _MONTH, _DAY = r"(?P<year>(?:19|20)\d\d)", r"(?P<month>0[1-9]|1[0-2])", r"(?P<day>0[1-9]|[12]\d|3[01])"
+_UNPADDED = re.compile(rf"(?<!\d){_YEAR}{_BETWEEN}(?P<month>[1-9]|1[0-2]){_BETWEEN}(?P<day>[1-9]|[12]\d|3[01])(?!\d)")
 # A time of day may follow a date without separators.
 _DATES = [
     re.compile(rf"(?<!\d){_YEAR}{_MONTH}{_DAY}(?=(?:\d\d){{0,3}}(?!\d))"),
@@ -30,8 +31,8 @@ _DATES = [
         re.compile(rf"(?<!\d){first}{_BETWEEN}{second}{_BETWEEN}{third}(?!\d)")
         for first, second, third in ((_YEAR, _MONTH, _DAY), (_DAY, _MONTH, _YEAR), (_MONTH, _DAY, _YEAR))
     ),
+    _UNPADDED,
 ]
-_FIELDS = {"year": "{YYYY}", "month": "{MM}", "day": "{DD}"}
 _SPLIT = re.compile(r"(?<![a-z])(train(?:ing)?|test(?:ing)?|eval(?:uation)?|val(?:id(?:ation)?)?|dev)(?![a-z])")
 _SHOWN = 3
 
@@ -194,7 +195,7 @@ def _by_day(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> La
 def _day_of(date: re.Pattern[str], path: str) -> datetime.date | None:
     match = date.search(path)
     try:
-        return datetime.date(*(int(match[field]) for field in _FIELDS)) if match else None
+        return datetime.date(*(int(match[field]) for field in DAY_FIELDS)) if match else None
     except ValueError:
         return None
 
@@ -204,8 +205,12 @@ def _template(date: re.Pattern[str], path: str) -> str:
     match = date.search(path)
     assert match
     text, start = match[0], match.start()
-    for field in sorted(_FIELDS, key=match.start, reverse=True):
-        text = text[: match.start(field) - start] + _FIELDS[field] + text[match.end(field) - start :]
+    for field in sorted(DAY_FIELDS, key=match.start, reverse=True):
+        text = (
+            text[: match.start(field) - start]
+            + DAY_FIELDS[field][-1 if date is _UNPADDED else 0]
+            + text[match.end(field) - start :]
+        )
     return text
 
 

@@ -1,7 +1,6 @@
 """Some rows of one file with all its columns; a small part of a large file suffices."""
 
 import gzip
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -118,7 +117,7 @@ def _csv(path: Path, max_rows: int) -> Piece:
         block = block[: block.rfind(b"\n") + 1]
     options: dict[str, Any] = {"strings_can_be_null": True, "null_values": [""]}
     table = pacsv.read_csv(
-        io.BytesIO(block),
+        pa.BufferReader(block),  # A Python file may be held by a thread of Arrow when the interpreter ends: an abort.
         read_options=pacsv.ReadOptions(use_threads=False, block_size=2 * _CSV_BLOCK_BYTES),
         parse_options=pacsv.ParseOptions(newlines_in_values=True),
         convert_options=pacsv.ConvertOptions(**options),

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.logs.readers.column_types import is_list
+from components.logs.readers.column_types import advice, is_list
 from schemas.spec.patterns import FileFormat
 
 Kind = Literal["int", "float", "string", "null"]
@@ -72,8 +72,9 @@ class Values:
 
     @property
     def is_binary(self) -> bool:
-        """Whether the values are 0 and 1, as integers or booleans."""
-        return self.kind == "int" and not self.is_list and set(self.counts) <= {0, 1}
+        """Whether the values are 0 and 1, as integers, booleans, or the floats that pandas makes if one is missing."""
+        is_number = self.kind in ("int", "float") and not self.is_list
+        return is_number and bool(np.isin(self.present_numbers, (0, 1)).all())
 
 
 def values_of(column: pa.Array, file_format: FileFormat) -> Values | str:
@@ -138,11 +139,9 @@ def _single(array: pa.Array) -> Values | str:
         return Values("float", array.cast(pa.float64()))
     if types.is_string(kind) or types.is_large_string(kind):
         return Values("string", array.cast(pa.large_string()))
-    if types.is_binary(kind) or types.is_large_binary(kind):
+    if types.is_decimal(kind):
+        return Values("float", array.cast(pa.float64()))
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         texts = [None if each is None else each.decode(errors="replace") for each in array.to_pylist()]
         return Values("string", pa.array(texts, pa.large_string()))
-    if types.is_temporal(kind):
-        return f"{kind}: a spec reads times as integers, seconds since 1970"
-    if types.is_decimal(kind):
-        return f"{kind}: write it as double; {_READ}"
-    return f"{kind}: {_READ}"
+    return f"{kind}: {advice(kind) or _READ}"

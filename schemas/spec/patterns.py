@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-DAY_FIELDS = ("{YYYY}", "{MM}", "{DD}")
+DAY_FIELDS = {"year": ("{YYYY}",), "month": ("{MM}", "{M}"), "day": ("{DD}", "{D}")}
+"""Fields of a pattern by part of the date; {M} and {D} have no leading zero."""
 
 FileFormat = Literal["parquet", "csv", "tfrecord"]
 
@@ -16,8 +17,11 @@ def _inside_the_data_folder(pattern: str) -> str:
 
 
 def _has_each_day_field_once(pattern: str) -> str:
-    if any(pattern.count(field) != 1 for field in DAY_FIELDS):
-        raise ValueError("must contain {YYYY}, {MM} and {DD} once each, as in '{YYYY}-{MM}-{DD}/*.parquet'")
+    if any(sum(map(pattern.count, fields)) != 1 for fields in DAY_FIELDS.values()):
+        raise ValueError(
+            "must contain {YYYY}, {MM} and {DD} once each, as in '{YYYY}-{MM}-{DD}/*.parquet', or {M} and {D} for "
+            "numbers without leading zeros"
+        )
     return pattern
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from components.logs.readers.column_types import type_problem
+from components.logs.rows.labels import labels_of
 from components.logs.rows.lists import read_lists
 from schemas.derived.columns import Column
 from schemas.errors import UserError
@@ -54,6 +55,8 @@ def _values(array: pa.Array, column: Column, path: str) -> pa.Array:
         # Arrow has no cast from float16.
         valid = np.asarray(array.is_valid())
         array = pa.array(array.to_numpy(zero_copy_only=False).astype(np.float64), mask=~valid)
+    if column.is_binary and pa.types.is_floating(array.type):
+        return labels_of(array, column, path)
     try:
         # Floats of integers above 2**53 are rounded, as they are without a join.
         return array.cast(target, safe=column.type != "float")

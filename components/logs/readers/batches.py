@@ -1,8 +1,12 @@
 """The results of readers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+
+from schemas.derived.columns import Column
+from schemas.problems import listed
 
 BATCH_ROWS = 4096
 
@@ -39,3 +43,11 @@ class Inspection:
     is_empty: bool = False
     num_rows: int | None = None
     columns: frozenset[str] = frozenset()
+
+
+def missing_column(column: Column, path: str, names: Sequence[str]) -> str:
+    """Returns what is wrong with a file without a column, and how to get it in."""
+    folder = next((part for part in path.split("/") if part.startswith(f"{column.name}=")), None)
+    if folder:
+        return f"is only in a folder's name (got {folder}); write it into the files too: names of folders are not read"
+    return f"is missing (got {listed(names)}); add it to the logs"

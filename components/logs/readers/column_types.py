@@ -17,10 +17,27 @@ def type_problem(column: Column, kind: pa.DataType) -> str | None:
     if column.is_list:
         if is_list(kind) and _value_fits(column.type, kind.value_type):
             return None
-        return f"wrong type (got {kind}); a list of {_ALLOWED[column.type]}"
-    if _value_fits(column.type, kind):
+        return _wrong(kind, f"a list of {_ALLOWED[column.type]}")
+    # pandas writes labels as doubles as soon as one is missing.
+    is_float = pa.types.is_float32(kind) or pa.types.is_float64(kind)
+    if _value_fits(column.type, kind) or (column.is_binary and is_float):
         return None
-    return f"wrong type (got {kind}); {_ALLOWED[column.type]}"
+    return _wrong(kind, _ALLOWED[column.type])
+
+
+def _wrong(kind: pa.DataType, allowed: str) -> str:
+    return "; ".join(filter(None, (f"wrong type (got {kind})", allowed, advice(kind))))
+
+
+def advice(kind: pa.DataType) -> str:
+    """Returns how to write the values of a type that no column may have; empty if there is no other way."""
+    if pa.types.is_temporal(kind):
+        return "write times as integers, seconds since 1970"
+    if pa.types.is_struct(kind):
+        return "write each field that is needed as a column of its own"
+    if is_list(kind) and (told := advice(kind.value_type)):
+        return f"of its values: {told}"
+    return ""
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -31,8 +48,8 @@ def is_list(kind: pa.DataType) -> bool:
 
 _ALLOWED: dict[ColumnType, str] = {
     "int": "an int column takes integers of any width and booleans",
-    "float": "a float column takes floats and integers of any width",
-    "string": "a string column takes strings, binary and dictionaries of them",
+    "float": "a float column takes floats, decimals and integers of any width, and booleans",
+    "string": "a string column takes strings, binary of any width and dictionaries of them",
 }
 
 
@@ -43,7 +60,8 @@ def _value_fits(column_type: ColumnType, kind: pa.DataType) -> bool:
         case "int":
             return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
         case "float":
-            return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+            types = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
+            return any(check(kind) for check in types)
         case "string":
             return _is_text(kind.value_type) if pa.types.is_dictionary(kind) else _is_text(kind)
         case _:
@@ -51,5 +69,7 @@ def _value_fits(column_type: ColumnType, kind: pa.DataType) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(check(kind) for check in checks)
+    text = (pa.types.is_string, pa.types.is_large_string)
+    binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    # A decimal is stored as binary of a fixed size, and counts as one.
+    return any(check(kind) for check in (*text, *binary)) and not pa.types.is_decimal(kind)

@@ -17,14 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from components.logs.readers.batches import Inspection, Rows
+from components.logs.readers.batches import Inspection, Rows, missing_column
 from components.logs.readers.column_types import TARGET
 from schemas.derived.columns import Column
 from schemas.errors import UserError
-from schemas.problems import listed
 from schemas.spec.features import ColumnType
 
 _BLOCK_BYTES = 4 * 2**20
+_TO_UTF8 = "write UTF-8, as by `iconv -f UTF-16 -t UTF-8`"
+_NULL = pa.scalar(b"\\N", pa.binary())
+_SPACED = 10
+"""Values that must all begin with a space before that is taken for the file's style."""
 _BAD_VALUE = re.compile(
     r"In CSV column #(?P<column>\d+): (?:Row #(?P<line>\d+): )?"
     r"CSV conversion error to [^:]+: invalid value '(?P<value>.*)'",
@@ -37,21 +40,50 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     """Checks the header's columns and that there is a row."""
     try:
         head = _head(file, path)
-    except (OSError, EOFError, zlib.error, csv.Error) as error:
+    except csv.Error as error:
+        if "NUL" in str(error):
+            return Inspection(problems=(f"{path}: is not UTF-8 (got bytes of value 0, as in UTF-16); {_TO_UTF8}",))
+        return Inspection(problems=(f"{path}: is not a CSV file (got: {error})",))
+    except (OSError, EOFError, zlib.error) as error:
         return Inspection(problems=(f"{path}: is not a CSV file, or is truncated (got: {error}); write it again",))
     if not head:
         return Inspection(is_empty=True)
     header = head[0]
+    if problem := _dialect_problem(header, path, columns):
+        return Inspection(problems=(problem,))
     problems = []
     for column in columns:
         count = header.count(column.name)
         if count == 0:
-            problems.append(f"{path}: column '{column.name}': is missing (got {listed(header)}); add it to the logs")
+            problems.append(f"{path}: column '{column.name}': {missing_column(column, path, header)}")
         elif count > 1:
             problems.append(
                 f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
             )
     return Inspection(problems=tuple(problems), is_empty=len(head) == 1, columns=frozenset(header))
+
+
+def _dialect_problem(header: Sequence[str], path: str, columns: Sequence[Column]) -> str:
+    """Returns what a file of another dialect needs, by its header; empty if it is of ours."""
+    separator = next((mark for mark in ";\t|" if mark in header[0]), None)
+    if separator is None or len(header) > 1 or header[0] in {column.name for column in columns}:
+        return ""
+    return f"{path}: its cells are separated by {separator!r} (got {header[0][:60]!r}); write commas"
+
+
+def _refuse_dialect(array: pa.Array, column: Column, path: str) -> None:
+    """Refuses texts of other dialects, which would become ids.
+
+    Raises:
+        UserError: a text is a null of other programs, or each one begins with a space.
+    """
+    place = f"{path}: column '{column.name}'"
+    if pc.any(pc.equal(array, _NULL)).as_py():
+        raise UserError(f"{place}: is null as Hive and MySQL write it (got '\\N'); leave the cell empty")
+    known = array.drop_null()
+    if len(known) >= _SPACED and pc.all(pc.starts_with(known, b" ")).as_py():
+        shown = known[0].as_py().decode(errors="replace")
+        raise UserError(f"{place}: each value begins with a space (got '{shown}'); write none after commas")
 
 
 def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: str | None) -> Iterator[Rows]:
@@ -66,8 +98,7 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
     Raises:
         UserError: for a cell that is not of its column's type, a line with a wrong number of cells, a corrupt file.
     """
-    # Cells of lists are read as text and split below.
-    types = {column.name: pa.binary() if column.is_list else TARGET[column.type] for column in columns}
+    types = {column.name: _cells(column) for column in columns}
     num_lines = 1
     header: list[str] = []
     try:
@@ -83,6 +114,9 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
             ),
         )
         for batch in reader:
+            for column in columns:
+                if column.type == "string" and not column.is_list:
+                    _refuse_dialect(batch.column(column.name), column, path)
             arrays = [
                 _split(batch.column(column.name), column, list_separator, path, num_lines)
                 if column.is_list
@@ -93,6 +127,14 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
             num_lines += batch.num_rows
     except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error) as error:
         raise UserError(_explained(str(error), path, columns, header)) from error
+
+
+def _cells(column: Column) -> pa.DataType:
+    """Returns the type in which a column's cells are read."""
+    if column.is_list:
+        return pa.binary()  # Split below.
+    # pandas writes 1.0 for a label as soon as another one is missing.
+    return pa.float64() if column.is_binary else TARGET[column.type]
 
 
 def _head(file: BinaryIO, path: str) -> list[list[str]]:

@@ -6,11 +6,10 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.logs.readers.batches import BATCH_ROWS, Inspection, Rows
+from components.logs.readers.batches import BATCH_ROWS, Inspection, Rows, missing_column
 from components.logs.readers.column_types import type_problem
 from schemas.derived.columns import Column
 from schemas.errors import UserError
-from schemas.problems import listed
 
 
 def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
@@ -24,9 +23,7 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     for column in columns:
         count = schema.names.count(column.name)
         if count == 0:
-            problems.append(
-                f"{path}: column '{column.name}': is missing (got {listed(schema.names)}); add it to the logs"
-            )
+            problems.append(f"{path}: column '{column.name}': {missing_column(column, path, schema.names)}")
         elif count > 1:
             problems.append(
                 f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"

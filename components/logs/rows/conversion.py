@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.logs.readers.column_types import TARGET, type_problem
+from components.logs.rows.labels import labels_of, not_binary
 from components.logs.rows.limits import Limits
 from components.logs.rows.lists import Lists, list_arrays, read_lists
 from components.logs.rows.times import TimeCounts, check_times
@@ -159,11 +160,7 @@ def _require_range(values: pa.Array, column: Column, path: str) -> None:
     if column.is_binary:
         wrong = values.filter(pc.and_(pc.not_equal(values, 0), pc.not_equal(values, 1)))
         if len(wrong):
-            what = "a binary label" if column.is_label else "a mask of examples"
-            raise UserError(
-                f"{path}: column '{column.name}': is not {what} (got {wrong[0].as_py()}); "
-                "0 or 1, or no value if it is not known"
-            )
+            raise not_binary(wrong[0].as_py(), column, path)
     if column.is_not_negative:
         wrong = values.filter(pc.less(values, 0))
         if len(wrong):
@@ -182,6 +179,8 @@ def _values(array: pa.Array, column: Column, path: str, counts: _Counts) -> pa.A
         return pa.nulls(len(array), target)
     if column.type == "float":
         return _floats(array, column, counts)
+    if pa.types.is_floating(array.type):
+        return labels_of(array, column, path)
     if pa.types.is_uint64(array.type):
         largest = pc.max(array).as_py()
         if largest is not None and largest > _INT64_MAX:
@@ -197,6 +196,8 @@ def _floats(array: pa.Array, column: Column, counts: _Counts) -> pa.Array:
         # Arrow has no cast from float16.
         valid = np.asarray(array.is_valid())
         array = pa.array(array.to_numpy(zero_copy_only=False).astype(np.float32), mask=~valid)
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.float64())
     floats = array.cast(pa.float32(), safe=False)
     finite = pc.is_finite(floats)
     num_wrong = int(pc.sum(pc.invert(finite)).as_py() or 0)

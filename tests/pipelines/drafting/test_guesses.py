@@ -200,6 +200,12 @@ def test_equal_labels_become_one_task(tmp_path: Path) -> None:
     assert "negated" in left_out(made)["skipped"]
 
 
+def test_floats_that_pandas_made_of_a_label_are_one(tmp_path: Path) -> None:
+    liked = np.where(RNG.random(ROWS) < 0.05, np.nan, CLICKED)
+    document, _ = drafted(tmp_path, {"liked": liked, "user_id": some(range(50))})
+    assert document["tasks"] == {"liked": {"kind": "binary", "missing_label": "mask"}}
+
+
 @pytest.mark.parametrize(
     ("columns", "labels", "value"),
     [
@@ -207,7 +213,6 @@ def test_equal_labels_become_one_task(tmp_path: Path) -> None:
         ({f"answer{number}": some([0, 1]) for number in range(6)}, [], "answer0"),
         (LABEL, ["liked"], "(got 'liked')"),
         (LABEL, ["user_id"], "(got 'user_id'"),
-        ({"liked": CLICKED.astype(np.float32)}, ["liked"], "(got 'liked')"),
         ({"liked": [{"a": 1}] * ROWS}, ["liked"], "(got 'liked'"),
     ],
 )

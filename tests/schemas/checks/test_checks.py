@@ -29,6 +29,7 @@ SHAPES: list[Case] = [
     ({"data.pattern": "/d/{YYYY}{MM}{DD}"}, "data.pattern", "(got '/d/{YYYY}{MM}{DD}')"),
     ({"data.pattern": "a/../{YYYY}{MM}{DD}"}, "data.pattern", "(got 'a/../{YYYY}{MM}{DD}')"),
     ({"data.pattern": "{YYYY}/*"}, "data.pattern", "(got '{YYYY}/*')"),
+    ({"data.pattern": "{YYYY}/{MM}/{M}/{D}"}, "data.pattern", "(got '{YYYY}/{MM}/{M}/{D}')"),
     ({"data.pattern": "{DD}{DD}{MM}{YYYY}"}, "data.pattern", "(got '{DD}{DD}{MM}{YYYY}')"),
     ({"data.missing_days": "ignore"}, "data.missing_days", "(got 'ignore') ... 'error', 'skip'"),
     ({"data.max_dropped_fraction": 1.0}, "data.max_dropped_fraction", "(got 1.0)"),

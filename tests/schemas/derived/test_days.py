@@ -1,6 +1,7 @@
 """From a run's date to its days and their files."""
 
 import datetime
+import fnmatch
 import itertools
 import re
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.derived.days import file_pattern, parse_day, window
+from schemas.derived.days import any_day, day_expression, day_in, file_pattern, parse_day, window
 from schemas.spec.data import DayLogs
 
 DAYS = st.dates(min_value=datetime.date(1970, 1, 1), max_value=datetime.date(9000, 1, 1))
@@ -84,6 +85,21 @@ def test_what_is_read_as_a_day_is_written_the_same(text: str) -> None:
 def test_anything_else_is_no_day(text: str) -> None:
     with pytest.raises(ValueError, match=rf"\(got {re.escape(repr(text))}\).*YYYY-MM-DD"):
         parse_day(text)
+
+
+@given(date=DAYS)
+@pytest.mark.parametrize(
+    "pattern", ["{YYYY}-{MM}-{DD}/*.csv", "year={YYYY}/month={M}/day={D}/?[!x].csv", "{D}.{M}.{YYYY}/[ab]1.csv"]
+)
+def test_a_days_files_match_its_pattern_and_tell_the_day(pattern: str, date: datetime.date) -> None:
+    path = file_pattern(pattern, date).replace("*", "a(1)").replace("?[!x]", "zy").replace("[ab]", "b")
+    assert fnmatch.fnmatchcase(path, any_day(pattern))
+    assert day_in(day_expression(pattern), path) == date
+
+
+@pytest.mark.parametrize("path", ["2024/03/1", "2024/3/01", "2024/13/1", "2024/2/30", "2024/3/1/x", "24/3/1"])
+def test_another_path_has_no_day(path: str) -> None:
+    assert day_in(day_expression("{YYYY}/{M}/{D}"), path) is None
 
 
 def test_file_pattern_pads_with_zeros() -> None:

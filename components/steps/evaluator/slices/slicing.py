@@ -51,8 +51,9 @@ def _codes_of(values: pa.Array, wanted: str | None) -> tuple[NDArray[np.int64], 
     """Returns the code of each example's value, -1 without one or with another than wanted, and the values by code."""
     encoded = values.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    # Texts of Latin-1 stay apart: replaced bytes would make one slice of them.
     texts = [
-        value.decode(errors="replace") if isinstance(value, bytes) else value
+        value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
         for value in encoded.dictionary.to_pylist()
     ]
     if wanted is None:

@@ -189,6 +189,49 @@ def test_words_for_nothing_are_text_in_a_csv_and_only_an_empty_cell_is_missing(t
     assert read(path, "csv", wanted) == [{"n": [1], "s": [b"NA"]}, {"n": [2], "s": [b"null"]}, {"n": [3]}]
 
 
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [
+        ("s;n\na;1\n", "';' (got 's;n') ... commas"),
+        ("s\tn\na\t1\n", r"'\t' (got 's\tn') ... commas"),
+        ("s,n\na,1\n".encode("utf-16"), "UTF-16 ... iconv"),
+    ],
+)
+def test_another_dialect_of_csv_is_seen_before_the_run(tmp_path: Path, content: str | bytes, value: str) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    [problem] = inspect(path, "csv", [Column("n", "int"), Column("s", "string")]).problems
+    assert tells(problem, str(path), value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "value"), [(["a", "\\N"], r"(got '\N') ... empty"), ([" a", " b"] * 5, "space (got ' a')")]
+)
+def test_texts_of_other_dialects_become_no_ids(tmp_path: Path, cells: list[str], value: str) -> None:
+    path = csv_file(tmp_path / "data", "s\n" + "\n".join(cells) + "\n")
+    with pytest.raises(UserError, match=place_and_value(f"{path}: column 's'", value)):
+        read(path, "csv", [Column("s", "string")])
+
+
+def test_labels_that_pandas_wrote_as_floats_are_read(tmp_path: Path) -> None:
+    like = Column("like", "int", is_label=True, is_binary=True)
+    assert read(csv_file(tmp_path / "a", "m,like\n1,1.0\n1,\n1,0.0\n1,1\n"), "csv", [like]) == [
+        {"like": [1]},
+        {"like": [0]},
+        {"like": [1]},
+    ]
+    with pytest.raises(UserError, match=place_and_value("column 'like'", "(got 0.5)")):
+        read(csv_file(tmp_path / "b", "like\n0.5\n"), "csv", [like])
+
+
+def test_a_column_that_only_a_folders_name_has_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "n=IN"
+    folder.mkdir()
+    for format_name, file in (("parquet", "a"), ("csv", "b")):
+        [problem] = inspect(write(folder / file, format_name, [{"m": 1}]), format_name, N).problems
+        assert tells(problem, "column 'n'", "(got n=IN)")
+
+
 def test_csv_quotes_line_breaks_and_byte_order_marks_are_read(tmp_path: Path) -> None:
     path = csv_file(tmp_path / "data", '\ufeffs,n\r\n"a ""b"", c\nd",1\r\n')
     assert read(path, "csv", [Column("n", "int"), Column("s", "string")]) == [{"n": [1], "s": [b'a "b", c\nd']}]

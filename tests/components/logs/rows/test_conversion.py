@@ -1,3 +1,4 @@
+import decimal
 from dataclasses import replace
 
 import numpy as np
@@ -82,6 +83,28 @@ def test_what_is_no_number_is_a_missing_value_and_counted() -> None:
     assert result.ignored == {"not finite: x": 4}
 
 
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_labels_that_pandas_made_floats_because_one_is_missing_are_labels(kind: pa.DataType) -> None:
+    written = np.array([0, np.nan, 1], kind.to_pandas_dtype())
+    batch = pa.RecordBatch.from_arrays([pa.array(written, kind)], ["like"])
+    made = convert(batch, [LIKE], "file")
+    assert made.batch.column(0).to_pylist() == [[0], [1]]
+    assert made.dropped == {"label missing: like": 1}
+
+
+@pytest.mark.parametrize("value", [0.5, 2.0, float("inf")])
+def test_other_floats_are_no_labels(value: float) -> None:
+    with pytest.raises(UserError, match=place_and_value("file: column 'like'", f"(got {value})")):
+        converted(LIKE, pa.array([0.0, value]))
+
+
+def test_decimals_and_booleans_are_numbers_and_binary_of_a_fixed_size_is_text() -> None:
+    prices = pa.array([decimal.Decimal("1.50"), None], pa.decimal128(24, 2))
+    assert converted(FLOAT, prices).to_pylist() == [[1.5], None]
+    assert converted(FLOAT, pa.array([True, False, None])).to_pylist() == [[1.0], [0.0], None]
+    assert converted(STRING, pa.array([b"0" * 16, None], pa.binary(16))).to_pylist() == [[b"0" * 16], None]
+
+
 def test_rows_without_a_label_are_dropped_and_counted_once() -> None:
     batch = pa.RecordBatch.from_arrays(
         [pa.array([0, None, None, 1]), pa.array([1.0, None, 2.0, np.nan]), pa.array([1, 2, 3, 4])],
@@ -137,7 +160,9 @@ def test_an_id_beyond_64_bits_signed_is_an_error() -> None:
         (INT, pa.array(["1"]), "'n'", "(got string)"),
         (INT, pa.array([[1]]), "'n'", "(got list<item: int64>)"),
         (FLOAT, pa.array(["1"]), "'x'", "(got string)"),
-        (FLOAT, pa.array([True]), "'x'", "(got bool)"),
+        (INT, pa.array([0], pa.timestamp("us", "UTC")), "'n'", "(got timestamp[us, tz=UTC]) ... seconds since 1970"),
+        (STRING, pa.array([{"id": "u"}]), "'s'", "(got struct<id: string>) ... each field ... column"),
+        (STRING, pa.array([decimal.Decimal(1)]), "'s'", "(got decimal128"),
         (STRING, pa.array([1]), "'s'", "(got int64)"),
         (INTS, pa.array([1]), "'ns'", "(got int64)"),
         (INTS, pa.array([["a"]]), "'ns'", "(got list<item: string>)"),
