@@ -119,6 +119,8 @@ class Deltas:
                 applied += 1
         except NotApplicable as error:
             self._note(error)
+        except (OSError, ValueError) as error:  # The folder of deltas cannot be listed, or a file in it be read.
+            self._note(NotApplicable("damaged", f"the next delta cannot be read (got {type(error).__name__}: {error})"))
         else:
             if applied or self.state.problem:
                 self._note(None)

@@ -54,7 +54,7 @@ def rollback(
         if because or to is not None:
             raise UserError("--restore: goes with neither --because nor --to (got both); give it alone")
         registry.restore(directory, restore)
-        told, done = [f"restored {restore}; {_newest(directory)}"], {"restored": restore}
+        told, done = [f"restored {restore}; {newest_told(directory)}"], {"restored": restore}
     else:
         told, done = _back(directory, because, to)
     if as_json:
@@ -77,7 +77,7 @@ def _back(directory: Path, because: str, to: str | None) -> tuple[list[str], dic
         ], {"held": to, "withdrawn": gone}
     withdrawn = registry.withdraw(directory, because=because, now=now, to=to)
     return [
-        f"withdrew {', '.join(withdrawn)}; {_newest(directory)}",
+        f"withdrew {', '.join(withdrawn)}; {newest_told(directory)}",
         f"to undo: sangam rollback {directory} --restore {withdrawn[-1]}",
     ], {"withdrawn": withdrawn}
 
@@ -87,14 +87,21 @@ def _last(directory: Path) -> str | None:
     return available[-1] if available else None
 
 
-def _newest(directory: Path) -> str:
+def newest_told(directory: Path) -> str:
+    """Returns which version is the newest, and which deltas servers apply to it."""
     newest = registry.versions(directory)[-1]
     place = deltas.lineage_of(directory / newest)
     numbers = deltas.published(directory, place.lineage) if place is not None else []
     hold = deltas.read_hold(directory, place.lineage) if place is not None else None
     if place is None or hold is not None or not numbers or numbers[-1] <= place.number:
         return f"the newest is {newest}"
+    last = deltas.reachable(numbers, place.number)
+    if last == place.number:
+        return (
+            f"the newest is {newest}, at which servers stay until the next full version: the deltas after it are gone "
+            f"up to {numbers[0] - 1}"
+        )
     return (
-        f"the newest is {newest}, to which servers apply all deltas up to {numbers[-1]}; to go back to an earlier one: "
+        f"the newest is {newest}, to which servers apply all deltas up to {last}; to go back to an earlier one: "
         f"--to {place.lineage}+NUMBER"
     )

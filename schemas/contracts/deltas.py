@@ -119,6 +119,14 @@ def published(versions: Path, lineage: str) -> list[int]:
     return sorted(int(path.name) for path in found if (path / DELTA_FILE).is_file())
 
 
+def reachable(numbers: list[int], number: int) -> int:
+    """Returns the last of the published deltas that follows a number without a gap; the number itself without any."""
+    known = set(numbers)
+    while number + 1 in known:
+        number += 1
+    return number
+
+
 def begin(versions: Path, lineage: str, number: int) -> Path:
     """Returns an empty folder to write a delta to; removes the remains of a killed writer."""
     path = path_of(versions, lineage, number)
@@ -172,7 +180,7 @@ def read(versions: Path, lineage: str, number: int) -> Delta:
         content = file.read_bytes()
         refuse_other_format(file, json.loads(content), FORMAT, _REMEDY)
         return Delta.model_validate_json(content)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{file}: cannot be read (got {error}); {_REMEDY}") from error
 
 
@@ -183,7 +191,7 @@ def read_hold(versions: Path, lineage: str) -> Hold | None:
         return Hold.model_validate_json(file.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{file}: cannot be read (got {error}); remove it, or hold the lineage again") from error
 
 

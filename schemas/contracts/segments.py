@@ -152,7 +152,7 @@ def read(folder: Path, number: int) -> Segment:
         content = file.read_bytes()
         refuse_other_format(file, json.loads(content), FORMAT, _REMEDY)
         return Segment.model_validate_json(content)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{file}: cannot be read (got {error}); restore it from a backup, or {_REMEDY}") from error
 
 

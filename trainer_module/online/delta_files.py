@@ -4,17 +4,19 @@ import hashlib
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.contracts import deltas
 from schemas.host.files import write_whole
-from trainer_module.embedding.delta import Delta
+
+if TYPE_CHECKING:  # TensorFlow is not needed to read a delta.
+    from trainer_module.embedding.delta import Delta
 
 
-def write_rows(path: Path, group: str, part: int, delta: Delta) -> None:
+def write_rows(path: Path, group: str, part: int, delta: "Delta") -> None:
     """Writes one rank's changes of a group.
 
     Args:
@@ -37,14 +39,18 @@ def arrays(versions: Path, delta: deltas.Delta, group: str, what: str) -> Iterat
     """Yields every rank's `keys`, `rows` or `removed` of a group.
 
     Raises:
-        ValueError: a file differs from the published one.
+        ValueError: a file differs from the published one, or is not an array.
     """
     path = deltas.path_of(versions, delta.lineage, delta.number)
     for name in deltas.files_of(delta, group, what):
         content = (path / name).read_bytes()
         if hashlib.sha256(content).hexdigest() != delta.files[name].sha256:
             raise ValueError(f"{path / name}: differs from {deltas.DELTA_FILE} (got another sha256)")
-        yield np.load(io.BytesIO(content), allow_pickle=False)
+        try:
+            array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+        except Exception as error:  # NumPy raises what Python's parser raises of a header, and MemoryError.
+            raise ValueError(f"{path / name}: is not an array (got {type(error).__name__}: {error})") from error
+        yield array
 
 
 def _write(file: Path, array: NDArray[Any]) -> None:

@@ -1,11 +1,13 @@
 """Going back to a delta: what is held, what is withdrawn, and what is refused without a trace."""
 
 import datetime
+import shutil
 from pathlib import Path
 
 import pytest
 
 from components.registry import holds, seal, versions
+from pipelines.commands.rollback import newest_told
 from schemas.contracts import deltas
 from schemas.errors import UserError
 from tests.errors import place_and_value
@@ -64,6 +66,24 @@ def test_versions_with_later_deltas_are_withdrawn(folder: Path, number: int, wit
     assert (hold.number, hold.because) == (number, "likes fell")
     assert sorted(versions.withdrawn(folder)) == withdrawn
     assert holds.release(folder, LINEAGE) == hold
+
+
+@pytest.mark.parametrize(
+    ("gone", "to", "told"),
+    [
+        ((), LINEAGE, "servers apply all deltas up to 8"),
+        ((1, 2, 3), LINEAGE, "the deltas after it are gone up to 3"),
+        ((1, 2, 3), "20240301002", "servers apply all deltas up to 8"),
+        ((6,), "20240301002", "servers apply all deltas up to 5"),
+    ],
+)
+def test_a_rollback_to_a_version_promises_the_deltas_that_are_there(
+    folder: Path, gone: tuple[int, ...], to: str, told: str
+) -> None:
+    for number in gone:
+        shutil.rmtree(deltas.path_of(folder, LINEAGE, number))
+    versions.withdraw(folder, because="likes fell", now=_NOW, to=to)
+    assert told in newest_told(folder)
 
 
 def test_a_delta_that_no_version_leads_to_any_more_is_refused(folder: Path) -> None:

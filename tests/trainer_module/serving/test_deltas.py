@@ -144,6 +144,7 @@ def _flip(file: Path) -> None:
         (lambda path: _flip(path / "adagrad_8.0.rows.npy"), "damaged"),
         (lambda path: (path / "adagrad_8.0.keys.npy").unlink(), "damaged"),
         (lambda path: (path / "delta.json").write_text("{"), "damaged"),
+        (lambda path: (path / "delta.json").write_text("[" * 100_000), "damaged"),
     ],
 )
 def test_a_damaged_delta_is_not_applied_until_it_is_restored(
