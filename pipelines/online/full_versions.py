@@ -1,6 +1,7 @@
 """Full versions of an online training: exported from its checkpoints, and pushed beside the versions of daily runs."""
 
 import contextlib
+import datetime
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from schemas.errors import UserError
 from schemas.host.files import tail
 
 _TAIL_LINES = 10
+_LAST_OF_DAY = "999"
 _KEPT = 2
 """Number of full versions of a lineage that stay, besides its first: deltas before them are removed, too."""
 
@@ -88,7 +90,7 @@ class FullVersions:
         pushed = directory.push(
             model=model,
             target=target,
-            day=lineage[:8],
+            day=_day_with_room(target, lineage),
             provenance=provenance,
             card=lambda version: f"{card}\n## Online training\nVersion {version}: {note}.\n",
             now=utc_now(),
@@ -116,6 +118,16 @@ def _held_before(target: Path, lineage: str, number: int) -> str:
     """Returns the reason why a version with deltas up to a number may not be served; empty if it may."""
     hold = deltas.read_hold(target, lineage)
     return "" if hold is None or hold.number >= number else f"held at delta {hold.number}: {hold.because}"
+
+
+def _day_with_room(target: Path, lineage: str) -> str:
+    """Returns the day of the newest full version, or the next one once that day has all its numbers: the highest
+    number of all is served, and lower ones are removed."""
+    newest = max([lineage, *_full(target, lineage)], key=int)
+    if newest[8:] != _LAST_OF_DAY:
+        return newest[:8]
+    after = datetime.datetime.strptime(newest[:8], "%Y%m%d") + datetime.timedelta(days=1)
+    return f"{after:%Y%m%d}"
 
 
 def _full(target: Path, lineage: str) -> dict[str, int]:

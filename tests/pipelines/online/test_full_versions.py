@@ -95,6 +95,16 @@ def test_a_pushed_version_says_what_it_includes_and_what_nobody_needs_goes(job: 
     assert "no gate has judged it" in (target / "20240301004" / "MODEL_CARD.md").read_text()
 
 
+def test_full_versions_of_a_day_that_has_all_its_numbers_get_those_of_the_next(job: TrainJob, tmp_path: Path) -> None:
+    target, full = tmp_path / "versions", FullVersions(job)
+    assert full._push(_exported(job, 2)) == "full version 20240301002 pushed"
+    (target / "20240301002").rename(target / "20240301998")
+    pushed = [full._push(_exported(job, number)) for number in (4, 6, 8, 10)]
+    assert pushed == [f"full version {each} pushed" for each in (20240301999, 20240302001, 20240302002, 20240302003)]
+    assert versions.versions(target) == [LINEAGE, "20240302002", "20240302003"]
+    assert deltas.published(target, LINEAGE) == list(range(9, 21))
+
+
 def test_what_a_hold_excludes_is_not_pushed(job: TrainJob, tmp_path: Path) -> None:
     target, full = tmp_path / "versions", FullVersions(job)
     deltas.write_hold(target, LINEAGE, deltas.Hold(number=5, because="likes fell", by="me", at=_NOW))
