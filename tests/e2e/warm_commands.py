@@ -102,8 +102,13 @@ def _run(output: str, errors: str, *arguments: str) -> None:
         os.dup2(opened, number)
         os.close(opened)
     fork_groups(Path(output))
+
+    def begin_run(parent: int) -> None:
+        end_with_parent(parent)
+        fork_groups(Path(output))
+
     # A run starts its groups in a child process.
-    watched.end_with_parent = lambda parent: (end_with_parent(parent), fork_groups(Path(output)))  # type: ignore[assignment]
+    watched.end_with_parent = begin_run  # type: ignore[assignment, attr-defined]
     nursery._show([sys.executable, "-m", _COMMAND_LINE, *arguments])
     sys.argv[1:] = arguments
     runpy.run_module(_COMMAND_LINE, run_name="__main__", alter_sys=True)

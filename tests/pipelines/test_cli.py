@@ -1,6 +1,7 @@
 """The command line by itself: quick commands stay quick and wrong input is told in one line."""
 
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -14,13 +15,15 @@ from pipelines.kubeflow.target import image_warning
 from schemas.errors import UserError
 from tests.errors import mentions, tells
 from tests.paths import REPOSITORY, SPECS
+from tests.pipelines.command_line import sangam
 
 SHORT_VIDEO = str(SPECS / "short_video.yaml")
 ROWS = ("--rows", "authors=1e5,contexts=1e5,hashtags=1e5,posts=1e5,users=1e5")
 LOOKING = ("runs", "show", "why", "diff", "lineage", "clean")
 
 
-def sangam(*arguments: str) -> subprocess.CompletedProcess[str]:
+def as_users_do(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Starts a command as users do."""
     command = [sys.executable, "-m", "pipelines.cli", *arguments]
     return subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
 
@@ -37,42 +40,41 @@ def test_validate_accepts_every_spec_of_the_repository(spec: str) -> None:
     assert done.stdout.startswith(f"ok {spec.removesuffix('.yaml')} ")
 
 
-def test_validate_takes_less_than_two_seconds() -> None:
-    seconds = []
-    for _ in range(3):
-        started = time.monotonic()
-        sangam("validate", SHORT_VIDEO)
-        seconds.append(time.monotonic() - started)
-    assert min(seconds) < 2
+def test_validate_takes_less_than_two_seconds_of_a_core() -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    as_users_do("validate", SHORT_VIDEO)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--help",),
-        ("validate", SHORT_VIDEO),
-        ("init", "--help"),
-        ("run", "--help"),
-        ("backfill", "--help"),
-        ("tune", "--help"),
-        ("bless", "--help"),
-        ("schema",),
-        ("--version",),
-        ("plan", SHORT_VIDEO),
-        ("schedule", "print", SHORT_VIDEO, "--at", "02:30", "--data", "logs", "--root", "runs"),
-        ("alert-test", "--help"),
-        *((command, "nowhere", "--json") for command in ("runs", "show", "why", "lineage", "clean")),
-        ("diff", "nowhere", "nowhere"),
-    ],
-)
-def test_quick_commands_load_no_tensorflow(arguments: tuple[str, ...]) -> None:
+QUICK: list[tuple[str, ...]] = [
+    ("--help",),
+    ("validate", SHORT_VIDEO),
+    ("init", "--help"),
+    ("run", "--help"),
+    ("backfill", "--help"),
+    ("tune", "--help"),
+    ("bless", "--help"),
+    ("schema",),
+    ("--version",),
+    ("plan", SHORT_VIDEO),
+    ("schedule", "print", SHORT_VIDEO, "--at", "02:30", "--data", "logs", "--root", "runs"),
+    ("alert-test", "--help"),
+    *((command, "nowhere", "--json") for command in ("runs", "show", "why", "lineage", "clean")),
+    ("diff", "nowhere", "nowhere"),
+]
+
+
+def test_quick_commands_load_no_tensorflow() -> None:
     program = (
-        "import sys\nfrom pipelines.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "heavy = {'tensorflow', 'tfx', 'apache_beam', 'horovod', 'kfp'} & set(sys.modules)\n"
-        "sys.exit(str(heavy) if heavy else 0)\n"
+        "import json, sys\nfrom pipelines.cli import main\n"
+        "for command in json.loads(sys.argv[1]):\n"
+        "    sys.argv[1:] = command\n"
+        "    try:\n        main()\n    except SystemExit:\n        pass\n"
+        "    heavy = {'tensorflow', 'tfx', 'apache_beam', 'horovod', 'kfp'} & set(sys.modules)\n"
+        "    if heavy:\n        sys.exit(f'{command} loads {heavy}')\n"
     )
-    command = [sys.executable, "-c", program, *arguments]
+    command = [sys.executable, "-c", program, json.dumps(QUICK)]
     done = subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
@@ -209,11 +211,12 @@ def test_generate_refuses_a_wrong_day(tmp_path: Path) -> None:
     assert tells(done.stderr, "--first-day", "(got '2024-13-01')")
 
 
+@pytest.mark.processes
 def test_a_run_for_a_date_without_logs_ends_early_and_leaves_a_summary(tmp_path: Path) -> None:
     (tmp_path / "logs" / "2024-03-07").mkdir(parents=True)
     folders = ("--data", str(tmp_path / "logs"), "--root", str(tmp_path / "root"))
     started = time.monotonic()
-    done = sangam("run", SHORT_VIDEO, "--date", "2025-01-01", *folders)
+    done = as_users_do("run", SHORT_VIDEO, "--date", "2025-01-01", *folders)
     assert done.returncode == 2, done.stdout
     # Without TensorFlow, whose import alone takes as long.
     assert time.monotonic() - started < 15
@@ -224,10 +227,11 @@ def test_a_run_for_a_date_without_logs_ends_early_and_leaves_a_summary(tmp_path:
     assert json.loads((summary.parent / "spec.json").read_text())["name"] == "short_video"
     # Whoever looks for the reason later finds it; a program gets the summary.
     assert "data.pattern" in here("why", str(tmp_path / "root")).stdout
-    again = sangam("run", SHORT_VIDEO, "--date", "2025-01-01", *folders, "--json")
+    again = as_users_do("run", SHORT_VIDEO, "--date", "2025-01-01", *folders, "--json")
     assert (again.returncode, json.loads(again.stdout)["status"]) == (2, "failed")
 
 
+@pytest.mark.processes
 def test_reread_forgets_what_is_known_of_files(tmp_path: Path) -> None:
     known = tmp_path / "root" / "ingestion" / "digests.json"
     known.parent.mkdir(parents=True)
@@ -243,9 +247,9 @@ def test_reread_forgets_what_is_known_of_files(tmp_path: Path) -> None:
         "--root",
         str(tmp_path / "root"),
     )
-    sangam(*run)
+    as_users_do(*run)
     assert known.exists()
-    sangam(*run, "--reread")
+    as_users_do(*run, "--reread")
     assert not known.exists()
 
 

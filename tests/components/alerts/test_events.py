@@ -1,9 +1,6 @@
 """Who is told of a local run: nobody of a good or a stopped one, somebody of a failed or a refused one."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,8 @@ from schemas.spec.alerts import Alerts
 from tests.components.record.sample_records import gate, record, refused
 from tests.errors import place_and_value
 from tests.fakes.webhook import Webhook, webhook
-from tests.paths import REPOSITORY, SPECS
+from tests.paths import SPECS
+from tests.pipelines.command_line import sangam
 
 KEY = "0123456789abcdef"
 
@@ -75,17 +73,16 @@ def hook() -> Iterator[Webhook]:
         yield running
 
 
-def test_alert_test_sends_and_says_so(hook: Webhook, tmp_path: Path) -> None:
+def test_alert_test_sends_and_says_so(hook: Webhook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text((SPECS / "short_video.yaml").read_text() + "\nalerts: {on: [refused], timeout_s: 5}\n")
-    command = [sys.executable, "-m", "pipelines.cli", "alert-test", str(spec)]
-    environment = os.environ | {"SANGAM_ALERT_URL": hook.url, "SANGAM_ALERT_KEY": KEY}
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=60)
+    monkeypatch.setenv("SANGAM_ALERT_URL", hook.url)
+    monkeypatch.setenv("SANGAM_ALERT_KEY", KEY)
+    done = sangam("alert-test", str(spec))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"sent to {hook.url.removesuffix('/hooks/s3cret-path')}\n"
     assert json.loads(hook.received[0].body)["kind"] == "test"
     hook.answers = [404]
-    command.append("--json")
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=60)
+    done = sangam("alert-test", str(spec), "--json")
     assert done.returncode == 1
     assert "(tried once, got: status 404)" in json.loads(done.stderr.splitlines()[-1])["error"]

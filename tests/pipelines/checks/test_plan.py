@@ -17,6 +17,7 @@ from schemas.loading import load_spec
 from schemas.spec.sync import Stale
 from tests.errors import mentions, place_and_value, tells
 from tests.paths import REPOSITORY, SPECS
+from tests.pipelines.command_line import sangam
 from trainer_module.launch.memory import available_bytes
 
 SPEC = SPECS / "short_video.yaml"
@@ -44,11 +45,6 @@ def printed(made: Plan, limits: MemoryLimits, ranks_per_host: int | None = None)
     shown = io.StringIO()
     print_plan(made, limits, Console(file=shown, width=200), ranks_per_host)
     return [" ".join(line.split()) for line in shown.getvalue().splitlines()]
-
-
-def sangam(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pipelines.cli", "plan", *arguments]
-    return subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
 
 
 def test_the_plan_is_printed_by_table_and_by_rank() -> None:
@@ -158,14 +154,14 @@ def test_limits_are_those_given_or_none() -> None:
 
 
 def test_the_command_plans_and_says_that_it_fits() -> None:
-    done = sangam(str(SPEC), "--rows", ROWS_TEXT, "--ranks", "8", "--memory-per-rank", "64GB")
+    done = sangam("plan", str(SPEC), "--rows", ROWS_TEXT, "--ranks", "8", "--memory-per-rank", "64GB")
     assert done.returncode == 0, done.stderr
     assert "users" in done.stdout
     assert done.stdout.splitlines()[-1] == "it fits"
 
 
 def test_the_command_refuses_what_does_not_fit_after_showing_the_plan() -> None:
-    done = sangam(str(SPEC), "--rows", ROWS_TEXT, "--ranks", "1", "--memory-per-rank", "16GB")
+    done = sangam("plan", str(SPEC), "--rows", ROWS_TEXT, "--ranks", "1", "--memory-per-rank", "16GB")
     assert done.returncode == 2
     assert "13." in done.stdout
     assert done.stderr.startswith("plan: ")
@@ -184,7 +180,7 @@ def test_the_command_refuses_what_does_not_fit_after_showing_the_plan() -> None:
     ],
 )
 def test_mistakes_are_told_in_one_line(arguments: tuple[str, ...], place: str, value: str) -> None:
-    done = sangam(str(SPEC), *arguments)
+    done = sangam("plan", str(SPEC), *arguments)
     assert done.returncode == 2
     assert tells(done.stderr, place, value)
     assert len(done.stderr.splitlines()) == 1

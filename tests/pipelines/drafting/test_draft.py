@@ -2,8 +2,6 @@
 
 import datetime
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -26,6 +24,7 @@ from schemas.spec.features import Feature, MatchFeature
 from schemas.spec.patterns import FileFormat
 from tests.errors import place_and_value, tells
 from tests.paths import REPOSITORY, SHARED_DATA
+from tests.pipelines.command_line import sangam
 from tests.pipelines.drafting.sample_logs import (
     CLICKED,
     DAYS,
@@ -172,8 +171,7 @@ def test_the_command_replaces_a_file_only_by_force(tmp_path: Path) -> None:
 def test_without_a_label_nothing_is_written_and_the_code_is_that_of_a_mistake(tmp_path: Path) -> None:
     logs = write_days(tmp_path / "logs", {"user_id": USERS, "price": np.linspace(0, 1, ROWS)})
     output = tmp_path / "spec.yaml"
-    command = [sys.executable, "-m", "pipelines.cli", "init", str(logs), "--output", str(output)]
-    done = subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    done = sangam("init", str(logs), "--output", str(output))
     assert done.returncode == 2
     assert tells(done.stderr, "--label", "price, user_id")
     assert not output.exists()

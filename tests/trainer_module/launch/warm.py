@@ -84,7 +84,7 @@ def fork_groups(output: Path) -> None:
         assert leader is not None, "the nursery of groups has ended"
         group._grace_s, group._leader, group.pid = grace_s, Warm(leader.pid), leader.pid  # type: ignore[assignment]
 
-    ProcessGroup.__init__ = start_group  # type: ignore[method-assign]
+    ProcessGroup.__init__ = start_group  # type: ignore[method-assign, assignment]
 
 
 class Warm(Forked):
@@ -164,7 +164,11 @@ def _nursery() -> Nursery:
 def _check_in_this_process(_: str, command: Sequence[str]) -> None:
     """Stands for `os.execv` in an export, which checks a model in a new process."""
     sys.argv[:] = command[2:]
-    _run_and_exit(lambda: runpy.run_module(command[2], run_name="__main__", alter_sys=True) and None)
+
+    def check() -> None:
+        runpy.run_module(command[2], run_name="__main__", alter_sys=True)
+
+    _run_and_exit(check)
 
 
 if __name__ == "__main__":
