@@ -7,11 +7,15 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
+
+from schemas.host.plain_text import visible
 
 _PLAIN_WIDTH = 200
 
@@ -23,15 +27,31 @@ QUIET_ENVIRONMENT = {
 """Variables that TensorFlow, gRPC and Python read at start, in this process and its children."""
 
 
+class _PlainConsole(Console):
+    """A console on which no text is markup, and control characters are visible."""
+
+    def __init__(self, stream: TextIO, width: int | None):
+        super().__init__(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Returns a text for a table's cell, which is measured as it is shown."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yields the parts of anything that is printed."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(visible(part.text), part.style)
+
+
 def terminal(stream: TextIO | None = None) -> Console:
     """Returns a console on a stream, default standard output; off a terminal, it is wide enough not to wrap tables."""
     stream = stream or sys.stdout
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else _PLAIN_WIDTH)
+    return _PlainConsole(stream, None if stream.isatty() else _PLAIN_WIDTH)
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Prints a text without markup or wrapping, by default on standard output."""
-    (console or terminal()).print(text, markup=False, highlight=False, soft_wrap=True)
+    """Prints a text without wrapping, by default on standard output."""
+    (console or terminal()).print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
 class Teller:

@@ -19,6 +19,7 @@ from schemas.contracts.monitoring import PLACE
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.errors import UserError
 from schemas.host.parent_process import end_with_parent
+from schemas.host.plain_text import log_to_stderr
 from schemas.spec.sync import InStep
 from trainer_module import collectives
 from trainer_module.loop.epoch import NotFiniteError
@@ -34,7 +35,7 @@ _LOG = logging.getLogger("trainer_module.rank")
 def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
     """Trains as one rank; returns the exit code."""
     end_with_parent(int(parent_pid))
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr()
     job = read_job(Path(job_file))
     threads = job.ranker.cluster.threads_per_rank
     tf.config.threading.set_intra_op_parallelism_threads(threads)

@@ -27,6 +27,7 @@ from schemas.contracts.export import RANK, SERVE, SERVED_SCORES_FILE, ExportRepo
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.host.files import write_whole
 from schemas.host.parent_process import end_with_parent
+from schemas.host.plain_text import log_to_stderr
 from trainer_module.check_scores import read_check
 from trainer_module.serving.operations import load_operations
 from trainer_module.serving.reduction import labels_of, reductions
@@ -107,7 +108,7 @@ def main(job_file: str, parent_pid: str, started: str = "", writer: str = "") ->
         writer: id of the process that writes the model; given to the restarted process.
     """
     end_with_parent(int(parent_pid))
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr()
     job = read_job(Path(job_file))
     if started:
         _wait_for(int(writer))

@@ -27,6 +27,7 @@ from components.record.run import RunRecord, Step
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import RunFolder
 from schemas.errors import UserError
+from schemas.host.plain_text import log_to_stderr
 from schemas.spec.alerts import Alerts
 
 _LOG = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ _FIRST, _PUSHER = "example_gen", "pusher"
 
 def main(argv: Sequence[str]) -> int:
     """Runs a step and sends its alerts. Returns the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    log_to_stderr()
     separator = list(argv).index("--") if "--" in argv else len(argv)
     # Until the end: a second signal must not interrupt the alert about the first.
     with StopSignals() as stop:

@@ -3,7 +3,7 @@
 import io
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -11,12 +11,17 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FuncFormatter
+
+from schemas.host.plain_text import visible
 
 # Stand-ins that the style sheet's colours replace, so that a chart follows the theme.
 INK, MUTED, GRID, FIRST, SECOND, GOOD, BAD = "#010203", "#020304", "#030405", "#040506", "#050607", "#060708", "#070809"
 _THEME = {INK: "ink", MUTED: "muted", GRID: "line", FIRST: "first", SECOND: "second", GOOD: "good", BAD: "bad"}
 _STYLE = {
     "svg.fonttype": "none",
+    "text.parse_math": False,
     "font.size": 8,
     "text.color": INK,
     "axes.edgecolor": GRID,
@@ -48,7 +53,7 @@ class Chart:
 
     def __init__(self, title: str, *, x: str = "", y: str = "", width: float = 2.9, height: float = 2.1):
         """Takes the title, the labels of the axes, and sizes in inches."""
-        self._title, self._x, self._y, self._size = title, x, y, (width, height)
+        self._title, self._x, self._y, self._size = visible(title), x, y, (width, height)
         self._style = rc_context(_STYLE)
 
     def __enter__(self) -> Axes:
@@ -64,24 +69,24 @@ class Chart:
         return axes
 
     def __exit__(self, *error: object) -> None:
-        if error[0] is None:
-            self._svg = self._drawn()
-        self._style.__exit__(None, None, None)
+        try:
+            if error[0] is None:
+                self._svg = self._drawn()
+        finally:
+            self._style.__exit__(None, None, None)
 
     def _drawn(self) -> Markup:
         self._figure.patch.set_visible(False)
         for axes in self._figure.axes:
             axes.patch.set_visible(False)
+            _show_controls(axes)
         with io.StringIO() as file, rc_context({"svg.hashsalt": self._title}):
             FigureCanvasSVG(self._figure).print_svg(file, metadata={"Date": None})  # type: ignore[no-untyped-call]
             text = file.getvalue()
         text = re.sub(
             r"<metadata>.*?</metadata>|<style .*?</style>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.S
         )
-        text = _TAG.sub(lambda tag: _NUMBER.sub(lambda found: f"{float(found[0]):.1f}", tag[0]), text)
-        for stand_in, name in _THEME.items():
-            text = text.replace(stand_in, f"var(--{name})")
-        text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
+        text = _TAG.sub(lambda tag: _themed(tag[0]), text)
         head = f'<svg role="img" aria-label="{escape(self._title)}" class="chart" '
         text = head + re.sub(r'^<svg |(?:width|height)="[\d.]+pt" ', "", text, count=3)
         return Markup(re.sub(r"\n\s*", "\n", text))
@@ -90,6 +95,28 @@ class Chart:
     def svg(self) -> Markup:
         """Returns the drawn chart."""
         return self._svg
+
+
+def _show_controls(axes: Axes) -> None:
+    """Replaces control characters in the texts of a chart: SVG and fonts have none."""
+    for text in axes.findobj(Text):
+        text.set_text(visible(text.get_text()))
+    for axis in (axes.xaxis, axes.yaxis):
+        formatter = axis.get_major_formatter()
+        if isinstance(formatter, FuncFormatter):
+            formatter.func = _visibly(formatter.func)
+
+
+def _visibly(formatted: Callable[[float, int | None], str]) -> Callable[[float, int | None], str]:
+    return lambda value, place: visible(formatted(value, place))
+
+
+def _themed(tag: str) -> str:
+    """Returns a tag of the SVG with short numbers, and the page's colors and font."""
+    tag = _NUMBER.sub(lambda found: f"{float(found[0]):.1f}", tag)
+    for stand_in, name in _THEME.items():
+        tag = tag.replace(stand_in, f"var(--{name})")
+    return re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", tag)
 
 
 def smooth(values: Sequence[float], points: int = 120) -> tuple[list[float], list[float]]:

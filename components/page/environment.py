@@ -4,6 +4,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from schemas.host.plain_text import visible
 from schemas.quantities import shown_bytes
 
 
@@ -13,11 +14,16 @@ def environment() -> Environment:
         loader=PackageLoader("components.page"),
         autoescape=select_autoescape(default=True),
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters.update(number=_number, count=_count, size=shown_bytes, percent=_percent, seconds=_seconds)
     return made
+
+
+def _shown(value: Any) -> Any:
+    return visible(value) if type(value) is str else value
 
 
 def _number(value: Any, digits: int = 4) -> str:

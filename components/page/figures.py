@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogFormatter
 
 from components.page.charts import BAD, FIRST, INK, MUTED, SECOND, Chart, smooth
 from components.page.facts import FeatureFacts
@@ -154,6 +155,8 @@ def rates(steps: Sequence[int], by_name: dict[str, Sequence[float]]) -> Markup:
         for (name, values), color in zip(by_name.items(), (FIRST, SECOND), strict=False):
             axes.plot(steps, values, color=color, label=name)
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(LogFormatter())
+        axes.yaxis.set_minor_formatter(LogFormatter())
         axes.legend()
         axes.set_title("learning rate", loc="left")
     return chart.svg
@@ -165,6 +168,7 @@ def norms(table: str, counts: Sequence[int]) -> Markup:
     with chart as axes:
         axes.stairs(counts, np.logspace(-3, 2, len(counts) + 1), color=FIRST, fill=True)
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(LogFormatter())
         axes.minorticks_off()  # Minor ticks take longer than the rest of the chart.
         axes.set_yticks([])
         axes.grid(visible=False)
@@ -182,7 +186,7 @@ def feature(facts: FeatureFacts) -> Markup:
         if shown.is_number and len(at) > 1:
             axes.stairs(shown.train, np.arange(len(at) + 1), color=MUTED, fill=True, alpha=0.35)
             axes.stairs(shown.evaluated, np.arange(len(at) + 1), color=FIRST, linewidth=1.2)
-            axes.set_xticks([0, len(at)], [shown.labels[0], f"> {shown.labels[-1]}"])
+            axes.set_xticks([0, len(at)], [_cut(shown.labels[0]), f"> {_cut(shown.labels[-1])}"])
         else:
             axes.bar(at - 0.2, shown.train, 0.4, color=MUTED, alpha=0.5)
             axes.bar(at + 0.2, shown.evaluated, 0.4, color=FIRST)

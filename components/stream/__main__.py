@@ -20,6 +20,7 @@ from schemas.contracts.joining_job import JoiningJob, read_joining_job
 from schemas.errors import UserError
 from schemas.host.files import write_whole
 from schemas.host.parent_process import end_with_parent
+from schemas.host.plain_text import log_to_stderr
 
 if TYPE_CHECKING:
     from components.stream.joiner import Joiner
@@ -34,7 +35,7 @@ def main(job_file: str, parent_pid: str) -> int:
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     end_with_parent(int(parent_pid), signal.SIGTERM)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr()
     try:
         job = read_joining_job(Path(job_file))
         _join(job, stopped)

@@ -3,10 +3,10 @@
 import dataclasses
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from pipelines.commands.options import JsonOption
-from pipelines.console import print_json, terminal
+from pipelines.console import print_json, say, terminal
 from schemas.contracts.exit_codes import ExitCode
 
 EPILOG = "Example: sangam doctor\n\nExit codes: 0 all is well; 1 something is wrong."
@@ -23,8 +23,8 @@ def doctor(as_json: JsonOption = False) -> None:
     console, wrong = terminal(), 0
     for finding in examine():
         wrong += not finding.is_ok
-        mark = "[green]ok   [/]" if finding.is_ok else "[red]wrong[/]"
-        console.print(f"{mark} {finding.name:<10} {escape(finding.detail)}", soft_wrap=True)
+        mark = ("ok   ", "green") if finding.is_ok else ("wrong", "red")
+        console.print(Text.assemble(mark, f" {finding.name:<10} {finding.detail}"), soft_wrap=True)
         if finding.fix:
-            console.print(f"      {'':<10} fix: {escape(finding.fix)}", soft_wrap=True)
+            say(f"      {'':<10} fix: {finding.fix}", console)
     raise typer.Exit(ExitCode.FAILED if wrong else ExitCode.DONE)

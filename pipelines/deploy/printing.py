@@ -3,6 +3,7 @@
 import datetime
 
 from rich.console import Console
+from rich.text import Text
 
 from components.record.run import Step
 from pipelines.console import say, table
@@ -25,7 +26,7 @@ def print_state(state: State, console: Console) -> None:
     """Prints a ranker's state."""
     health = state.health
     words = "more than one schedule is enabled" if len(state.enabled) > 1 else _HEALTH_TEXTS[health]
-    console.print(f"{state.ranker}: [{'green' if health == 'healthy' else 'red'}]{words}[/]")
+    console.print(Text.assemble(f"{state.ranker}: ", (words, "green" if health == "healthy" else "red")))
     _line(console, "version", state.version.name if state.version else "none")
     if state.version:
         _line(console, "", state.version.description)
@@ -63,8 +64,9 @@ def _print_run(run: KubeflowRun, state: State, console: Console) -> None:
     _line(console, "last run", f"{run.state}, {kind_of(run, state.ranker)}{date}{when}{how_long}")
     _line(console, "", run.id)
     for step in run.steps:
-        style = _STYLES.get(step.state, "default")
-        console.print(f"{'':<10} {step.name:<18} [{style}]{step.state:<10}[/] {_so_far(step, state.now)}".rstrip())
+        line = Text(f"{'':<10} {step.name:<18} ").append(f"{step.state:<10}", _STYLES.get(step.state, "default"))
+        line.append(f" {_so_far(step, state.now)}").rstrip()
+        console.print(line)
     if run.waits_since:
         _line(console, "waits", f"for a pod since {minute(run.waits_since)} UTC: {state.look}")
     elif state.reason:
@@ -84,7 +86,7 @@ def _so_far(step: Step, now: Moment) -> str:
 def print_runs(runs: list[KubeflowRun], ranker: str, now: Moment, console: Console) -> None:
     """Prints a table of runs, newest first."""
     if not runs:
-        console.print(f"{ranker} has no runs yet")
+        say(f"{ranker} has no runs yet", console)
         return
     shown = table()
     for name in ("date", "run", "kind", "state", "started (UTC)"):
@@ -98,7 +100,7 @@ def print_runs(runs: list[KubeflowRun], ranker: str, now: Moment, console: Conso
             date_text(run),
             run.id,
             kind_of(run, ranker),
-            f"[{_STYLES.get(run.state, 'default')}]{run.state}[/]",
+            Text(run.state, _STYLES.get(run.state, "default")),
             minute(run.started_at) if run.started_at else "",
             duration(took) if took is not None else "",
             failed.name if failed else "",

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
 from pipelines.console import say, table, terminal
 from pipelines.drafting import Draft, draft
 from pipelines.drafting.names import name_of
@@ -74,7 +72,7 @@ def print_draft(made: Draft, data: Path, output: Path) -> None:
     event = [guesses.event_time] if guesses.event_time else []
     for each in [*guesses.labels, *event, *guesses.features[:_MOST_FEATURES], *guesses.left_out]:
         becomes = each.kind if each.name in ("", each.column) else f"{each.kind} {each.name}"
-        rows.add_row(*map(escape, (each.column, becomes, each.why)))
+        rows.add_row(each.column, becomes, each.why)
     terminal().print(rows)
     if (more := len(guesses.features) - _MOST_FEATURES) > 0:
         say(f"and {more} features more, in the file")

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 
 from components.record.run import RunRecord
 from components.record.store import StoredRun
@@ -142,11 +141,11 @@ def print_changes(old: StoredRun, new: StoredRun, console: Console) -> None:
     for change in found:
         first, section = ("" if change.section == section else change.section), change.section
         difference = "" if change.difference is None else f"{change.difference:+.4g}"
-        shown.add_row(first, escape(change.what), _text(change.old), f"-> {_text(change.new)}", difference)
+        shown.add_row(first, change.what, _text(change.old), f"-> {_text(change.new)}", difference)
     console.print(shown)
 
 
 def _text(value: Any) -> str:
     if value is None:
         return "none"
-    return escape(f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value))
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)

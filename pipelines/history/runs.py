@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from components.record.store import StoredRun
 from pipelines.console import table
@@ -27,14 +27,14 @@ def print_runs(runs: Sequence[StoredRun], now: datetime.datetime, console: Conso
         took, record = run.seconds(now), run.record
         auc = record.mean_auc if record else None
         shown.add_row(
-            escape(run.date),
-            escape(run.id),
-            *([escape(run.ranker or "")] if is_mixed else []),
-            f"[{_STYLES.get(run.state, 'red')}]{run.state}[/]",
+            run.date,
+            run.id,
+            *([run.ranker or ""] if is_mixed else []),
+            Text(run.state, _STYLES.get(run.state, "red")),
             minute(run.started) if run.started else "",
             duration(took) if took is not None else "",
-            escape((record.failed_step if record else None) or ""),
-            escape(record.pushed.version) if record and record.pushed else "",
+            (record.failed_step if record else None) or "",
+            record.pushed.version if record and record.pushed else "",
             f"{auc:.4f}" if auc is not None else "",
         )
     console.print(shown)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 
 from components.record.outcome import Outcome, outcome_of
 from components.record.run import RunRecord
@@ -91,9 +90,7 @@ def _steps(record: RunRecord) -> Any:
     for name in ("seconds", "memory"):
         shown.add_column(name, justify="right")
     for name, step in record.steps.items():
-        shown.add_row(
-            escape(name), escape(step.state), f"{step.seconds or 0.0:.1f}", shown_bytes(step.peak_memory_bytes)
-        )
+        shown.add_row(name, step.state, f"{step.seconds or 0.0:.1f}", shown_bytes(step.peak_memory_bytes))
     return shown
 
 

@@ -1,7 +1,6 @@
 """Redirection of output: the terminal shows only the progress, all other output goes to files."""
 
 import contextlib
-import logging
 import os
 import sys
 from pathlib import Path
@@ -26,10 +25,3 @@ def send_output_to(path: Path) -> None:
     os.dup2(fd, 1)
     os.dup2(fd, 2)
     os.close(fd)
-
-
-def log_to_stderr() -> None:
-    """Sends the records of all loggers to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

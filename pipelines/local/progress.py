@@ -9,7 +9,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.text import Text
 
 from components.logs.files.arrival import WAITING_FILE
@@ -28,19 +27,17 @@ _NODE_WIDTH = 18
 _STARTING = "starting"
 _BAR_WIDTH = 20
 _MARKS = {
-    "ran": "[green]done[/]",
-    "cached": "[cyan]cached[/]",
-    "failed": "[red]failed[/]",
-    "stopped": "[yellow]stopped[/]",
+    "ran": ("done", "green"),
+    "cached": ("cached", "cyan"),
+    "failed": ("failed", "red"),
+    "stopped": ("stopped", "yellow"),
 }
 
 
-def step_line(step: Step) -> str:
-    """Returns the line of a step that has ended, as rich markup."""
-    return (
-        f"{escape(step.name):<{_NODE_WIDTH}} {step.seconds or 0.0:8.1f} s {step.peak_memory_bytes / 2**20:8,.0f} MiB  "
-        f"{_MARKS[step.state]}"
-    )
+def step_line(step: Step) -> Text:
+    """Returns the line of a step that has ended."""
+    memory = f"{step.peak_memory_bytes / 2**20:8,.0f} MiB"
+    return Text.assemble(f"{step.name:<{_NODE_WIDTH}} {step.seconds or 0.0:8.1f} s {memory}  ", _MARKS[step.state])
 
 
 def bar(share: float, width: int = _BAR_WIDTH) -> Text:

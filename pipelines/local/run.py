@@ -32,6 +32,7 @@ from schemas.contracts import monitoring
 from schemas.contracts.root import RunFolder
 from schemas.errors import UserError
 from schemas.host.needless_imports import leave_out_needless_of_tfx
+from schemas.host.plain_text import log_to_stderr
 from schemas.spec import digest
 
 _LOG = logging.getLogger(__name__)
@@ -142,7 +143,7 @@ def _open_run(request: RunRequest, run_folder: Path) -> str | None:
     logs = RunFolder(run_folder).logs
     logs.mkdir()
     output.send_output_to(logs / RUN_LOG)
-    output.log_to_stderr()
+    log_to_stderr(force=True)
     os.environ.update(QUIET_ENVIRONMENT)
     os.environ["SANGAM_LOG_DIR"] = str(logs)
     monitoring.replace_variables(request.spec.monitoring)

@@ -11,15 +11,14 @@ from aiohttp import web
 
 from pipelines.ui.access import COOKIE, TOKEN_FIELD, Access
 from pipelines.ui.events import Events
-from pipelines.ui.pages import NotHere, Pages, Shown
+from pipelines.ui.pages import RUN_ID, NotHere, Pages, Shown
 from schemas.contracts.root import Root
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-RUN = r"{run:[0-9A-Za-z][0-9A-Za-z_-]*}"
-"""Pattern of a run's id: it has no slash, so that no id leads out of the root."""
+RUN = f"{{run:{RUN_ID}}}"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _COOKIE_S = 30 * 86400
 _POLICY = (

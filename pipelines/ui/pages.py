@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import datetime
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from multidict import MultiMapping
@@ -30,6 +32,10 @@ from schemas.errors import UserError
 
 LAST, MOST = 50, 1000
 """Default and largest number of runs in the list."""
+RUN_ID = "[0-9A-Za-z][0-9A-Za-z_-]*"
+"""Pattern of a run's id: it has no slash, so that no id leads out of the root."""
+_MAX_NAME = 255
+"""Longest name of a folder."""
 _OVERVIEW_DAYS = 30
 _PAST_RUNS = 5
 _Argument = TypeVar("_Argument")
@@ -101,10 +107,11 @@ class Pages:
         Raises:
             NotHere: no run has this id.
         """
-        with contextlib.suppress(UserError):
-            found = find_run(self._root.run(name).path)
-            if found.id == name:
-                return found
+        if re.fullmatch(RUN_ID, name) and len(name) <= _MAX_NAME:
+            with contextlib.suppress(UserError):
+                found = find_run(self._root.run(name).path)
+                if found.id == name:
+                    return found
         raise NotHere(f"There is no run {name} in this root.")
 
     def before(self, run: StoredRun, most: int = _PAST_RUNS) -> list[StoredRun]:
@@ -124,7 +131,8 @@ class Pages:
         if ranker is not None and ranker not in rankers:
             raise NotHere(f"There is no run of {ranker} in this root.")
         asked = query.get("last", "")
-        last = min(max(int(asked), 1), MOST) if asked.isascii() and asked.isdigit() else LAST
+        # Python converts at most 4,300 digits.
+        last = min(max(int(f"0{asked.lstrip('0')[:9]}"), 1), MOST) if asked.isascii() and asked.isdigit() else LAST
         of_ranker = [run for run in found if ranker in (None, run.ranker)]
         rows = rows_of(of_ranker, utc_now())[:last]
         running = next((run for run in found if run.state == "running"), None)
@@ -173,7 +181,7 @@ class Pages:
         """Returns two runs side by side, or the form to choose two."""
         chosen = sorted(set(query.getall("run", [])))
         if len(chosen) == 2:
-            return Shown(address=f"/compare?a={chosen[0]}&b={chosen[1]}")
+            return Shown(address=f"/compare?{urlencode(dict(zip('ab', chosen, strict=True)))}")
         names = query.get("a", chosen[0] if chosen else ""), query.get("b", "")
         runs, compared = self._all(), None
         old, new = (self.find(name) if name else None for name in names)

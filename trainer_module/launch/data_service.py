@@ -9,7 +9,6 @@ address.
 import argparse
 import fcntl
 import json
-import logging
 import os
 import signal
 import socket
@@ -26,6 +25,7 @@ from schemas.host.early_sigterm import exit_on
 from schemas.host.files import write_whole
 from schemas.host.needless_imports import leave_out_needless
 from schemas.host.parent_process import end_with_parent
+from schemas.host.plain_text import log_to_stderr
 from trainer_module.input.service_calls import ServiceError, workers_of
 from trainer_module.launch.data_service_metrics import DispatcherMetrics, WorkerMetrics
 from trainer_module.launch.lost_workers import LostWorkers
@@ -185,7 +185,7 @@ def main() -> int:
     exit_on()
     exit_on(signal.SIGINT, code=ExitCode.INTERRUPTED)
     leave_out_needless()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr()
     arguments = _arguments()
     if arguments.parent_pid is not None:
         end_with_parent(arguments.parent_pid)

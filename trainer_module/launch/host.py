@@ -21,6 +21,7 @@ from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.training_job import TrainJob, find_job
 from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
+from schemas.host.plain_text import log_to_stderr
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.link import Link
 from trainer_module.launch.memory import available_bytes
@@ -197,7 +198,7 @@ def _arguments() -> argparse.Namespace:
 
 def main(*, rank_module: str = RANK_MODULE, server_module: str = SERVER_MODULE) -> int:
     """Runs a host; returns the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr()
     arguments = _arguments()
     host = None
     try:

@@ -19,6 +19,7 @@ from schemas.contracts.monitoring import withdraw_all
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.derived.plan import refuse_unfit
 from schemas.host.parent_process import end_with_parent
+from schemas.host.plain_text import log_to_stderr
 from trainer_module.launch.attempts import POLL_S, conclude
 from trainer_module.launch.children import environment_of_all
 from trainer_module.launch.deadline import Deadline
@@ -70,7 +71,7 @@ def main(job_file: str, parent_pid: str) -> int:
     """Runs a job file; returns the exit code."""
     stop_on_sigterm()
     end_with_parent(int(parent_pid), signal.SIGTERM)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr()
     path = Path(job_file)
     job = read_job(path)
     keep_children_on_loopback()

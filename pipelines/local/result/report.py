@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from components.record.outcome import ending_lines
 from components.record.run import CostReport, RunRecord
@@ -140,10 +140,10 @@ def _table(tasks: dict[str, TaskVerdict]) -> Table:
     on = any(gate.slice for task in tasks.values() for gate in _shown(task))
     shown = table("task", "metric", *(["on"] if on else []), "gate", "verdict", "reason")
     for name, task in tasks.items():
-        first = [name, escape(_metric(task))]
+        first = [name, _metric(task)]
         for gate in _shown(task):
-            place = [escape(gate.slice or "all")] if on else []
-            shown.add_row(*first, *place, _gate(gate), _verdict(passed=gate.passed), escape(gate.reason))
+            place = [gate.slice or "all"] if on else []
+            shown.add_row(*first, *place, _gate(gate), _verdict(passed=gate.passed), gate.reason)
             first = ["", ""]
         if first[0]:
             shown.add_row(*first, *([""] if on else []), "none", "", "")
@@ -169,8 +169,8 @@ def _gate(gate: GateVerdict) -> str:
     return f"{gate.metric}{'' if gate.kind == 'value' else f' {gate.kind}'} {gate.bound:g}{upper}"
 
 
-def _verdict(*, passed: bool) -> str:
-    return "[green]pass[/]" if passed else "[red]fail[/]"
+def _verdict(*, passed: bool) -> Text:
+    return Text("pass", "green") if passed else Text("fail", "red")
 
 
 def _print_serving(serving: ServingVerdict, console: Console) -> None:
@@ -184,4 +184,5 @@ def _print_serving(serving: ServingVerdict, console: Console) -> None:
     held = f"{len(serving.checks) - len(failed)} of {len(serving.checks)} checks passed"
     say(f"serving: {', '.join(numbers)}; {held}", console)
     for check in failed:
-        console.print(f"  [red]fail[/] {escape(f'{check.name}: {check.reason}')}", highlight=False, soft_wrap=True)
+        line = Text.assemble("  ", ("fail", "red"), f" {check.name}: {check.reason}")
+        console.print(line, highlight=False, soft_wrap=True)

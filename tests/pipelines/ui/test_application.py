@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import urllib.parse
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from multidict import CIMultiDict
+from yarl import URL
 
 from components.record.lock import locked
 from components.record.store import write_record
@@ -17,6 +19,7 @@ from pipelines.ui.access import Access
 from pipelines.ui.application import application
 from schemas.contracts.root import Root
 from tests.components.record.sample_records import record
+from tests.nasty_texts import NASTY
 from tests.pipelines.ui.sample_root import (
     FAILED,
     NEW,
@@ -55,7 +58,9 @@ def served(root: Root, work: Work, access: Access = OPEN) -> None:
     asyncio.run(run())
 
 
-def answers(root: Root, *paths: str, access: Access = OPEN, **more: Any) -> list[tuple[int, str, CIMultiDict[str]]]:
+def answers(
+    root: Root, *paths: str | URL, access: Access = OPEN, **more: Any
+) -> list[tuple[int, str, CIMultiDict[str]]]:
     """Returns status, body and headers of each path."""
     found: list[tuple[int, str, CIMultiDict[str]]] = []
 
@@ -265,3 +270,26 @@ def test_so_many_may_listen_and_no_more(tmp_path: Path, monkeypatch: pytest.Monk
                 assert (refused.status, refused.headers["Retry-After"]) == (503, "10")
 
     served(root, work)
+
+
+ODD = (*NASTY, "9" * 5000, "0" * 5000, "-1", "x" * 6000, "%00", "%ff", "a/b", "..")
+PLACES = (
+    "/{}",
+    "/runs/{}",
+    "/runs/{}/events",
+    "/searches/{}/{}",
+    "/static/{}",
+    "/?last={}",
+    "/?name={}",
+    "/compare?a={}&b={}",
+    "/compare?run={}&run=x{}",
+)
+
+
+def test_no_address_is_an_error_of_the_server(root: Root) -> None:
+    asked = [urllib.parse.quote(text, safe="", errors="surrogatepass") for text in ODD]
+    paths = [URL(place.format(text, text), encoded=True) for place in PLACES for text in asked]
+    for path, (status, text, headers) in zip(paths, answers(root, *paths), strict=True):
+        assert status in (200, 303, 400, 404), (str(path)[:100], text[-500:])
+        if status == 303:
+            assert headers["Location"].startswith("/compare?a=")

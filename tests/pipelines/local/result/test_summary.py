@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from components.record.run import Artifact, RunRecord, Step
 from components.record.store import write_record
 from components.registry.versions import withdraw
 from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
 from components.reports.serving import Check, ServingVerdict
+from pipelines.console import terminal
 from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import RunEnd, exit_code, summarize
 from pipelines.local.result.report import print_report
@@ -183,7 +183,7 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path, status: str, blessed: b
 
 def _report(summary: RunRecord) -> list[str]:
     shown = io.StringIO()
-    print_report(summary, Console(file=shown, width=160))
+    print_report(summary, terminal(shown))
     return [" ".join(line.split()) for line in shown.getvalue().splitlines()]
 
 

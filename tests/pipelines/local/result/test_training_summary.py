@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from components.record.run import Artifact, RunRecord, Step
+from pipelines.console import terminal
 from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.report import print_report
@@ -45,7 +45,7 @@ def _summary(folder: Path, **changes: Any) -> RunRecord:
 
 def _report(summary: RunRecord) -> list[str]:
     shown = io.StringIO()
-    print_report(summary, Console(file=shown, width=160))
+    print_report(summary, terminal(shown))
     return [" ".join(line.split()) for line in shown.getvalue().splitlines()]
 
 
