@@ -139,6 +139,10 @@ images-check: setup ## build both images (cpu) twice, compare them, run the demo
 sbom: setup ## list the licenses of what the images get; with IMAGE=ARCHIVE what that image holds, as CycloneDX
 	@bash infra/sbom/make.sh
 
+.PHONY: vulnerabilities
+vulnerabilities: setup ## compare the locks with known vulnerabilities; OSV=osv.dev's all.zip of PyPI, or its folder of records
+	@$(BIN)/python infra/sbom/osv.py "$(OSV)"
+
 .PHONY: clean
 clean: ## remove files of runs and tools, but not .venv
 	rm -rf demo runs build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis *.egg-info

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from ruamel.yaml import YAML
 
+from components.arrow_files import open_parquet
 from tests.e2e.user_run import sangam, start, wait_until
 from tests.kafka.broker import Broker
 
@@ -77,7 +78,7 @@ class OnlineWorld:
     def last_day(self) -> pa.Table:
         """Returns the rows of the newest day."""
         newest = sorted(path for path in self.logs.iterdir() if path.name[0].isdigit())[-1]
-        return pq.read_table(next(newest.glob("*.parquet")))
+        return open_parquet(next(newest.glob("*.parquet"))).read()
 
     @contextmanager
     def online(

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from components.arrow_files import open_parquet
 from pipelines.synthetic import generate
 
 FIRST_DAY, NUM_DAYS, SEED = datetime.date(2024, 3, 1), 7, 7
@@ -37,7 +38,9 @@ def logs(folder: Path) -> dict[str, int]:
         counts = _num_ids(days[:-1])
         for number, day in enumerate(days):
             (path,) = day.glob("*.parquet")
-            pq.write_table(_with_columns(pq.read_table(path), counts, np.random.default_rng([SEED, number])), path)
+            pq.write_table(
+                _with_columns(open_parquet(path).read(), counts, np.random.default_rng([SEED, number])), path
+            )
         (folder / "_COUNTS").write_text("\n".join(f"{name} {count}" for name, count in counts.items()))
     lines = (folder / "_COUNTS").read_text().splitlines()
     return {name: int(count) for name, count in (line.split() for line in lines)}
@@ -53,7 +56,7 @@ SHARES = (1, 4)
 
 
 def _num_ids(days: list[Path]) -> dict[str, int]:
-    tables = [pq.read_table(next(iter(day.glob("*.parquet"))), columns=list(ID_COLUMNS)) for day in days]
+    tables = [open_parquet(next(iter(day.glob("*.parquet")))).read(columns=list(ID_COLUMNS)) for day in days]
     table = pa.concat_tables(tables)
     found = {name: set(table[name].drop_null().to_pylist()) for name in ID_COLUMNS if name not in _SAME_TABLE}
     for name, other in _SAME_TABLE.items():

@@ -8,6 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
+from components.arrow_files import read_arrow
 from components.examples.day_results import missing, read_result, result_file, write_result
 from components.examples.listing import DayExamples
 from components.examples.reading import batches
@@ -20,7 +21,7 @@ _GROUP_BYTES = 128 * 2**20
 _GROUP_ROWS = 16_384
 
 Compute = Callable[[Sequence[str]], bytes]
-"""Computes the result of files of examples. It must be picklable, and depend only on the key."""
+"""Computes the result of files of examples, an Arrow file. It must be picklable, and depend only on the key."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,14 @@ class ByDay:
                     | "Compute" >> beam.ParDo(_ComputePart(self.compute))
                 )
 
-    def results(self, days: Iterable[DayExamples]) -> Iterator[bytes]:
+    def results(self, days: Iterable[DayExamples]) -> Iterator[pa.Table]:
         """Yields all results of days in their order."""
         for day in days:
             for part in self._parts(day):
                 content = read_result(part.result)
                 if content is None:
                     raise UserError(f"{part.result}: is gone; do not remove files during a run")
-                yield content
+                yield read_arrow(content, part.result)
 
     def _parts(self, day: DayExamples) -> Iterator[_Part]:
         size = -(-len(day.files) // _PARTS_OF_DAY)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow.parquet as pq
 
+from components.arrow_files import read_parquet
 from components.page.facts import DayFacts, Facts
 from components.page.features import features
 from components.reports.curves import CURVE_COLUMN, Curve
@@ -53,7 +53,7 @@ def _curves(folder: Path | None) -> dict[str, Curve]:
     if path is None or not path.is_file():
         return {}
     columns = ["model", "task", "metric", CURVE_COLUMN]
-    rows = pq.read_table(path, columns=columns).to_pylist()
+    rows = read_parquet(path, str(path), columns).to_pylist()
     return {
         row["task"]: Curve.model_validate_json(row[CURVE_COLUMN])
         for row in rows

@@ -9,9 +9,9 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 from typing_extensions import assert_never
 
+from components.arrow_files import open_parquet
 from schemas.errors import UserError
 from schemas.spec.patterns import FileFormat
 
@@ -70,7 +70,7 @@ def complete_columns(path: Path) -> Mapping[str, bool]:
         UserError: the footer cannot be read.
     """
     try:
-        metadata = pq.read_metadata(path)
+        metadata = open_parquet(path).metadata
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: cannot be read as parquet (got: {error}); write it again") from None
     complete: dict[str, bool] = {}
@@ -86,7 +86,7 @@ def complete_columns(path: Path) -> Mapping[str, bool]:
 def _parquet(path: Path, max_rows: int, max_bytes: int) -> Piece:
     """Reads the first rows of the first row group, of one in the middle and of the last."""
     # Buffered: otherwise the first rows would need whole row groups.
-    file = pq.ParquetFile(path, buffer_size=_BUFFER_BYTES)
+    file = open_parquet(path, buffer_size=_BUFFER_BYTES)
     groups = file.metadata.num_row_groups
     places = sorted({round(place * (groups - 1) / (PLACES - 1)) for place in range(PLACES)}) if groups else []
     tables = [file.schema_arrow.empty_table()]

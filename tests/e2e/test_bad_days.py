@@ -13,6 +13,7 @@ import pytest
 from tests.browser.pages import look_at
 from tests.e2e.user_run import DATE, World, sangam
 from tests.errors import tells
+from tests.security.crafted_parquet import write_crafted
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
@@ -67,6 +68,18 @@ def test_a_missing_column_names_file_and_column(world: World) -> None:
     assert f"{DATE}/" in output
     assert "tab" in output
     assert "step=example_gen" in output
+
+
+def test_a_file_with_code_is_refused_before_the_code_runs(world: World) -> None:
+    logs = world.directory / "code"
+    shutil.copytree(world.logs, logs)
+    [file] = (logs / DATE).glob("*.parquet")
+    write_crafted(file, pq.read_table(file), world.directory / "ran")
+    output = _fails(world, logs)
+    assert f"{DATE}/" in output
+    assert "has a Python extension type" in " ".join(output.split())
+    assert "step=example_gen" in output
+    assert not (world.directory / "ran").exists()
 
 
 def test_a_day_whose_times_are_milliseconds_is_told_so(world: World) -> None:

@@ -1,11 +1,17 @@
 """What is installed: by hash alone, and under licenses that somebody has allowed."""
 
 import csv
+import json
 import re
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 import tomli
+
+from tests.paths import REPOSITORY
 
 LOCKS = ("requirements.lock", "requirements.runtime.lock", "requirements.build.lock", "infra/uv.lock.txt")
 _ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(\[[\w,-]+\])?==(?P<version>\S+)")
@@ -120,3 +126,57 @@ def test_every_license_is_allowed(repository: Path) -> None:
 def test_another_license_is_refused(repository: Path, license: str) -> None:
     allowed = {row["License"] for row in _table(repository / "infra/sbom/allowed.csv")}
     assert not_allowed([{"Name": "new", "License": license}], allowed) == [f"new: {license}"]
+
+
+def _checked(database: Path | str) -> tuple[int, list[str]]:
+    command = [sys.executable, "infra/sbom/osv.py", str(database)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()
+
+
+def _record(record_id: str, name: str, events: list[dict[str, str]], **more: object) -> dict[str, object]:
+    affected = {"package": {"ecosystem": "PyPI", "name": name}, "ranges": [{"type": "ECOSYSTEM", "events": events}]}
+    return {"id": record_id, "affected": [affected], **more}
+
+
+def test_known_vulnerabilities_of_the_locks_are_found_unless_accepted(tmp_path: Path, repository: Path) -> None:
+    packages = packages_of((repository / LOCKS[1]).read_text())
+    horovod, build = packages["horovod"], packages_of((repository / LOCKS[2]).read_text())
+    [only_build] = sorted(build.keys() - packages_of((repository / LOCKS[0]).read_text()).keys())[:1]
+    always: list[dict[str, str]] = [{"introduced": "0"}]
+    known = [
+        _record("OSV-1", "Horovod", [*always, {"last_affected": horovod}], summary="runs code"),
+        _record("OSV-2", "horovod", [*always, {"fixed": horovod}]),
+        _record("OSV-3", "horovod", [{"introduced": "99"}]),
+        _record("OSV-4", "horovod", always, withdrawn="2024-01-01T00:00:00Z"),
+        _record("OSV-5", "pyarrow", [{"introduced": "0.14.0"}, {"fixed": "14.0.1"}], aliases=["CVE-2023-47248"]),
+        _record("OSV-6", only_build, always),
+        _record("OSV-7", "not-locked-anywhere", always),
+        {"id": "OSV-8", "affected": [{"package": {"ecosystem": "PyPI", "name": "horovod"}, "versions": [horovod]}]},
+        {"id": "OSV-9", "affected": [{"package": {"ecosystem": "npm", "name": "horovod"}, "versions": [horovod]}]},
+    ]
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for record in known:
+            archive.writestr(f"{record['id']}.json", json.dumps(record))
+            (tmp_path / f"{record['id']}.json").write_text(json.dumps(record))
+    code, lines = _checked(tmp_path / "all.zip")
+    assert code == 1
+    assert lines[:-1] == sorted(
+        [
+            f"vulnerabilities: horovod {horovod}: OSV-1 runs code",
+            f"vulnerabilities: {only_build} {build[only_build]}: OSV-6",
+            f"vulnerabilities: horovod {horovod}: OSV-8",
+        ]
+    )
+    assert _checked(tmp_path) == (code, lines)
+    for number in (1, 6, 8):
+        (tmp_path / f"OSV-{number}.json").unlink()
+    assert _checked(tmp_path)[0] == 0
+
+
+@pytest.mark.parametrize("database", ["", "no-such-file.zip"])
+def test_a_check_without_the_records_says_so_in_one_line(database: str) -> None:
+    code, lines = _checked(database)
+    assert (code, len(lines)) == (0, 1)
+    assert "NOT CHECKED" in lines[0]

@@ -1,6 +1,7 @@
 """No code of ours can be made to run what somebody has written into a file: read from the syntax trees of all of it."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,14 @@ FORBIDDEN_MODULES |= {"tarfile", "zipfile", "code", "codeop", "xmlrpc"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "shutil.unpack_archive"}
 FORBIDDEN_CALLS |= {"pty.spawn", "tempfile.mktemp", "subprocess.getoutput", "subprocess.getstatusoutput"}
 FORBIDDEN_CALLS |= {"pandas.read_pickle", "pd.read_pickle", "os.execl", "os.execlp", "importlib.reload"}
+# pyarrow before 14.0.1 runs code that a Parquet or Arrow file brings: one module opens them, and refuses that.
+OPENS_ARROW_FILES = "components/arrow_files.py"
+ARROW_READERS = re.compile(
+    r"((pq|ipc|feather|orc|ds|pd|pandas|pyarrow|pa)\.)+(read_(table|pandas|metadata|schema|parquet|feather|orc|record_batch|"
+    r"message|tensor)|open_\w+|deserialize\w*|dataset|Parquet(File|Dataset)|RecordBatch(File|Stream)Reader)"
+    r"|(\w+\.)*ReadAllFromParquet|(\w+\.)*ReadFromParquet(Batched)?"
+)
+ARROW_MODULES = {"pyarrow.dataset", "pyarrow.feather", "pyarrow.flight", "pyarrow.orc", "pyarrow.plasma"}
 ALLOWED_IMPORTS_BY_NAME = {
     "components/steps/evaluator/models/loaded.py": "one of two packages, by comparison with their names",
     "components/steps/transform/executor.py": "the module of preprocessing_fn, which TFX imports by our parameter",
@@ -31,9 +40,15 @@ def _problems(tree: ast.Module, name: str) -> Iterator[tuple[int, str]]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
+            if names[0].split(".")[0] == "pyarrow":
+                yield node.lineno, f"from {names[0]}: write it as an attribute of pyarrow, so that it is found here"
         else:
             names = []
-        yield from ((node.lineno, f"import {each}") for each in names if each.split(".")[0] in FORBIDDEN_MODULES)
+        yield from (
+            (node.lineno, f"import {each}")
+            for each in names
+            if each.split(".")[0] in FORBIDDEN_MODULES or each in ARROW_MODULES
+        )
         if isinstance(node, ast.Call):
             yield from ((node.lineno, what) for what in _of_call(node, name))
 
@@ -43,6 +58,8 @@ def _of_call(node: ast.Call, name: str) -> Iterator[str]:
     keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
     if called in FORBIDDEN_CALLS:
         yield called
+    if ARROW_READERS.fullmatch(called.replace("pyarrow.parquet", "pq")) and name != OPENS_ARROW_FILES:
+        yield f"{called}: outside {OPENS_ARROW_FILES}"
     is_literal = bool(node.args) and isinstance(node.args[0], ast.Constant)
     if called.split(".")[-1] == "import_module" and not is_literal and name not in ALLOWED_IMPORTS_BY_NAME:
         yield f"{called}: of a name that was not written here"
@@ -90,6 +107,14 @@ def test_nothing_of_ours_runs_or_unpacks_what_it_reads(repository: Path) -> None
         "tf.keras.models.load_model(path, safe_mode=False)",
         "httpx.Client(verify=False)",
         "shutil.unpack_archive(path, folder)",
+        "pq.ParquetFile(path)",
+        "pq.read_metadata(path)",
+        "pyarrow.parquet.read_table(path)",
+        "pa.ipc.open_stream(content)",
+        "pd.read_parquet(path)",
+        "beam.io.ReadFromParquet(pattern)",
+        "import pyarrow.dataset as ds",
+        "from pyarrow.parquet import ParquetFile",
     ],
 )
 def test_each_way_of_running_outside_data_is_found(source: str) -> None:
@@ -104,6 +129,8 @@ def test_each_way_of_running_outside_data_is_found(source: str) -> None:
         "np.load(path)",
         "subprocess.run(command, shell=False)",
         "json.loads(text)",
+        "pq.write_table(table, path)",
+        "open_parquet(path).read()",
         "re.compile(pattern)",
         "importlib.import_module('.part', __name__)",
     ],

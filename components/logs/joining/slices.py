@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from components.arrow_files import open_stream
+
 
 def cut(batch: pa.RecordBatch, numbers: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
     """Yields the rows of each number, in their order, as bytes."""
@@ -33,7 +35,7 @@ def together(parts: Iterable[bytes], schema: pa.Schema | None = None) -> pa.Reco
         parts: parts of `to_bytes`, with the same columns.
         schema: schema where there are no parts.
     """
-    batches = [batch for part in parts for batch in pa.ipc.open_stream(part)]
+    batches = [batch for part in parts for batch in open_stream(part)]
     if not batches:
         assert schema is not None
         return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema.names)

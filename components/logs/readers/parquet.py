@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from components.arrow_files import open_parquet
 from components.logs.readers.batches import BATCH_ROWS, Inspection, Rows, missing_column
 from components.logs.readers.column_types import type_problem
 from schemas.derived.columns import Column
@@ -15,7 +15,7 @@ from schemas.errors import UserError
 def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     """Reads columns, types and the number of rows from the footer."""
     try:
-        parquet = pq.ParquetFile(file)
+        parquet = open_parquet(file)
     except (pa.ArrowException, OSError) as error:
         return Inspection(problems=(f"{path}: is not a Parquet file, or is truncated (got: {error}); write it again",))
     schema = parquet.schema_arrow
@@ -46,7 +46,7 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
     """
     names = [column.name for column in columns]
     try:
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=BATCH_ROWS, columns=names):
+        for batch in open_parquet(file).iter_batches(batch_size=BATCH_ROWS, columns=names):
             yield Rows(batch)
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: is corrupt or truncated (got: {error}); write it again") from error

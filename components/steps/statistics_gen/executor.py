@@ -1,6 +1,5 @@
 """Collects the statistics of each day once, and merges those of each split."""
 
-import io
 import posixpath
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -101,12 +100,10 @@ class Collect:
         ]
 
 
-def merged(kept: Iterable[bytes], collect: Collect) -> list[Column]:
+def merged(kept: Iterable[pa.Table], collect: Collect) -> list[Column]:
     """Returns the columns of all parts, merged in their order."""
     columns = collect.columns()
-    for content in kept:
-        with pa.ipc.open_file(io.BytesIO(content)) as reader:
-            table = reader.read_all()
+    for table in kept:
         for number, column in enumerate(columns):
             column.merge({name: _plain(table.column(name)[number]) for name in SCHEMA.names})
     return columns

@@ -1,6 +1,5 @@
 """Computes statistics of features over the training split: once for each day, merged in the order of the days."""
 
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,12 +76,11 @@ class Analyze:
                 summary.add(numbers[name].numpy())
         return summaries
 
-    def merged(self, kept: Iterable[bytes]) -> dict[str, Summary]:
+    def merged(self, kept: Iterable[pa.Table]) -> dict[str, Summary]:
         """Returns the summaries of all parts, merged in their order."""
         summaries = self.empty()
-        for content in kept:
-            with pa.ipc.open_file(io.BytesIO(content)) as reader:
-                moments, points, weights = reader.read_all().columns
+        for table in kept:
+            moments, points, weights = table.columns
             for number, summary in enumerate(summaries.values()):
                 count, *others = moments[number].as_py()
                 summary.moments.merge(Moments(int(count), *others))

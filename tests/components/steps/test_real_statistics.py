@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from components.arrow_files import read_arrow
 from schemas.loading import load_spec
 from schemas.spec import Inputs, Spec
 from schemas.spec.data import EVAL, TRAIN
@@ -104,7 +105,7 @@ def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     for split, of_split in days.items():
         files = [file for day in of_split for file in day.files]
         rows = sum(day.rows for day in of_split)
-        columns = merged([collect(day.files) for day in of_split], collect)
+        columns = merged([read_arrow(collect(day.files), "") for day in of_split], collect)
         ours[split] = to_proto(columns, rows, int(OPTIONS["num_quantiles_histogram_buckets"]))
         tables[split] = pa.Table.from_batches(list(large_batches(files))).combine_chunks()
         assert tables[split].num_rows == rows > 2000
@@ -226,7 +227,7 @@ def test_transform_scales_by_the_moments_of_the_training_rows(real: Real) -> Non
     names = tuple(to_analyze(inputs, {}))
     assert bool(names) == (real.spec.name != "census_income")
     analyze = Analyze(numbers_fn, inputs, names)
-    found = analyze.found(analyze.merged([analyze(day.files) for day in real.days[TRAIN]]))
+    found = analyze.found(analyze.merged([read_arrow(analyze(day.files), "") for day in real.days[TRAIN]]))
     columns = sorted({column.name for name in names for column in feature_columns(inputs, name)})
     config = {"inputs": inputs.model_dump_json(), "features": list(names)}
     [batch] = real.tables[TRAIN].to_batches()

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tfx.dsl.io import fileio
 
+from components.arrow_files import read_parquet
 from components.reports.curves import CURVE_COLUMN
 from components.steps.evaluator.metrics.block import Target
 from components.steps.evaluator.metrics.bootstrap import interval
@@ -138,7 +139,7 @@ def read_measured(folder: str, inputs: Inputs, evaluation: Evaluation) -> dict[s
     if not fileio.exists(path):
         return {}
     with fileio.open(path, "rb") as file:
-        rows = pq.read_table(pa.BufferReader(file.read())).to_pylist()
+        rows = read_parquet(file.read(), path).to_pylist()
     results: dict[str, SliceResult] = {}
     for row in rows:
         name, features = _named(dict(json.loads(row["slice"])), inputs, evaluation)

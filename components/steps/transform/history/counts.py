@@ -1,8 +1,7 @@
 """The counts of a day by id: its examples, and the sums of their labels."""
 
-import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,12 +116,11 @@ class CountDay:
             json.dumps([[by, names, [tasks[name] for name in names]] for by, names in counted(self.inputs).items()]),
         )
 
-    def parsed(self, contents: Sequence[bytes]) -> dict[By, Counts]:
+    def parsed(self, tables: Iterable[pa.Table]) -> dict[By, Counts]:
         """Returns the counts of all parts of a day."""
         parts: dict[By, list[Counts]] = {by: [empty(len(tasks))] for by, tasks in counted(self.inputs).items()}
-        for content in contents:
-            with pa.ipc.open_file(io.BytesIO(content)) as reader:
-                keys, sums = reader.read_all().columns
+        for table in tables:
+            keys, sums = table.columns
             for number, (by, tasks) in enumerate(counted(self.inputs).items()):
                 sums_nS = sums[number].values.to_numpy().reshape(-1, 1 + 2 * len(tasks))
                 parts[by].append(Counts(keys[number].values.to_numpy(), sums_nS))

@@ -108,7 +108,7 @@ class RunHistory:
         write_tables(Path(self.folder(TRAIN, day)), str(day.day), tables)
 
     def _counts_of(self, day: DayExamples) -> dict[By, Counts]:
-        return self._count.parsed(list(self._by_day.results([day])))
+        return self._count.parsed(self._by_day.results([day]))
 
 
 def _parts(rows_n: NDArray[np.int64]) -> Iterator[slice]:
