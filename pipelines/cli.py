@@ -40,6 +40,7 @@ from pipelines.console import say_error
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from schemas.host.early_sigterm import exit_on
+from schemas.host.lock import LockHeld
 
 app = typer.Typer(
     name="sangam",
@@ -60,8 +61,9 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        say_error(str(error), as_json="--json" in sys.argv[1:])
-        sys.exit(ExitCode.MISTAKE)
+        code = ExitCode.ROOT_IN_USE if isinstance(error, LockHeld) else ExitCode.MISTAKE
+        say_error(str(error), as_json="--json" in sys.argv[1:], code=code)
+        sys.exit(code)
 
 
 @app.callback()

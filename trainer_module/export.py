@@ -12,9 +12,9 @@ from schemas.host.needless_imports import leave_out_needless
 if __name__ == "__main__":
     leave_out_needless()  # Before the imports below.
 
+import contextlib
 import logging
 import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from schemas.contracts.export import RANK, SERVE, SERVED_SCORES_FILE, ExportReport, TaskLoss
 from schemas.contracts.training_job import TrainJob, read_job
-from schemas.host.files import write_whole
+from schemas.host.files import remove_folder, write_whole
 from schemas.host.parent_process import end_with_parent
 from schemas.host.plain_text import log_to_stderr
 from trainer_module.check_scores import read_check
@@ -65,7 +65,8 @@ def check(job: TrainJob, started: float) -> None:
     try:
         report = _checked(job)
     except BaseException:
-        shutil.rmtree(job.model_dir, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_folder(Path(job.model_dir))
         raise
     report = report.model_copy(update={"seconds": round(time.time() - started, 3)})
     _LOG.info("exported %s", " ".join(f"{name}={value}" for name, value in report.model_dump().items()))

@@ -9,12 +9,12 @@ import shutil
 from pathlib import Path
 
 from schemas.contracts.export import MODEL_FILE
-from schemas.host.files import sync
+from schemas.host.files import refuse_links, refuse_links_within, sync
 
 
 def move_in(source: Path, target: Path, *, but: str = "") -> None:
     """Moves a version, except the file `but`, into its serving folder; existing files stay."""
-    files = [name for name in _files(source) if name != but]
+    files = [name for name in _files(source, target) if name != but]
     _move([name for name in files if name != MODEL_FILE], source, target)
     _move([name for name in files if name == MODEL_FILE], source, target)
     _remove(source)
@@ -22,13 +22,17 @@ def move_in(source: Path, target: Path, *, but: str = "") -> None:
 
 def move_out(source: Path, target: Path) -> None:
     """Moves a version out of its serving folder; existing files of the target stay."""
-    files = _files(source)
+    files = _files(source, target)
     _move([name for name in files if name == MODEL_FILE], source, target)
     _move([name for name in files if name != MODEL_FILE], source, target)
     _remove(source)
 
 
-def _files(folder: Path) -> list[str]:
+def _files(folder: Path, target: Path) -> list[str]:
+    """Returns the files of a version; refuses links, also in the places that it may move to, before anything moves."""
+    refuse_links_within(folder)
+    refuse_links(target, target.parent.parent)
+    refuse_links_within(target)
     paths = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
     return sorted(str(path.relative_to(folder)) for path in paths)
 

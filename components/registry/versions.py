@@ -6,7 +6,6 @@ TensorFlow and TFX: the pusher, the server and the command line share it.
 """
 
 import datetime
-import fcntl
 import os
 import re
 from collections.abc import Iterator
@@ -18,9 +17,11 @@ from pydantic import BaseModel, ConfigDict
 from components.registry import moving, seal
 from schemas.contracts.export import MODEL_FILE
 from schemas.errors import UserError
-from schemas.host.files import write_whole
+from schemas.host import lock
+from schemas.host.files import refuse_links, refuse_links_within, write_whole
 
 MANIFEST_FILE, WITHDRAWN = seal.MANIFEST_FILE, "withdrawn"
+WAIT_S = 60.0
 # TensorFlow Serving reads versions as 64-bit integers.
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
@@ -53,7 +54,8 @@ def versions(folder: Path) -> list[str]:
 
 def withdrawn(folder: Path) -> dict[str, Withdrawal]:
     """Returns the records of withdrawn versions, lowest first."""
-    return {name: _read_withdrawal(folder / WITHDRAWN, name) for name in _numbers(folder / WITHDRAWN)}
+    names = (name for name in _numbers(folder / WITHDRAWN) if not (folder / WITHDRAWN / name).is_symlink())
+    return {name: _read_withdrawal(folder / WITHDRAWN, name) for name in names}
 
 
 def numbers_taken(folder: Path) -> list[str]:
@@ -77,14 +79,14 @@ def damage(version: Path) -> str | None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock, so that only one push, withdrawal or restoration runs at a time."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+def locked(folder: Path, *, wait_s: float = WAIT_S) -> Iterator[None]:
+    """Holds the folder's lock, so that only one push, withdrawal or restoration runs at a time.
+
+    Raises:
+        LockHeld: another process still holds it after `wait_s`.
+    """
+    with lock.locked(folder / lock.LOCK_FILE, str(folder), "another process changes its versions", wait_s=wait_s):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | None = None) -> list[str]:
@@ -93,7 +95,7 @@ def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | No
     The newest is withdrawn last: servers change directly from it to the version to fall back to.
 
     Raises:
-        UserError: if there is nothing to withdraw, or no intact version to fall back to.
+        UserError: if there is nothing to withdraw, no intact version to fall back to, or a link in its files.
     """
     _check_folder(folder)
     if not because.strip():
@@ -106,6 +108,9 @@ def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | No
                 f"{folder}: version {fallback} to fall back to is damaged (got {problem}); choose another one with "
                 "--to, or push a new one"
             )
+        for version in to_withdraw:
+            refuse_links_within(folder / version)
+            refuse_links(folder / WITHDRAWN / version, folder)
         (folder / WITHDRAWN).mkdir(exist_ok=True)
         for version in to_withdraw:
             record = Withdrawal(version=version, because=because, withdrawn_at=now)
@@ -136,9 +141,9 @@ def restore(folder: Path, version: str) -> None:
 def finish_moves(folder: Path) -> None:
     """Completes moves that were killed half-way, by withdrawing the version; call it under the lock."""
     for version in _numbers(folder / WITHDRAWN):
-        half = folder / version
-        if half.is_dir() and not half.is_symlink() and not (half / MODEL_FILE).exists():
-            moving.move_out(half, folder / WITHDRAWN / version)
+        half, target = folder / version, folder / WITHDRAWN / version
+        if half.is_dir() and not (half.is_symlink() or target.is_symlink()) and not (half / MODEL_FILE).exists():
+            moving.move_out(half, target)
 
 
 def _numbers(folder: Path) -> list[str]:

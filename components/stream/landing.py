@@ -5,7 +5,6 @@ read next. After a kill, landed messages are read again, and the broker sends th
 """
 
 import datetime
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 from components.stream.arrivals import MAIN, Arrival
 from schemas.contracts import segments
 from schemas.contracts.joining_job import JoiningJob
+from schemas.host.files import remove_folder
 from schemas.spec.base import FrozenModel
 
 Partition = tuple[str, int]
@@ -110,7 +110,7 @@ def read_all(folder: Path) -> dict[int, Landing]:
     landings = {number: read(folder, number) for number in segments.numbers(folder)}
     for path in folder.iterdir():
         if path.is_dir() and path.name.isdigit() and int(path.name) not in landings:
-            shutil.rmtree(path)
+            remove_folder(path)
     return landings
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pipelines.commands.options import JsonOption
-from pipelines.console import print_json, say, say_error, terminal
+from pipelines.console import print_json, say, terminal
 from schemas.contracts.exit_codes import ExitCode
 
 EPILOG = (
@@ -41,16 +41,11 @@ def clean(
     What is served, what a rollback goes back to, what the next run starts from, and what is under way always stays.
     What was removed is made again when a run needs it.
     """
-    from components.record.lock import RootInUse
     from pipelines.history.cleaning import clean_root, document, print_cleaning
 
     asked = {"runs": runs, "models": models, "checkpoints": checkpoints}
     options = {key: number for key, number in asked.items() if number is not None}
-    try:
-        cleanings = clean_root(root, options, name, is_dry_run=dry_run)
-    except RootInUse as error:
-        say_error(str(error), as_json=as_json, code=ExitCode.ROOT_IN_USE)
-        raise typer.Exit(ExitCode.ROOT_IN_USE) from None
+    cleanings = clean_root(root, options, name, is_dry_run=dry_run)
     if as_json:
         print_json({"dry_run": dry_run, "rankers": [document(cleaning) for cleaning in cleanings]})
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pipelines.commands.options import JsonOption, RootOption, SpecArgument
-from pipelines.console import quieten, say, say_error, say_event
+from pipelines.console import quieten, say, say_event
 from schemas.contracts.exit_codes import ExitCode
 
 EPILOG = (
@@ -57,7 +57,7 @@ def online(
     Runs until SIGTERM or Ctrl-C; killed at any time and started again, it loses and repeats no example.
     """
     quieten()
-    from components.record.lock import RootInUse, locked
+    from components.record.lock import locked
     from pipelines.online.request import check_request
     from pipelines.online.source import source_of
     from pipelines.online.supervisor import Supervisor
@@ -68,10 +68,6 @@ def online(
     request = check_request(loaded, root, base, given, follows=follow and base == "latest")
     folder = request.root.online(request.spec.name)
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with locked(folder) as renew:
-            code = Supervisor(request, say_event if as_json else say, dict(os.environ), renew).run()
-    except RootInUse as error:
-        say_error(str(error), as_json=as_json, code=ExitCode.ROOT_IN_USE)
-        raise typer.Exit(ExitCode.ROOT_IN_USE) from None
+    with locked(folder) as renew:
+        code = Supervisor(request, say_event if as_json else say, dict(os.environ), renew).run()
     raise typer.Exit(code or ExitCode.DONE)

@@ -16,7 +16,7 @@ from schemas.errors import UserError
 
 EPILOG = (
     'Example: sangam rollback ROOT/serving/short_video --because "likes of new users fell by a tenth"\n\n'
-    "Exit codes: 0 done; 2 an option is wrong, or there is no older version."
+    "Exit codes: 0 done; 2 an option is wrong, or there is no older version; 4 another process changes the versions."
 )
 
 

@@ -1,12 +1,13 @@
 """Cleans up after a run that was killed: executions that look unfinished, and partial output."""
 
 import logging
-import shutil
 from pathlib import Path
 from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2
 from tfx.orchestration.portable import execution_publish_utils
+
+from schemas.host.files import remove_folder
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,5 +61,5 @@ def _remove_output(node_dir: Path, execution: Any) -> None:
         folders.extend(output / str(execution.id) for output in outputs)
     for folder in folders:
         if folder.is_dir():
-            shutil.rmtree(folder)
+            remove_folder(folder)
             _LOG.warning("event=removed path=%s", folder)

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from components.processes.stopping import Stopped, StopSignals, kill_descendants
 from components.record.journal import Journal
-from components.record.lock import locked
+from components.record.lock import RootInUse, locked
 from components.record.run import Observer, RunRecord, Step
 from components.record.store import reserve, write_record
 from components.reports.spec_file import write_spec
@@ -62,13 +62,15 @@ class Outcome:
 
 @dataclass
 class _Steps:
-    """An observer that redirects the output to each step's own log and stores the finished steps."""
+    """An observer that redirects the output to each step's own log, stores the finished steps, and renews the lock."""
 
     logs: Path
     log: Path
+    renew: Callable[[], None]
     ended: dict[str, Step] = field(default_factory=dict)
 
     def step_started(self, name: str) -> None:
+        self.renew()
         self.log = self.logs / f"{name}.log"
         output.send_output_to(self.log)
 
@@ -95,7 +97,7 @@ def run_locally(
     Raises:
         UserError: the root is in use.
     """
-    with locked(request.root), StopSignals() as stop:
+    with locked(request.root) as renew, StopSignals() as stop:
         started = time.monotonic()
         run_folder = _new_run_folder(request)
         logs, date = RunFolder(run_folder).logs, str(request.date or "")
@@ -106,7 +108,7 @@ def run_locally(
         say(f"run {run_folder.name}, logs in {logs}", console)
         commit = _open_run(request, run_folder)
         journal.opened(run_folder, commit, date)
-        steps, progress = _Steps(logs, logs / RUN_LOG), TerminalProgress(console, logs)
+        steps, progress = _Steps(logs, logs / RUN_LOG, renew), TerminalProgress(console, logs)
         disk = DiskWatch(request.root)
         make_pipeline = functools.partial(build or _build_from_spec, request, commit)
         failure: BaseException | None = None
@@ -134,7 +136,9 @@ def run_locally(
             from pipelines.local.result.page import write_page
 
             write_page(record, steps.ended, steps.log)
-            clean_after_run(request, console)
+            with contextlib.suppress(RootInUse):  # Another run may use the root: it cleans up.
+                renew()
+                clean_after_run(request, console)
         return Outcome(record, path, code, steps.log)
 
 

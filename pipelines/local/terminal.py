@@ -17,6 +17,7 @@ from pipelines.local.watched import STOP_S, watched
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import PAGE_FILE
 from schemas.errors import UserError
+from schemas.host.lock import LockHeld
 
 
 def run_and_report(
@@ -60,12 +61,12 @@ class _Screen:
 
 
 def _run(request: RunRequest, build: BuildPipeline | None, journal: Journal, screen: _Screen) -> int:
-    """Runs in this process and exits it; returns an exit code only if the root is in use."""
+    """Runs in this process and exits it; returns an exit code only if the root cannot be locked."""
     try:
         outcome = run_locally(request, screen.console, build, journal)
     except UserError as error:
         say(str(error), screen.errors)
-        return ExitCode.ROOT_IN_USE
+        return ExitCode.ROOT_IN_USE if isinstance(error, LockHeld) else ExitCode.MISTAKE
     except OSError as error:
         # The run's folder could not be written.
         told = full_disk(error, request, {}, DiskWatch(request.root))

@@ -1,12 +1,13 @@
 """Removes unneeded segments, and unneeded files of earlier bases."""
 
+import contextlib
 import datetime
-import shutil
 from pathlib import Path
 
 from components.registry import versions
 from schemas.contracts import deltas, segments
 from schemas.contracts.training_job import TrainJob
+from schemas.host.files import remove_folder
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.folder import published
 from trainer_module.checkpoint.manifest import read_manifest
@@ -40,10 +41,11 @@ def remove_old_lineages(training: Path, target: Path, lineage: str) -> list[str]
     known = {folder.name for parent in (training, target / deltas.FOLDER) for folder in parent.glob("*/")}
     gone = sorted((each for each in known - {lineage} if each.isdecimal()), key=int)[:-1]
     for each in gone:
-        shutil.rmtree(training / each, ignore_errors=True)
-        shutil.rmtree(deltas.lineage_folder(target, each), ignore_errors=True)
+        for folder in (training / each, deltas.lineage_folder(target, each)):
+            with contextlib.suppress(OSError):
+                remove_folder(folder)
     for version in versions.versions(target):
         place = deltas.lineage_of(target / version)
         if place is not None and place.number and place.lineage in gone:
-            shutil.rmtree(target / version)
+            remove_folder(target / version)
     return gone

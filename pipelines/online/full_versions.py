@@ -15,7 +15,7 @@ from pipelines.times import utc_now
 from schemas.contracts import deltas
 from schemas.contracts.training_job import JOB_FILE, TrainJob, read_job
 from schemas.errors import UserError
-from schemas.host.files import tail
+from schemas.host.files import remove_folder, tail
 
 _TAIL_LINES = 10
 _LAST_OF_DAY = "999"
@@ -101,7 +101,7 @@ class FullVersions:
         full = _full(target, lineage)
         deltas.remove_included(target, lineage, list(full.values()))
         for version in [version for version, included in full.items() if included][:-_KEPT]:
-            shutil.rmtree(target / version)
+            remove_folder(target / version)
         return f"full version {pushed.version} pushed"
 
 

@@ -24,6 +24,7 @@ from pipelines.tune.training import Examples
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from schemas.host.files import tail, write_whole
+from schemas.host.lock import LockHeld
 from schemas.loading import load_spec
 from schemas.spec.data import TRAIN, VALIDATION
 
@@ -97,7 +98,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
         outcome = run_locally(request, console, build)
     except UserError as error:
         say(str(error), console)
-        return ExitCode.ROOT_IN_USE
+        return ExitCode.ROOT_IN_USE if isinstance(error, LockHeld) else ExitCode.MISTAKE
     if outcome.record.status != "succeeded":
         say(f"{outcome.record.error}\nlog: {outcome.log}", console)
         # A normal exit would wait for Beam's threads, which may still work on the failed step.

@@ -24,8 +24,8 @@ from pipelines.tune.results import BEST_FILE, PLOT_FILE, shown, write_best, writ
 from pipelines.tune.search import HOPELESS_AFTER, Search, Start, Watcher, is_hopeless, most_trials, open_study
 from pipelines.tune.training import Examples, Training, TrialFailed, remove_checkpoints, trial_folder
 from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
 from schemas.host.files import write_whole
+from schemas.host.lock import LockHeld
 from schemas.spec import Spec, digest
 
 _SHOWN_CHANGES = 5
@@ -46,7 +46,7 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locked(request.folder))
-        except UserError as error:
+        except LockHeld as error:
             say(str(error), console)
             return ExitCode.ROOT_IN_USE
         study = open_study(request.folder / STUDY_FILE, request.parsed.spec.name, request.tune.pruning, objective)

@@ -16,14 +16,13 @@ import datetime
 import hashlib
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any, Literal
 
 from schemas.contracts.formats import refuse_other_format
 from schemas.contracts.segments import FileRecord, records
 from schemas.errors import UserError
-from schemas.host.files import sync, write_whole
+from schemas.host.files import refuse_links, remove_folder, sync, write_whole
 from schemas.spec.base import FrozenModel
 
 FORMAT: Literal[1] = 1
@@ -132,7 +131,8 @@ def begin(versions: Path, lineage: str, number: int) -> Path:
     path = path_of(versions, lineage, number)
     if (path / DELTA_FILE).exists():
         raise ValueError(f"delta {number} of {lineage} is published: {path}")
-    shutil.rmtree(path, ignore_errors=True)
+    refuse_links(path.parent, versions)
+    remove_folder(path)
     path.mkdir(parents=True)
     return path
 
@@ -197,11 +197,13 @@ def read_hold(versions: Path, lineage: str) -> Hold | None:
 
 def write_hold(versions: Path, lineage: str, hold: Hold) -> None:
     """Holds a lineage: servers go back to `hold.number`, where they are further, and nothing is published."""
+    refuse_links(lineage_folder(versions, lineage), versions)
     write_whole(lineage_folder(versions, lineage) / HOLD_FILE, hold.model_dump_json(indent=2) + "\n")
 
 
 def release(versions: Path, lineage: str) -> None:
     """Ends the hold of a lineage."""
+    refuse_links(lineage_folder(versions, lineage), versions)
     (lineage_folder(versions, lineage) / HOLD_FILE).unlink()
 
 
@@ -235,9 +237,8 @@ def remove_included(versions: Path, lineage: str, full: list[int]) -> list[int]:
         full: numbers of the deltas that the full versions of the lineage include, the version itself with 0.
     """
     safe = sorted(full)[-2] if len(full) > 1 else 0
+    refuse_links(lineage_folder(versions, lineage), versions)
     gone = [number for number in published(versions, lineage) if number <= safe]
     for number in gone:
-        path = path_of(versions, lineage, number)
-        (path / DELTA_FILE).unlink()
-        shutil.rmtree(path)
+        remove_folder(path_of(versions, lineage, number), first=DELTA_FILE)
     return gone

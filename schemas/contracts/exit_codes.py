@@ -12,7 +12,7 @@ class ExitCode(IntEnum):
         FAILED: trying again may help.
         MISTAKE: the input is wrong; trying again changes nothing.
         REJECTED: the run worked, and a gate refused the model.
-        ROOT_IN_USE: nothing was started, because another process holds the folder.
+        ROOT_IN_USE: nothing was started, because another process holds the folder; or it was lost to another one.
         UNSCHEDULED: no schedule of a deployed ranker is enabled, or more than one.
         OVERDUE: the due run of a deployed ranker has not started.
         WAITING: the last run of a deployed ranker waits for a pod that does not start.

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from schemas.host.lock import LOCK_FILE
+
 _ARTIFACTS, _METADATA, _RUNS, _BLESSED = "artifacts", "metadata.sqlite", "runs", "blessed"
 _CHECKPOINTS, _TRAINING, _INGESTION, _EXAMPLES = "checkpoints", "training", "ingestion", "examples"
 _BACKFILL, _SCHEDULE, _TUNE, _ONLINE = "backfill", "schedule", "tune", "online"
 _METRICS = "metrics"
-LOCK_FILE, _REMOVED = ".lock", ".removed"
+_REMOVED = ".removed"
 SUMMARY_FILE, SPEC_FILE, PAGE_FILE = "summary.json", "spec.json", "report.html"
 NAMES = frozenset(
     {

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from pydantic import Field
 
 from schemas.contracts.formats import refuse_other_format
 from schemas.errors import UserError
-from schemas.host.files import sync, write_whole
+from schemas.host.files import remove_folder, sync, write_whole
 from schemas.spec.base import FrozenModel
 
 FORMAT: Literal[1] = 1
@@ -107,7 +106,7 @@ def begin(folder: Path, number: int) -> Path:
     path = path_of(folder, number)
     if (path / SEGMENT_FILE).exists():
         raise ValueError(f"segment {number} is sealed: {path}")
-    shutil.rmtree(path, ignore_errors=True)
+    remove_folder(path)
     path.mkdir(parents=True)
     return path
 
@@ -194,10 +193,7 @@ def remove_before(folder: Path, number: int, *, created_before: datetime.datetim
 
 def remove(folder: Path, number: int) -> None:
     """Removes a segment. Even if power fails, it is there as a whole or not at all."""
-    path = path_of(folder, number)
-    (path / SEGMENT_FILE).unlink(missing_ok=True)
-    sync(path)
-    shutil.rmtree(path)
+    remove_folder(path_of(folder, number), first=SEGMENT_FILE)
 
 
 def records(path: Path, but: Iterable[str] = ()) -> dict[str, FileRecord]:

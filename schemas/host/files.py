@@ -4,10 +4,13 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from schemas.errors import UserError
 
 _TAIL_BYTES = 16_384
 
@@ -53,6 +56,53 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remove_folder(path: Path, *, first: str = "") -> None:
+    """Removes a folder; of a link only the link, never what it leads to.
+
+    Args:
+        path: may not exist.
+        first: file that makes the folder complete: it is removed before the others, so that no part looks complete.
+    """
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        if first:
+            (path / first).unlink(missing_ok=True)
+            sync(path)
+        shutil.rmtree(path)
+
+
+def first_link(path: Path, below: Path) -> Path | None:
+    """Returns the first part of a path after the folder `below` that is a link; None without one."""
+    parts = [part for part in (*reversed(path.parents), path) if part != below and part.is_relative_to(below)]
+    return next((part for part in parts if part.is_symlink()), None)
+
+
+def refuse_links(path: Path, below: Path) -> None:
+    """Refuses a path in which a part after the folder `below` is a link: what is written there would be elsewhere.
+
+    Raises:
+        UserError: with the link.
+    """
+    if link := first_link(path, below):
+        raise UserError(
+            f"{link}: is a link (got one to {os.readlink(link)}); nothing is written or removed through links: put the "
+            "folder itself there, or remove the link"
+        )
+
+
+def refuse_links_within(folder: Path) -> None:
+    """Refuses a folder that is a link or has one in it.
+
+    Raises:
+        UserError: with the link.
+    """
+    refuse_links(folder, folder.parent)
+    for parent, folders, names in os.walk(folder):
+        for name in sorted([*folders, *names]):
+            refuse_links(Path(parent, name), Path(parent))
 
 
 def read_end(path: Path, max_bytes: int, *, start: int = 0) -> str:

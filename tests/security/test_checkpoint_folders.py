@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from schemas.errors import UserError
 from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, manifest, write_all
 from trainer_module.checkpoint import folder
@@ -80,6 +81,22 @@ def test_removing_a_linked_checkpoint_leaves_what_it_leads_to(checkpoint: Path, 
     assert list(jobs.iterdir()) == []
     read_manifest(checkpoint)
     assert (checkpoint / KEYS).exists()
+
+
+def test_no_checkpoint_is_written_through_a_link(checkpoint: Path, tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in checkpoint.iterdir()}
+    (tmp_path / "jobs").mkdir()
+    target = folder.step_folder(tmp_path / "jobs", 7)
+    target.symlink_to(checkpoint)
+    rows = {name: np.zeros(500, np.int32) for name in GROUPS}
+    with pytest.raises(UserError, match=place_and_value(str(target), f"(got one to {checkpoint})")):
+        write_all(target, rows, ranks=1)
+    target.unlink()
+    target.mkdir()
+    (target / KEYS).symlink_to(checkpoint / KEYS)
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        write_all(target, rows, ranks=1)
+    assert {path.name: path.read_bytes() for path in checkpoint.iterdir()} == before
 
 
 def test_bytes_are_read_with_their_checksum_too(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pipelines.kubeflow.ir import task_name
 from pipelines.online.supervisor import GRACE_S
-from schemas.contracts.root import LOCK_FILE, Root
+from schemas.contracts.root import Root
+from schemas.host.lock import LOCK_FILE
 from schemas.loading import load_spec
 from tests.paths import REPOSITORY, SPECS
 from tests.security.shipped import Document

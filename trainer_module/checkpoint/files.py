@@ -69,7 +69,7 @@ def write_bytes(path: Path, content: bytes) -> FileRecord:
 
 def _write(path: Path, parts: Iterable[memoryview]) -> FileRecord:
     crc = size = 0
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
     try:
         for part in parts:
             for start in range(0, len(part), _CHUNK_BYTES):

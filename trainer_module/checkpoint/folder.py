@@ -5,13 +5,11 @@ removed, or was left by a process that died; readers ignore it. A damaged checkp
 `damaged-step-...`.
 """
 
-import contextlib
 import os
 import re
-import shutil
 from pathlib import Path
 
-from schemas.host.files import sync, write_whole
+from schemas.host.files import remove_folder, sync, write_whole
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import MANIFEST, Manifest, encode, read_manifest
 
@@ -86,13 +84,7 @@ def _best_step(path: Path) -> int | None:
 
 def remove(path: Path) -> None:
     """Removes a checkpoint, its manifest first, so that a partly removed one never counts as complete."""
-    if path.is_symlink():
-        path.unlink()  # A link's target is not ours.
-    elif path.exists():
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(path / MANIFEST)
-        sync(path)
-        shutil.rmtree(path)
+    remove_folder(path, first=MANIFEST)
 
 
 def remove_remains(directory: Path, *, but: Path | None = None) -> None:

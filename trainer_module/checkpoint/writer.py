@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from schemas.host.backoff import Backoff
+from schemas.host.files import refuse_links
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.files import FileRecord, write_array, write_bytes
 from trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
@@ -179,6 +180,7 @@ def _tidy(act: Callable[[], None]) -> None:
 
 
 def _write_part(target: Path, contents: Contents, rank: int) -> dict[str, FileRecord]:
+    refuse_links(target, target.parent)
     os.makedirs(target, exist_ok=True)
     files = _write_rows(target, contents.snapshot.groups, rank)
     arrays: dict[str, NDArray[Any]] = {batches_file(rank): contents.batches}

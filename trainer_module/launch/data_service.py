@@ -7,7 +7,6 @@ address.
 """
 
 import argparse
-import fcntl
 import json
 import os
 import signal
@@ -23,6 +22,7 @@ from schemas.contracts.monitoring import LOOPBACK, PLACE, Target
 from schemas.errors import UserError
 from schemas.host.early_sigterm import exit_on
 from schemas.host.files import write_whole
+from schemas.host.lock import LOCK_FILE, Lock, acquire
 from schemas.host.needless_imports import leave_out_needless
 from schemas.host.parent_process import end_with_parent
 from schemas.host.plain_text import log_to_stderr
@@ -102,7 +102,7 @@ def _check_port(port: int) -> None:
         raise UserError(f"--port: cannot listen (got {port}: {told}); give a free port, or 0") from error
 
 
-def _hold(work_dir: Path) -> int:
+def _hold(work_dir: Path) -> Lock:
     """Returns the lock of a work directory, held until this process ends; two dispatchers would mix their journals.
 
     Raises:
@@ -110,15 +110,11 @@ def _hold(work_dir: Path) -> int:
     """
     try:
         work_dir.mkdir(parents=True, exist_ok=True)
-        lock = os.open(work_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise UserError(f"--work-dir: another dispatcher uses it (got {work_dir}); give each its own") from error
     except OSError as error:
         raise UserError(
             f"--work-dir: cannot be written (got {work_dir}: {error.strerror}); give a folder that this user may write"
         ) from error
-    return lock
+    return acquire(work_dir / LOCK_FILE, "--work-dir", "another dispatcher uses it")
 
 
 def _wait_for(dispatcher: str, patience_s: float) -> None:

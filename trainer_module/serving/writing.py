@@ -1,6 +1,5 @@
 """The first half of an export: from the checkpoint to a SavedModel that is not checked yet."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from typing_extensions import assert_never
 from schemas.contracts.export import RANK
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.groups import Group
+from schemas.host.files import remove_folder
 from schemas.spec.serving import Export
 from trainer_module.check_scores import read_check
 from trainer_module.checkpoint.manifest import read_manifest
@@ -33,7 +33,7 @@ def write(job: TrainJob, target: Path) -> None:
     """
     if job.ranker.export.rows != "float32":
         _write_full_scores(job)
-    shutil.rmtree(target, ignore_errors=True)
+    remove_folder(target)
     spec = job.ranker.export
     served = served_ranker(job, spec)
     signatures = served.signatures()

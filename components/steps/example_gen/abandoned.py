@@ -3,11 +3,13 @@
 import glob
 import logging
 import posixpath
+from pathlib import Path
 
 from tfx.dsl.io import fileio
 
 from components.examples.day_results import TEMPORARY
 from components.logs.files.listing import Storage
+from schemas.host.files import remove_folder
 
 _LOG = logging.getLogger(__name__)
 UNFINISHED = "unfinished"
@@ -33,8 +35,16 @@ def remove_abandoned(root: str, now: float, storage: Storage) -> None:
         is_attempt = posixpath.basename(listed.path) == UNFINISHED
         path = posixpath.dirname(listed.path) if is_attempt else listed.path
         try:
-            fileio.rmtree(path) if is_attempt else fileio.remove(path)
+            remove_attempt(path) if is_attempt else fileio.remove(path)
             _LOG.warning("event=abandoned_removed path=%s", path)
         except (OSError, fileio.NotFoundError) as error:
             # Another run may be removing it too; remaining files only use disk space.
             _LOG.warning("event=abandoned_not_removed path=%s error=%r", path, error)
+
+
+def remove_attempt(path: str) -> None:
+    """Removes a folder of examples if it is there; on a disk, links in it are not followed, as TensorFlow does."""
+    if "://" not in path:
+        remove_folder(Path(path))
+    elif fileio.exists(path):
+        fileio.rmtree(path)

@@ -30,7 +30,7 @@ from components.logs.joining.plan import files_read
 from components.logs.request import Request, relative
 from components.logs.rows.counts import FileCounts
 from components.logs.rows.sampling import sampling_of
-from components.steps.example_gen.abandoned import UNFINISHED, remove_abandoned
+from components.steps.example_gen.abandoned import UNFINISHED, remove_abandoned, remove_attempt
 from schemas.contracts.example_files import DIGEST_DIGITS
 from schemas.contracts.root import Root
 from schemas.derived.days import parse_day
@@ -185,8 +185,7 @@ class DayStore:
 
     def remove(self, folder: str) -> None:
         """Removes the files of an attempt."""
-        if fileio.exists(folder):
-            fileio.rmtree(folder)
+        remove_attempt(folder)
 
     def _folder(self, unit: Unit) -> str:
         return posixpath.join(self._root, f"{unit.day or unit.split}-{unit.key[:DIGEST_DIGITS]}")

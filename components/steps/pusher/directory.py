@@ -15,10 +15,12 @@ from components.steps.pusher import manifest
 from components.steps.pusher.manifest import FileEntry, Manifest, Provenance
 from schemas.contracts.export import MODEL_FILE
 from schemas.errors import UserError
-from schemas.host.files import sync
+from schemas.host.files import remove_folder, sync
 
 _LOG = logging.getLogger(__name__)
 _LEFTOVER = re.compile(r"^\.tmp-\d{11}-[0-9a-f]{8}$")
+_WAIT_S = 600.0
+"""For how long a push waits for another one, which may copy large tables."""
 _CLAIM = ".claim"
 """File in the temporary folder that names the target version, which after a kill is complete or must be removed."""
 
@@ -73,7 +75,7 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: C
     if MODEL_FILE not in files:
         raise UserError(f"{model}: is not a SavedModel (got no {MODEL_FILE}); the trainer must export one")
     target.mkdir(parents=True, exist_ok=True)
-    with versions.locked(target):
+    with versions.locked(target, wait_s=_WAIT_S):
         versions.finish_moves(target)
         _remove_leftovers(target)
         present = _find(target, day, files)
@@ -102,7 +104,7 @@ def _remove_leftovers(target: Path) -> None:
     for leftover in [entry for entry in target.iterdir() if _LEFTOVER.match(entry.name)]:
         _LOG.warning("leftover_of_a_killed_push=%s removed=true", leftover)
         _remove_half_moved(leftover, target)
-        shutil.rmtree(leftover)
+        remove_folder(leftover)
 
 
 def _remove_half_moved(leftover: Path, target: Path) -> None:

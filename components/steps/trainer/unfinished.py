@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from schemas.contracts.root import Root
+from schemas.host.files import write_whole
 from schemas.spec import RankerSpec, digest
 from schemas.spec.serving import Export
 
@@ -95,7 +96,7 @@ def _remove_dead(own: Path, longest_s: float, *, keep: int) -> None:
     """Records the start of this training, and removes dead trainings, except the last `keep`."""
     # By the time of a file, from the file system's clock: mounted object stores have no times of folders.
     own.mkdir(parents=True, exist_ok=True)
-    (own / _BEGUN).write_text("")
+    write_whole(own / _BEGUN, "")
     now = (own / _BEGUN).stat().st_mtime
     others = {path: _begun(path) for path in own.parent.iterdir() if path != own and _IDENTITY.fullmatch(path.name)}
     dead = sorted((path for path, begun in others.items() if begun < now - longest_s), key=others.__getitem__)

@@ -8,11 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.record.lock import RootInUse, locked
+from components.record.lock import locked
 from components.registry import versions
 from pipelines.local.outputs import Output, mark_deleted
 from pipelines.local.retention.rule import Decision
 from schemas.contracts.root import Root
+from schemas.errors import UserError
+from schemas.host.files import first_link, refuse_links
+
+_WAIT_S = 1.0
+"""For how long a version waits for a push or a rollback; the next removal tries again."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ def remove(root: Root, decisions: Iterable[Decision], lost: Sequence[Output] = (
             gone.append(decision)
         except FileNotFoundError:
             continue  # Removed by another process.
-        except (OSError, RootInUse) as error:
+        except (OSError, UserError) as error:
             failed.append((decision, str(error)))
     mark_deleted(root, [*lost, *(decision.output for decision in gone if decision.output)])
     for output in (decision.output for decision in gone if decision.output):
@@ -75,7 +80,7 @@ def _held(decision: Decision) -> Iterator[None]:
     """Locks an item that the root's lock does not cover: a search, or a folder of versions.
 
     Raises:
-        RootInUse: the search is running.
+        LockHeld: the search is running, or another process changes the versions.
         BlockingIOError: the version is one of the two newest by now: served, or next after a rollback.
     """
     if decision.kind == "trials":
@@ -84,7 +89,7 @@ def _held(decision: Decision) -> Iterator[None]:
     elif decision.kind == "version":
         parent = decision.path.parent
         folder = parent.parent if parent.name == versions.WITHDRAWN else parent
-        with versions.locked(folder):
+        with versions.locked(folder, wait_s=_WAIT_S):
             if parent == folder and decision.path.name in versions.versions(folder)[-2:]:
                 raise BlockingIOError("it is one of the two newest versions now")
             yield
@@ -93,6 +98,8 @@ def _held(decision: Decision) -> Iterator[None]:
 
 
 def _move_aside(root: Root, path: Path) -> None:
+    for each in (path, root.removed):
+        refuse_links(each, root.path)
     root.removed.mkdir(exist_ok=True)
     path.rename(root.removed / f"{secrets.token_hex(8)}-{path.name}")
 
@@ -100,6 +107,8 @@ def _move_aside(root: Root, path: Path) -> None:
 def _forget_execution(root: Root, output: Output) -> None:
     """Removes TFX's files beside the outputs of an execution, and empty folders."""
     system = root.artifacts / output.step / ".system"
+    if first_link(system / "driver_execution", root.path) or first_link(system / "executor_execution", root.path):
+        return
     shutil.rmtree(system / "driver_execution", ignore_errors=True)  # Drivers have ended: runs hold the lock.
     if not any((root.artifacts / output.step).glob(f"*/{output.path.name}")):
         shutil.rmtree(system / "executor_execution" / output.path.name, ignore_errors=True)

@@ -1,17 +1,24 @@
 """The folder of versions: which may be served, and how one is withdrawn and put back."""
 
 import datetime
+import fcntl
 import hashlib
+import itertools
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components.registry.versions import damage, numbers_taken, restore, versions, withdraw, withdrawn
+from components.registry.versions import damage, locked, numbers_taken, restore, versions, withdraw, withdrawn
+from pipelines.cli import main
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
+from schemas.host import lock
+from schemas.host.lock import LockHeld
 from tests.errors import place_and_value, tells
 
 NOW = datetime.datetime(2024, 3, 8, 9, 30, tzinfo=datetime.timezone.utc)
@@ -111,6 +118,34 @@ def test_a_restoration_that_was_killed_half_way_can_be_done_again(folder: Path, 
     assert versions(folder) == ["20240305001", "20240306001"]
     restore(folder, "20240307001")
     assert damage(folder / "20240307001") is None
+
+
+def test_who_waits_for_another_push_or_rollback_is_told_of_it_in_the_end(folder: Path) -> None:
+    with locked(folder):
+        with pytest.raises(LockHeld) as error, locked(folder, wait_s=0.2):
+            pass
+        held = f"another process changes its versions for 0.2 s (got {folder}, held by process {os.getpid()} on"
+        assert tells(str(error.value), str(folder), held)
+
+
+def test_a_rollback_that_another_holds_up_ends_with_its_exit_code(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sangam", "rollback", str(folder), "--because", "likes fell", "--json"])
+    monkeypatch.setattr(lock.time, "monotonic", itertools.count(step=30.0).__next__)
+    with locked(folder, wait_s=0), pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == ExitCode.ROOT_IN_USE
+    assert "for 60 s" in json.loads(capsys.readouterr().err)["error"]
+
+
+def test_a_reader_of_the_folder_holds_up_no_rollback(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        assert withdraw(folder, because="likes fell", now=NOW) == ["20240307001"]
+    finally:
+        os.close(fd)
 
 
 def test_a_lost_reason_does_not_bring_a_version_back(folder: Path) -> None:

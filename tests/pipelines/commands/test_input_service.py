@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from schemas.host.lock import LOCK_FILE
 from tests.errors import tells
 from tests.paths import REPOSITORY
 
@@ -39,11 +40,11 @@ def test_a_work_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None
 
 
 def test_a_work_directory_of_another_dispatcher_is_told(tmp_path: Path) -> None:
-    lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
+    lock = os.open(tmp_path / LOCK_FILE, os.O_CREAT | os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
     told = _refusal("dispatcher", "--work-dir", str(tmp_path), "--port", "0")
     os.close(lock)
-    assert tells(told, "--work-dir", f"(got {tmp_path})")
+    assert tells(told, "--work-dir", f"another dispatcher uses it (got {tmp_path}, held by process unknown)")
 
 
 def test_a_dispatcher_that_does_not_answer_is_told() -> None:

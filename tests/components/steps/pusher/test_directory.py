@@ -14,6 +14,7 @@ from components.registry import versions
 from components.steps.pusher.directory import Pushed, push, target_folder
 from components.steps.pusher.manifest import CARD_FILE, Provenance, list_files
 from schemas.errors import UserError
+from schemas.host.lock import LOCK_FILE
 from tests.errors import place_and_value, tells
 
 NOW = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
@@ -27,6 +28,11 @@ PROVENANCE = Provenance(
     baseline=None,
     notes=["no blessed model yet"],
 )
+
+
+def names_in(folder: Path) -> list[str]:
+    """Returns what is in a folder of versions, besides its lock, sorted."""
+    return sorted(name for name in os.listdir(folder) if name != LOCK_FILE)
 
 
 def make_model(folder: Path, weights: str = "w") -> Path:
@@ -79,7 +85,7 @@ def test_version_holds_the_model_a_card_and_a_manifest_of_both(model: Path, targ
 def test_the_same_model_again_is_the_same_version(model: Path, target: Path) -> None:
     first = pushed(model, target)
     assert pushed(model, target) == first
-    assert os.listdir(target) == ["20111130001"]
+    assert names_in(target) == ["20111130001"]
 
 
 @pytest.mark.parametrize(("change", "got"), [({}, "none"), ({"format": 2}, "2")])
@@ -156,7 +162,7 @@ def test_withdrawn_files_are_not_pushed_again_and_the_way_out_works(model: Path,
         "push",
         f"20111130002 ... likes fell by a third) ... sangam rollback {target} --restore 20111130002",
     )
-    assert sorted(os.listdir(target)) == ["20111130001", "withdrawn"]
+    assert names_in(target) == ["20111130001", "withdrawn"]
     versions.restore(target, "20111130002")
     assert pushed(bad, target).version == "20111130002"
 
@@ -166,7 +172,7 @@ def test_a_push_killed_before_it_was_moved_leaves_no_version_and_is_cleared_away
     (target / ".tmp-of-somebody-else").mkdir()
     assert [name for name in os.listdir(target) if name.isdigit()] == []
     assert pushed(model, target).version == "20111130001"
-    assert sorted(os.listdir(target)) == [".tmp-of-somebody-else", "20111130001"]
+    assert names_in(target) == [".tmp-of-somebody-else", "20111130001"]
 
 
 def _dying_at(rename: int) -> Callable[[Path, Path], None]:
@@ -200,7 +206,7 @@ def test_a_push_killed_while_it_is_moved_leaves_no_version_and_is_cleared_away(
     assert (target / "20111130002").exists()
     assert versions.versions(target) == []
     assert pushed(model, target).version == "20111130002"
-    assert sorted(os.listdir(target)) == ["20111130001", "20111130002"]
+    assert names_in(target) == ["20111130001", "20111130002"]
     assert versions.damage(target / "20111130002") is None
 
 
@@ -211,7 +217,7 @@ def test_a_failed_copy_leaves_nothing(model: Path, target: Path, monkeypatch: py
     monkeypatch.setattr("shutil.copyfile", torn)
     with pytest.raises(RuntimeError, match=r"saved_model\.pb, variables/data"):
         pushed(model, target)
-    assert os.listdir(target) == []
+    assert names_in(target) == []
 
 
 def test_pushes_at_once_get_versions_of_their_own(target: Path, tmp_path: Path) -> None:
@@ -223,7 +229,7 @@ def test_pushes_at_once_get_versions_of_their_own(target: Path, tmp_path: Path) 
     for process in processes:
         process.join(30)
     assert [process.exitcode for process in processes] == [0] * 4
-    assert sorted(os.listdir(target)) == [f"2011113000{number}" for number in range(1, 5)]
+    assert names_in(target) == [f"2011113000{number}" for number in range(1, 5)]
     written = {(target / f"2011113000{number}" / "variables" / "data").read_text() for number in range(1, 5)}
     assert written == {"0", "1", "2", "3"}
 
