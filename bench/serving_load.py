@@ -31,9 +31,10 @@ import tensorflow as tf
 from bench.serving import DEMO_CONTEXT, NAME, request_for, server
 from components.server.client import Client
 from schemas.contracts.export import RANK
+from schemas.host.environment import NO_HTTP_PROXY
 
 _METHOD = "/tensorflow.serving.PredictionService/Predict"
-_OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
+_OWN_CONNECTION = [NO_HTTP_PROXY, ("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
 _SERVERS: Mapping[str, tuple[str, ...]] = {
     "joined": (),
     "joined, one call at a time": ("--threads", "1"),

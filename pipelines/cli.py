@@ -40,6 +40,7 @@ from pipelines.console import say_error
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from schemas.host.early_sigterm import exit_on
+from schemas.host.environment import settle
 from schemas.host.lock import LockHeld
 
 app = typer.Typer(
@@ -54,6 +55,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Runs the command line; the entry point of `sangam`."""
+    settle()
     # TensorFlow 2.16 selects its Keras on import; child processes inherit the variable.
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     if os.getpid() == 1:

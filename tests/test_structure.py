@@ -67,6 +67,21 @@ def test_only_the_tests_of_bench_import_it() -> None:
     assert not [_place(path) for path in others if importing.search(path.read_text())]
 
 
+def test_no_channel_goes_through_a_proxy_of_the_environment() -> None:
+    calls = [
+        (path, node)
+        for path in _modules(*PACKAGES, "bench")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("secure_channel")
+    ]
+    assert len(calls) >= 5
+    assert not [
+        _place(path, node.lineno)
+        for path, node in calls
+        if "options" not in {each.arg for each in node.keywords} or "NO_HTTP_PROXY" not in path.read_text()
+    ]
+
+
 def test_every_package_says_what_it_is_for() -> None:
     assert not [
         name for name in PACKAGES if not ast.get_docstring(ast.parse((REPOSITORY / name / "__init__.py").read_text()))

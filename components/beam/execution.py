@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions, StandardOptions
 from tfx.dsl.components.base import base_beam_executor
 
 from components.beam.code_version import code_version
 from components.beam.job import Job
 from components.beam.options import CODE, EngineOptions
 from schemas.errors import UserError
+from schemas.host.environment import keep_off_proxy
 
 
 class BeamExecutor(base_beam_executor.BaseBeamExecutor):
@@ -39,6 +40,7 @@ class EnginePipeline(beam.Pipeline):
     def __init__(self, args: Sequence[str], deadline: float, limit_s: int) -> None:
         """Takes Beam's arguments, the time on the monotonic clock when the job must have ended, and the limit."""
         _require_jar(args)
+        keep_off_proxy(os.environ, *_hosts(args))
         super().__init__(argv=[*args, f"--{CODE}={code_version()}"])
         self._deadline, self._limit_s = deadline, limit_s
 
@@ -47,6 +49,13 @@ class EnginePipeline(beam.Pipeline):
         runner = self.options.view_as(StandardOptions).runner.removesuffix("Runner").lower()
         job = Job(lambda: super(EnginePipeline, self).run(test_runner_api), runner)
         return job.run(self._deadline - time.monotonic(), self._limit_s)
+
+
+def _hosts(args: Sequence[str]) -> list[str]:
+    """Returns the host of the engine, which Beam would connect to through a proxy of the environment."""
+    options = PipelineOptions(args)
+    addresses = (options.view_as(FlinkRunnerOptions).flink_master, options.view_as(PortableOptions).job_endpoint)
+    return [address.split("://")[-1].rpartition(":")[0] for address in addresses if address and ":" in address]
 
 
 def _require_jar(args: Sequence[str]) -> None:

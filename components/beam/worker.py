@@ -19,6 +19,7 @@ from google.protobuf import json_format
 from components.beam.code_version import code_version
 from components.beam.options import CODE
 from components.beam.reasons import OTHER_VERSION
+from schemas.host.environment import NO_HTTP_PROXY, keep_off_proxy
 
 _ASK_S = 60.0
 
@@ -41,14 +42,17 @@ def main(arguments: Sequence[str]) -> None:
         print(reason, file=sys.stderr, flush=True)
         _refuse(info.control_endpoint.url or given.control, given.id, reason)
         return
+    logs, control = info.logging_endpoint.url or given.logging, info.control_endpoint.url or given.control
     environment = {
         "WORKER_ID": given.id,
         "PIPELINE_OPTIONS": options,
         "SEMI_PERSISTENT_DIRECTORY": os.environ.get("TMPDIR", "/tmp"),
         "RUNNER_CAPABILITIES": " ".join(info.runner_capabilities),
-        "LOGGING_API_SERVICE_DESCRIPTOR": f'url: "{info.logging_endpoint.url or given.logging}"',
-        "CONTROL_API_SERVICE_DESCRIPTOR": f'url: "{info.control_endpoint.url or given.control}"',
+        "LOGGING_API_SERVICE_DESCRIPTOR": f'url: "{logs}"',
+        "CONTROL_API_SERVICE_DESCRIPTOR": f'url: "{control}"',
     }
+    # Beam's own channels have no setting for it.
+    keep_off_proxy(os.environ, *(endpoint.rpartition(":")[0] for endpoint in (given.provision, logs, control)))
     command = [sys.executable, "-W", "ignore", "-m", "apache_beam.runners.worker.sdk_worker_main"]
     os.execve(sys.executable, command, os.environ | environment)
 
@@ -63,7 +67,7 @@ def refusal(options: dict[str, object]) -> str:
 
 
 def _provision(endpoint: str, worker: str) -> beam_provision_api_pb2.ProvisionInfo:
-    with grpc.insecure_channel(endpoint) as channel:
+    with grpc.insecure_channel(endpoint, options=[NO_HTTP_PROXY]) as channel:
         stub = beam_provision_api_pb2_grpc.ProvisionServiceStub(channel)
         request = beam_provision_api_pb2.GetProvisionInfoRequest()
         return stub.GetProvisionInfo(

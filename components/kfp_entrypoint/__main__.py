@@ -27,6 +27,7 @@ from components.record.run import RunRecord, Step
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import RunFolder
 from schemas.errors import UserError
+from schemas.host.environment import settle
 from schemas.host.plain_text import log_to_stderr
 from schemas.spec.alerts import Alerts
 
@@ -36,6 +37,7 @@ _FIRST, _PUSHER = "example_gen", "pusher"
 
 def main(argv: Sequence[str]) -> int:
     """Runs a step and sends its alerts. Returns the exit code."""
+    settle()
     log_to_stderr()
     separator = list(argv).index("--") if "--" in argv else len(argv)
     # Until the end: a second signal must not interrupt the alert about the first.

@@ -12,10 +12,12 @@ from components.server.options import parse
 from components.server.process import end, serve
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
+from schemas.host.environment import settle
 
 
 def main() -> None:
     """Serves until a signal or the parent's end."""
+    settle()
     # TensorFlow 2.16 selects its Keras when it is imported.
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     try:

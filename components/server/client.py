@@ -15,8 +15,9 @@ from tensorflow_serving.apis import (
 )
 
 from components.server.tensors import pack, unpack
+from schemas.host.environment import NO_HTTP_PROXY
 
-_UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+_OPTIONS = [NO_HTTP_PROXY, ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
 class Client:
@@ -73,5 +74,5 @@ class Client:
 @contextmanager
 def connect(address: str, name: str) -> Iterator[Client]:
     """Connects a client for the model `name` to host:port, and closes the connection afterwards."""
-    with grpc.insecure_channel(address, options=_UNLIMITED) as channel:
+    with grpc.insecure_channel(address, options=_OPTIONS) as channel:
         yield Client(channel, name)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.joining_job import JoiningJob, read_joining_job
 from schemas.errors import UserError
+from schemas.host.environment import settle
 from schemas.host.files import write_whole
 from schemas.host.parent_process import end_with_parent
 from schemas.host.plain_text import log_to_stderr
@@ -32,6 +33,7 @@ _STATUS_EVERY_S = 1.0
 
 def main(job_file: str, parent_pid: str) -> int:
     """Joins until SIGTERM; returns the exit code."""
+    settle()
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     end_with_parent(int(parent_pid), signal.SIGTERM)

@@ -7,24 +7,24 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pipelines.provenance import code_folder
 from schemas.errors import UserError
+from trainer_module.launch import machine
 from trainer_module.launch.loopback import library
-from trainer_module.launch.memory import available_bytes
+from trainer_module.launch.machine import Finding, enough
 from trainer_module.native import library as native
 
 LOCK_FILE = "requirements.lock"
 PYTHON = (3, 10)
 MIN_MEMORY_GIB = 8
 MIN_DISK_GIB = 5
-MIN_SHM_MIB = 64
 MIN_CORES = 2
 PROBE_TIMEOUT_S = 180
-NUM_PORTS = 8
+_DEMO_PROCESSES = 5
+"""Two ranks, two data workers and their dispatcher."""
 _GIB = 2**30
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)")
 
@@ -59,23 +59,6 @@ PROBE_FIXES = {
 }
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check.
-
-    Attributes:
-        name: name of the check.
-        is_ok: whether the check passed.
-        detail: observation of the check.
-        fix: remedy; empty if the check passed.
-    """
-
-    name: str
-    is_ok: bool
-    detail: str
-    fix: str = ""
-
-
 def examine(lock: Path | None = None) -> Iterator[Finding]:
     """Runs every check and yields each finding as soon as it is known.
 
@@ -86,9 +69,14 @@ def examine(lock: Path | None = None) -> Iterator[Finding]:
     yield library_versions(lock or code_folder() / LOCK_FILE)
     for name in PROBES:
         yield probe(name)
-    machine: list[Callable[[], Finding]] = [ports, operations, memory, cores, disk, shared_memory]
-    for check in machine:
-        yield check()
+    yield ports()
+    yield proxies(os.environ)
+    yield from machine.examine(
+        processes=_DEMO_PROCESSES, names=[socket.gethostname()], memory_mib=MIN_MEMORY_GIB * 1024
+    )
+    yield operations()
+    yield cores()
+    yield disk()
 
 
 def python_version() -> Finding:
@@ -133,18 +121,18 @@ def probe(name: str) -> Finding:
 
 
 def ports() -> Finding:
-    """Checks that processes can listen on loopback ports only, over which dispatcher, workers and ranks communicate."""
+    """Checks that the processes of a training can be kept from listening for other machines."""
     try:
         library()
     except UserError as error:
         return Finding("ports", False, f"training would be reachable from the network: {error}", "install gcc")
-    try:
-        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(NUM_PORTS)]
-    except OSError as error:
-        return Finding("ports", False, f"127.0.0.1 cannot be bound ({error})", "allow listening on the loopback device")
-    for server in held:
-        server.close()
-    return Finding("ports", True, f"{NUM_PORTS} loopback ports could be bound")
+    return Finding("ports", True, "trainings listen on loopback alone")
+
+
+def proxies(environ: Mapping[str, str]) -> Finding:
+    """Says which variables name proxies: gRPC and TensorFlow would connect to this machine through them."""
+    named = sorted(name for name in environ if name.lower().endswith("_proxy") and name.lower() != "no_proxy")
+    return Finding("proxies", True, f"not used within a training: {', '.join(named)}" if named else "none is set")
 
 
 def operations() -> Finding:
@@ -155,33 +143,13 @@ def operations() -> Finding:
         return Finding("operations", False, str(error), "install g++, or run `make setup` as the owner of .venv")
 
 
-def memory() -> Finding:
-    """Checks the memory available to a run, within this container's limit."""
-    fix = f"a run needs {MIN_MEMORY_GIB} GiB: stop other programs, or raise the container's limit"
-    return _enough("memory", available_bytes() / _GIB, MIN_MEMORY_GIB, "GiB available", fix)
-
-
 def cores() -> Finding:
     """Checks the cores that this process may use."""
     usable = len(os.sched_getaffinity(0))
-    return _enough("cores", usable, MIN_CORES, "cores usable", "use more cores: the demo trains two ranks")
+    return enough("cores", usable, MIN_CORES, "cores usable", "use more cores: the demo trains two ranks")
 
 
 def disk() -> Finding:
     """Checks the free space of the current folder, where the demo and most roots are."""
     free = shutil.disk_usage(Path.cwd()).free / _GIB
-    return _enough("disk", free, MIN_DISK_GIB, "GiB free here", "free some space, or use --root on another disk")
-
-
-def shared_memory() -> Finding:
-    """Checks /dev/shm, through which processes on one machine communicate."""
-    folder = Path("/dev/shm")
-    if not os.access(folder, os.W_OK):
-        return Finding("/dev/shm", False, "is not writable", "mount it; in Docker: --shm-size=1g")
-    free = shutil.disk_usage(folder).free / 2**20
-    return _enough("/dev/shm", free, MIN_SHM_MIB, "MiB free", "enlarge it; in Docker: --shm-size=1g")
-
-
-def _enough(name: str, got: float, wanted: float, unit: str, fix: str) -> Finding:
-    detail = f"{got:,.4g} {unit}, {wanted:g} needed"
-    return Finding(name, got >= wanted, detail, "" if got >= wanted else fix)
+    return enough("disk", free, MIN_DISK_GIB, "GiB free here", "free some space, or use --root on another disk")

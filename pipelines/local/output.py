@@ -8,8 +8,11 @@ from typing import TextIO
 
 
 def keep_stream(fd: int) -> TextIO:
-    """Returns a stream to the present target of a descriptor; child processes do not inherit the stream."""
-    return os.fdopen(os.dup(fd), "w", buffering=1, encoding="utf-8", errors="replace")
+    """Returns a stream to the present target of a descriptor; child processes do not inherit the stream.
+
+    It has the encoding of standard output, and escapes what that does not have.
+    """
+    return os.fdopen(os.dup(fd), "w", buffering=1, encoding=sys.stdout.encoding, errors="backslashreplace")
 
 
 def send_output_to(path: Path) -> None:

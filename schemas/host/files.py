@@ -146,7 +146,15 @@ def json_lines(file: Path, max_bytes: int = sys.maxsize) -> list[dict[str, Any]]
     return [fields for fields in found if isinstance(fields, dict)]
 
 
-def tail(log: Path, lines: int) -> str:
-    """Returns the last lines of a log, at most 16 KiB, or `(empty log)` or `(no log)`."""
-    lines_read = read_end(log, _TAIL_BYTES).rstrip().splitlines()[-lines:]
-    return "\n".join(lines_read) or ("(empty log)" if log.exists() else "(no log)")
+def tail(log: Path, lines: int, *, start: int | None = None) -> str:
+    """Returns the last lines of a log, at most 16 KiB.
+
+    Args:
+        log: may not exist.
+        lines: largest number of lines.
+        start: first byte that may be returned; None: a log without any says `(empty log)` or `(no log)`.
+    """
+    lines_read = read_end(log, _TAIL_BYTES, start=start or 0).rstrip().splitlines()[-lines:]
+    if lines_read or start is not None:
+        return "\n".join(lines_read)
+    return "(empty log)" if log.exists() else "(no log)"

@@ -20,6 +20,7 @@ from tests import outside
 from tests.browser.pages import look_at
 from tests.e2e.user_run import DATE, ONE_RANK, STEPS, World, environment, sangam, start, states, wait_until
 from tests.errors import mentions
+from tests.odd_shell import ODD_SHELL
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -49,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, demo_spec_path: Path) -> Wor
 @pytest.fixture(scope="module")
 def first_run(world: World) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
     with outside.told(world.directory / "outside.txt"):
-        return world.run(world.spec("first", {}), is_cold=True)
+        return world.run(world.spec("first", {}), is_cold=True, variables=ODD_SHELL)
 
 
 def _summary(run: Path) -> dict[str, Any]:

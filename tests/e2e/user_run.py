@@ -104,10 +104,16 @@ class World:
         return ["run", str(spec), "--date", date, *folders]
 
     def run(
-        self, spec: Path, *, date: str = DATE, root: Path | None = None, is_cold: bool = False
+        self,
+        spec: Path,
+        *,
+        date: str = DATE,
+        root: Path | None = None,
+        is_cold: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
         """Runs a spec to its end; returns the process and its summary."""
-        done = sangam(*self.arguments(spec, date=date, root=root), is_cold=is_cold)
+        done = sangam(*self.arguments(spec, date=date, root=root), is_cold=is_cold, variables=variables)
         return done, summary_of(done.stdout)
 
     def runs(self) -> set[Path]:
@@ -120,22 +126,24 @@ class World:
         return sorted(path.name for path in folder.iterdir() if path.name.isdigit()) if folder.exists() else []
 
 
-def sangam(*arguments: str, timeout_s: float = _TIMEOUT_S, is_cold: bool = False) -> "subprocess.CompletedProcess[str]":
+def sangam(
+    *arguments: str, timeout_s: float = _TIMEOUT_S, is_cold: bool = False, variables: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
     """Runs a command to its end.
 
     Args:
         arguments: what follows `sangam`.
         timeout_s: until the test fails.
         is_cold: it is started as users do, not forked from a process that has loaded TFX.
+        variables: added to the environment.
     """
+    environment_ = {**environment(), **(variables or {})}
     command = [sys.executable, "-m", "pipelines.cli", *arguments]
     if is_cold:
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environment()
-        )
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environment_)
     with tempfile.TemporaryDirectory() as folder:
         output, errors = Path(folder, "output"), Path(folder, "errors")
-        process = warm_commands.start(arguments, environment(), output, errors)
+        process = warm_commands.start(arguments, environment_, output, errors)
         try:
             code = process.wait(timeout_s)
         finally:

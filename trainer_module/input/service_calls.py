@@ -12,10 +12,12 @@ from typing import Any
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from schemas.host.environment import NO_HTTP_PROXY
+
 _REPLY_S = 2.0
 _AT_ONCE = 16
 # A call opens a connection of its own: a channel that is kept waits ever longer before it tries a lost server again.
-_CHANNEL = [("grpc.enable_http_proxy", 0)]
+_OPTIONS = [NO_HTTP_PROXY]
 _SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -85,7 +87,7 @@ def end_tasks(dispatcher: str, worker: str) -> int:
 
 
 def _call(address: str, method: str, request: bytes) -> bytes:
-    with grpc.insecure_channel(address, options=_CHANNEL) as channel:
+    with grpc.insecure_channel(address, options=_OPTIONS) as channel:
         try:
             reply: bytes = channel.unary_unary(f"/tensorflow.data.{method}")(request, timeout=_REPLY_S)
         except grpc.RpcError as error:

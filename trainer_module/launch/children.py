@@ -22,7 +22,13 @@ _GRACE_S = 5.0
 _TAIL_LINES = 25
 
 # stderr of a process goes to a file; TensorFlow's start-up messages would hide errors.
-_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1", "PYTHONUNBUFFERED": "1"}
+_ENVIRONMENT = {
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "TF_USE_LEGACY_KERAS": "1",
+    "PYTHONUNBUFFERED": "1",
+    # Files and logs are UTF-8, whatever the locale.
+    "PYTHONUTF8": "1",
+}
 _SECTIONS = {"export": "coordinator", "parameter-server": "parameter_server"}
 """The launcher's pod setting with a process's memory limit, by prefix of the process name."""
 _MIB = 1 << 20
@@ -71,13 +77,14 @@ class Child:
         self.name, self._called = name, f"{name}{host_suffix}"
         self.log = Path(job.log_dir) / f"{name}.log"
         self._oom_watch = OomWatch()
+        self._nursery = nursery
         with self.log.open("ab") as log:
-            self._shown = log.tell()
+            self._began = self._shown = log.tell()
             forked = None
             if nursery is not None and arguments[0] in FORKED:
                 forked = nursery.start(arguments, environment or {}, self.log)
                 if forked is None:
-                    _LOG.warning("the nursery has ended, see its log: starting name=%s by itself", name)
+                    _LOG.warning("starting name=%s by itself: %s", name, nursery.last_words())
             self._process: subprocess.Popen[bytes] | Forked = forked or subprocess.Popen(
                 [sys.executable, "-m", *arguments],
                 env={**environment_of_all(), **(environment or {})},
@@ -135,13 +142,22 @@ class Child:
         if code == -signal.SIGKILL and (out_of_memory := self._oom_watch.out_of_memory()):
             return self._starved(out_of_memory)
         ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        text = f"training: {self._called} {how or ended}; the end of {self.log}:\n{tail(self.log, _TAIL_LINES)}"
+        text = f"training: {self._called} {how or ended}; {self._last_words()}"
         called = self._called.replace("-", " ")
         if how:
             return JobFailedError("hung", text, f"{called} hangs")
         brief = f"{called} lost (signal {-code})" if code < 0 else f"{called} failed (exit code {code})"
         # An export that fails will fail again; only a killed one is retried.
         return JobFailedError("killed" if code < 0 else "export" if self.name == "export" else "ended", text, brief)
+
+    def _last_words(self) -> str:
+        """Returns the end of the output of this process, not of an earlier one with its name."""
+        if said := tail(self.log, _TAIL_LINES, start=self._began):
+            return f"the end of {self.log}:\n{said}"
+        if self._nursery is None:
+            return f"it wrote nothing to {self.log}"
+        # Forked, it may have ended before it had a log; the process that forks may have ended too.
+        return f"it wrote nothing to {self.log}; {self._nursery.last_words()}"
 
     def _starved(self, out_of_memory: OutOfMemory) -> JobFailedError:
         """Returns the error for a process killed for lack of memory; its log does not contain the reason."""

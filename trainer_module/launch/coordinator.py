@@ -20,6 +20,7 @@ from pathlib import Path
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.training_job import TrainJob, find_job
 from schemas.errors import UserError
+from schemas.host.environment import settle
 from schemas.host.plain_text import log_to_stderr
 from trainer_module.launch.attempts import EXPORT_MODULE, POLL_S, conclude, is_trained
 from trainer_module.launch.deadline import Deadline
@@ -121,6 +122,7 @@ def _arguments() -> argparse.Namespace:
 
 def main(*, export_module: str = EXPORT_MODULE) -> int:
     """Runs a job on its hosts; returns the exit code."""
+    settle()
     log_to_stderr()
     arguments = _arguments()
     try:

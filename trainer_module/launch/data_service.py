@@ -21,6 +21,7 @@ from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.monitoring import LOOPBACK, PLACE, Target
 from schemas.errors import UserError
 from schemas.host.early_sigterm import exit_on
+from schemas.host.environment import drop_proxies, settle
 from schemas.host.files import write_whole
 from schemas.host.lock import LOCK_FILE, Lock, acquire
 from schemas.host.needless_imports import leave_out_needless
@@ -178,6 +179,8 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def main() -> int:
     """Serves until stopped; returns the exit code."""
+    settle()
+    drop_proxies(os.environ)  # TensorFlow has no other way to connect without them.
     exit_on()
     exit_on(signal.SIGINT, code=ExitCode.INTERRUPTED)
     leave_out_needless()

@@ -21,6 +21,7 @@ from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.training_job import TrainJob, find_job
 from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
+from schemas.host.environment import drop_proxies, settle
 from schemas.host.plain_text import log_to_stderr
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.link import Link
@@ -198,6 +199,8 @@ def _arguments() -> argparse.Namespace:
 
 def main(*, rank_module: str = RANK_MODULE, server_module: str = SERVER_MODULE) -> int:
     """Runs a host; returns the exit code."""
+    settle()
+    drop_proxies(os.environ)
     log_to_stderr()
     arguments = _arguments()
     host = None

@@ -18,6 +18,7 @@ from pathlib import Path
 from schemas.contracts.monitoring import withdraw_all
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.derived.plan import refuse_unfit
+from schemas.host.environment import clean, settle
 from schemas.host.parent_process import end_with_parent
 from schemas.host.plain_text import log_to_stderr
 from trainer_module.launch.attempts import POLL_S, conclude
@@ -25,6 +26,7 @@ from trainer_module.launch.children import environment_of_all
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.loopback import keep_children_on_loopback
 from trainer_module.launch.lost import Losses
+from trainer_module.launch.machine import refuse_unfit_machine
 from trainer_module.launch.memory import available_bytes
 from trainer_module.launch.nursery import Nursery
 from trainer_module.launch.parameter_servers import ParameterServers
@@ -38,6 +40,7 @@ _LOG = logging.getLogger("trainer_module.launch.launcher")
 
 
 def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline: Deadline, nursery: Nursery) -> None:
+    refuse_unfit_machine(job)
     refuse_unfit(job.ranker, available_bytes())
     if job.monitoring is not None:
         ports = job.monitoring.ports(job.ranker.cluster, job.ranker.num_parameter_servers)
@@ -69,6 +72,8 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline
 
 def main(job_file: str, parent_pid: str) -> int:
     """Runs a job file; returns the exit code."""
+    settle()
+    clean(os.environ)
     stop_on_sigterm()
     end_with_parent(int(parent_pid), signal.SIGTERM)
     log_to_stderr()

@@ -18,6 +18,7 @@ import importlib
 import json
 import os
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -26,8 +27,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from schemas.host.files import tail
 from schemas.host.parent_process import adopt_orphans, end_with_parent
 
+_END_S = 5.0
+_TAIL_LINES = 10
 _ROOM = 2048
 """Length of the padding argument, which makes room for a forked process's command line in `ps`."""
 FORKED = (
@@ -101,6 +105,7 @@ class Nursery:
         self._log, self._environment = log, environment
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
+        self._ended = ""
 
     def __enter__(self) -> "Nursery":
         return self
@@ -126,9 +131,25 @@ class Nursery:
         except OSError:
             answer = b""
         if not answer:
+            self._ended = self._how_it_ended()
             self._close()
             return None
         return Forked(int(answer))
+
+    def last_words(self) -> str:
+        """Returns how the nursery ended, if it has, and the end of its output."""
+        said = tail(self._log, _TAIL_LINES)
+        return f"the process that forks {self._ended or 'runs'}, its log {self._log} ends with:\n{said}"
+
+    def _how_it_ended(self) -> str:
+        """Returns how a process ended that has closed its channel."""
+        if self._process is None:
+            return ""
+        try:
+            code = self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            return "does not answer"
+        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
     def _begin(self) -> None:
         # A forked process's own parent ends at once, so that this process adopts it.

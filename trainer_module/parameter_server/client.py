@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.contracts.training_job import TrainJob
+from schemas.host.environment import NO_HTTP_PROXY
 from trainer_module.checkpoint.files import CheckpointError, DamagedError
 from trainer_module.parameter_server.dense_part import part_of
 from trainer_module.parameter_server.meetings import OPERATIONS, Operation
@@ -26,6 +27,7 @@ _PAUSE_S = 0.2
 _PASSING = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 _OPTIONS = (
     *CHANNEL_OPTIONS,
+    NO_HTTP_PROXY,
     ("grpc.enable_retries", 0),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.keepalive_time_ms", 10_000),

@@ -1,6 +1,7 @@
 """A folder of versions under a server that runs: new ones, damaged ones, withdrawn ones."""
 
 import datetime
+import shutil
 import subprocess
 import sys
 import threading
@@ -122,7 +123,12 @@ def test_a_version_is_swapped_rolled_back_and_restored_under_load(
 def test_only_whole_and_sound_versions_are_served(models: dict[int, Path], tmp_path: Path, scratch: Path) -> None:
     folder = tmp_path / "feed"
     put(models[1], folder, 1)
+    for name in ("v2", "0.1", "2024-03-08", "001", "-5", "9" * 20, ".ipynb_checkpoints"):
+        shutil.copytree(folder / "1", folder / name)
+    (folder / "latest").symlink_to("1")
+    (folder / "7").write_text("no folder")
     with running(folder, scratch) as server:
+        assert list(server.client.status()) == [1]
         damaged = put(models[2], tmp_path / "elsewhere", 2)
         data = next((damaged / "variables").glob("*.data-*"))
         whole = data.read_bytes()

@@ -1,7 +1,9 @@
 """Whole drafts: of every format, of the demo's logs and of real data; and the command around them."""
 
 import datetime
+import io
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -12,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipelines.cli import app
+from pipelines.cli import app, main
 from pipelines.drafting import draft
 from pipelines.drafting.layout import layout_of
 from pipelines.drafting.reading import read_piece
@@ -146,6 +148,26 @@ def test_the_command_prints_guesses_and_the_next_commands(tmp_path: Path) -> Non
     assert run == f"  sangam run {output} --date 2024-03-04 --data '{logs}' --root runs"
     assert "2,000 rows, all of them, in 4 of 4 files" in done.stdout
     assert all(column in done.stdout for column in COLUMNS)
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("ascii", rb"\u7528\u6237"), ("utf-8", "用户".encode())])
+def test_names_that_the_output_cannot_encode_are_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, shown: bytes
+) -> None:
+    logs, written = write_days(tmp_path / "logs", COLUMNS | {"用户": some_texts()}), io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+    monkeypatch.setattr(sys, "argv", ["sangam", "init", str(logs), "--output", str(tmp_path / "spec.yaml")])
+    for name in ("no_proxy", "NO_PROXY"):  # Set by the entry point.
+        monkeypatch.setenv(name, "")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    sys.stdout.flush()
+    assert ended.value.code == 0
+    assert shown in written.getvalue()
+
+
+def some_texts() -> list[str]:
+    return [["köln", "zürich"][number % 2] for number in range(ROWS)]
 
 
 def test_runs_are_kept_out_of_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

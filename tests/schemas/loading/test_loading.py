@@ -7,7 +7,7 @@ import pytest
 from schemas.loading import MAX_FILE_BYTES, load_spec
 from schemas.problems import SpecError
 from tests.errors import tells
-from tests.schemas.sample_specs import changed, write
+from tests.schemas.sample_specs import REMOVED, changed, write
 
 
 def _error(path: Path) -> str:
@@ -41,6 +41,7 @@ def _error(path: Path) -> str:
             "line 2: data",
             "(got 'tag:yaml.org,2002:python/object:os.system')",
         ),
+        (b"name: \xff\xfe".replace(b"name: ", b"") + "name: x\n".encode("utf-16-le"), "(whole file)", "UTF-8"),
         (b"name: !secret x\n", "line 1: name", "(got '!secret')"),
         (b"name: x\ndata: 2020-01-02\n", "line 2: data", "date"),
         (b"name: x\n3: y\n", "(whole file)", "(got 3)"),
@@ -61,6 +62,35 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, number: str, go
     path = tmp_path / "spec.yaml"
     path.write_text(f"training:\n  dense_optimizer: {{kind: sgd, learning_rate: {number}}}\n")
     assert tells(_error(path), "line 2: training.dense_optimizer.learning_rate", f"(got {got})")
+
+
+def test_numbers_with_an_exponent_and_line_ends_of_windows_are_plain_yaml(tmp_path: Path) -> None:
+    rate = {"kind": "sgd", "learning_rate": 0.0123}
+    text = write(tmp_path / "plain.yaml", changed({"training.dense_optimizer": rate})).read_text()
+    path = tmp_path / "spec.yaml"
+    path.write_text(text.replace("0.0123", "1e-3").replace("\n", "\r\n"))
+    assert load_spec(path).training.dense_optimizer.learning_rate == 0.001
+
+
+@pytest.mark.parametrize(("written", "got"), [("1:30", "(got '1:30')"), ("010", "(got 10)"), ("no", "(got 'no')")])
+def test_numbers_of_older_yaml_are_not_other_numbers(tmp_path: Path, written: str, got: str) -> None:
+    text = write(tmp_path / "plain.yaml", changed({})).read_text()
+    path = tmp_path / "spec.yaml"
+    path.write_text(text.replace('"dim": 8', f'"dim": {written}', 1))
+    if written == "010":
+        assert load_spec(path).tables["users"].dim == 10
+    else:
+        assert tells(_error(path), "tables.users.dim", got)
+
+
+def test_words_of_python_and_tensorflow_may_be_names(tmp_path: Path) -> None:
+    features = {"lambda": {"kind": "numeric"}, "rows": {"kind": "numeric", "column": "class id"}}
+    tasks = {"class": {"kind": "binary", "label": "like"}}
+    gates = [{"task": "class", "metric": "auc", "at_least": 0.5}]
+    names = {"name": "a" * 63, "features": features, "tasks": tasks}
+    changes = names | {"tables": REMOVED, "evaluation": REMOVED, "gates": gates}
+    spec = load_spec(write(tmp_path / "spec.yaml", changed(changes)))
+    assert (len(spec.name), list(spec.features), list(spec.tasks)) == (63, ["lambda", "rows"], ["class"])
 
 
 def test_a_list_nested_ten_thousand_deep_is_refused(tmp_path: Path) -> None:

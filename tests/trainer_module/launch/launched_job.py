@@ -25,11 +25,11 @@ def launch(job_file: Path, environment: Mapping[str, str] | None = None) -> warm
     return warm.start([_LAUNCHER, str(job_file), str(os.getpid())], job_file.parent / "launch.log", environment)
 
 
-def launch_as_users_do(job_file: Path) -> "subprocess.Popen[bytes]":
-    """Starts a job's launcher as a program, in a process group of its own."""
+def launch_as_users_do(job_file: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    """Starts a job's launcher as a program, in a process group of its own, with more variables."""
     log = (job_file.parent / "launch.log").open("ab")
     command = [sys.executable, "-m", _LAUNCHER, str(job_file), str(os.getpid())]
-    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env={**os.environ, **environment})
 
 
 def group_of(leader: int) -> list[psutil.Process]:

@@ -15,6 +15,7 @@ from schemas.contracts.training_job import read_job
 from schemas.contracts.training_job import write_job as write_job_file
 from schemas.spec.monitoring import Monitoring
 from tests.errors import tells
+from tests.odd_shell import ODD_SHELL
 from tests.trainer_module.launch.launched_job import (
     failure,
     group_of,
@@ -67,10 +68,10 @@ def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: 
 def test_a_local_job_listens_on_loopback_alone_starts_quickly_and_stops_whole(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    """Ranks listen while they find each other: they are looked at from their start on."""
+    """Ranks listen while they find each other: they are looked at from their start on. The shell is an odd one."""
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=2, epochs=100_000), files)
     targets = _monitored(job_file)
-    launched = launch_as_users_do(job_file)
+    launched = launch_as_users_do(job_file, ODD_SHELL)
     listening: dict[str, set[str]] = {}
 
     def look() -> bool:

@@ -82,6 +82,19 @@ def test_version_holds_the_model_a_card_and_a_manifest_of_both(model: Path, targ
     assert str(versions.damage(folder)).startswith(f"{CARD_FILE}: sha256 is ")
 
 
+@pytest.mark.parametrize(("mask", "folder", "file"), [(0o077, 0o700, 0o600), (0o022, 0o755, 0o644)])
+def test_a_version_may_be_read_by_whom_the_umask_lets(
+    model: Path, target: Path, mask: int, folder: int, file: int
+) -> None:
+    before = os.umask(mask)
+    try:
+        version = Path(pushed(model, target).path)
+    finally:
+        os.umask(before)
+    modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in (target, version, *version.rglob("*"))}
+    assert modes == {(True, folder), (False, file)}
+
+
 def test_the_same_model_again_is_the_same_version(model: Path, target: Path) -> None:
     first = pushed(model, target)
     assert pushed(model, target) == first

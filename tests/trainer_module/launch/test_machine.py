@@ -1,0 +1,90 @@
+import errno
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from schemas.contracts.exit_codes import ExitCode
+from schemas.errors import UserError
+from tests.errors import mentions, place_and_value, tells
+from tests.trainer_module.launch.launched_job import failure
+from tests.trainer_module.sample_job import declared, job, write_job
+from trainer_module.launch import machine
+from trainer_module.launch.machine import refuse_unfit_machine
+
+pytestmark = pytest.mark.slow  # The sample job imports TensorFlow.
+
+_NO_LOOPBACK = ["unshare", "--map-root-user", "--net"]
+
+
+def test_this_machine_can_train(tmp_path: Path) -> None:
+    began = time.monotonic()
+    refuse_unfit_machine(job(tmp_path, declared(ranks=2, data_workers=2), ()))
+    assert time.monotonic() - began < 1
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft == hard
+
+
+def test_a_launcher_without_loopback_says_so_before_it_starts_anything(tmp_path: Path) -> None:
+    if subprocess.run([*_NO_LOOPBACK, "true"], check=False).returncode:
+        pytest.skip("this machine lets nobody make a network")
+    job_file = write_job(tmp_path, declared(ranks=2, data_workers=2), ())
+    command = [sys.executable, "-m", "trainer_module.launch.launcher", str(job_file), str(os.getpid())]
+    done = subprocess.run([*_NO_LOOPBACK, *command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == ExitCode.MISTAKE
+    assert tells(failure(job_file), "training", "loopback ... (got Network is unreachable)")
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in (tmp_path / "logs").iterdir()] == ["failure.txt"]
+
+
+def _fails(*_: object, **__: object) -> None:
+    raise OSError(errno.ECONNREFUSED, "Connection refused")
+
+
+def test_a_firewall_before_loopback_refuses_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "create_connection", _fails)
+    with pytest.raises(UserError, match=place_and_value("training", "loopback ... (got Connection refused)")):
+        refuse_unfit_machine(job(tmp_path, declared(), ()))
+
+
+def test_ports_that_are_all_taken_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "create_server", _fails)
+    assert mentions(machine.connection().detail, "cannot listen ... 127.0.0.1 ... (got Connection refused)")
+
+
+@pytest.mark.parametrize(
+    ("addresses", "name", "got"),
+    [
+        ({}, "localhost", "(got unknown)"),
+        ({"localhost": "203.0.113.7"}, "localhost", "(got 203.0.113.7)"),
+        ({"localhost": "127.0.0.1"}, "box-7", "(got unknown)"),
+        ({"localhost": "127.0.0.1", "box-7": "slow"}, "box-7", "(got no answer within 0.1 s)"),
+    ],
+)
+def test_a_name_of_this_machine_that_leads_nowhere_is_told(
+    monkeypatch: pytest.MonkeyPatch, addresses: dict[str, str], name: str, got: str
+) -> None:
+    def look_up(asked: str) -> str:
+        if asked not in addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        if addresses[asked] == "slow":
+            time.sleep(0.3)
+        return addresses[asked]
+
+    monkeypatch.setattr(machine, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(socket, "gethostbyname", look_up)
+    finding = machine.resolution(["localhost", "box-7"])
+    assert not finding.is_ok
+    assert mentions(finding.detail, f"{name} {got}")
+    assert "/etc/hosts" in finding.fix
+
+
+def test_too_little_of_anything_is_told_with_what_is_needed(tmp_path: Path) -> None:
+    findings = [machine.memory(1e9), machine.descriptors(10**9), machine.shared_memory(tmp_path / "none")]
+    assert not any(finding.is_ok for finding in findings)
+    assert [finding.detail.endswith("1e+09 needed") for finding in findings] == [True, True, False]
