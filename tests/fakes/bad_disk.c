@@ -25,7 +25,7 @@ static int is_below(int descriptor, const char *folder) {
 }
 
 ssize_t write(int descriptor, const void *bytes, size_t count) {
-  const char *folder = getenv("BAD_DISK");
+  const char *folder = getenv("SANGAM_TEST_BAD_DISK");
   int before = errno;
   if (folder && is_below(descriptor, folder)) {
     if (says(folder, "slow")) usleep(100 * 1000);

@@ -16,7 +16,7 @@ def preloaded() -> str:
 
 def environment(folder: Path) -> dict[str, str]:
     """Returns the environment of a process to which a folder, given as an absolute path, is on such a disk."""
-    return {**os.environ, "LD_PRELOAD": preloaded(), "BAD_DISK": str(folder)}
+    return {**os.environ, "LD_PRELOAD": preloaded(), "SANGAM_TEST_BAD_DISK": str(folder)}
 
 
 def begin(folder: Path, fault: Fault) -> None:

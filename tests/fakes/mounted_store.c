@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 static int is_store(const char *path) {
-  const char *root = getenv("MOUNTED_STORE");
+  const char *root = getenv("SANGAM_TEST_STORE");
   return root && path[0] == '/' && strncmp(path, root, strlen(root)) == 0;
 }
 

@@ -18,7 +18,7 @@ def preloaded() -> str:
 
 def environment(store: Path) -> dict[str, str]:
     """Returns the environment of a process to which a folder, given as an absolute path, is such a store."""
-    return {**os.environ, "LD_PRELOAD": preloaded(), "MOUNTED_STORE": str(store)}
+    return {**os.environ, "LD_PRELOAD": preloaded(), "SANGAM_TEST_STORE": str(store)}
 
 
 def run(program: str, store: Path, *arguments: str) -> None:

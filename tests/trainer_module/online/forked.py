@@ -64,7 +64,7 @@ class ForkServer:
         made.online_file.unlink(missing_ok=True)  # Of ranks that were killed.
         ranks = range(made.ranker.cluster.ranks)
         with Rendezvous(len(ranks)) as rendezvous:
-            disk = {"BAD_DISK": str(bad_disk or "")}
+            disk = {"SANGAM_TEST_BAD_DISK": str(bad_disk or "")}
             request = {
                 "job": str(folder / "job.json"),
                 "folder": str(folder),
@@ -95,7 +95,7 @@ def fork_server() -> Iterator[ForkServer]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**bad_disk.environment(Path()), "BAD_DISK": ""},
+        env={**bad_disk.environment(Path()), "SANGAM_TEST_BAD_DISK": ""},
     )
     try:
         yield ForkServer(process)
