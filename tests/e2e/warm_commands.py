@@ -24,9 +24,10 @@ from tests.trainer_module.launch.warm import Warm, fork_groups
 from trainer_module.launch import nursery
 from trainer_module.launch.nursery import Nursery
 
-_COMMAND_LINE = "pipelines.cli"
+COMMAND_LINE = "pipelines.cli"
+"""The module of `sangam`."""
 _LOADED = (
-    _COMMAND_LINE,
+    COMMAND_LINE,
     "components.steps.evaluator.executor",
     "components.steps.example_gen.executor",
     "components.steps.example_validator.executor",
@@ -45,10 +46,38 @@ _NO_LIMIT = "-" * 4096
 
 def start(arguments: Sequence[str], environment: Mapping[str, str], output: Path, errors: Path | None = None) -> Warm:
     """Starts a command; its output, and unless told otherwise its errors, go to a file."""
-    words = [__name__, str(output), str(errors or output), *arguments]
-    forked = _commands().start(words, environment, _log())
+    return start_module([COMMAND_LINE, *arguments], environment, output, errors)
+
+
+def start_module(
+    words: Sequence[str], environment: Mapping[str, str], output: Path, errors: Path | None = None
+) -> Warm:
+    """Does the same for a module and its arguments."""
+    forked = _commands().start([__name__, str(output), str(errors or output), *words], environment, _log())
     assert forked is not None, _log().read_text()[-3000:]
     return Warm(forked.pid)
+
+
+class Started:
+    """A started module, with as much of `subprocess.Popen` with pipes as tests need."""
+
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str], output: Path, errors: Path):
+        """Starts it; what it prints goes to two files, or to one."""
+        output.unlink(missing_ok=True)
+        errors.unlink(missing_ok=True)
+        self._process = start_module(words, environment, output, errors)
+        self._output, self._errors, self.pid = output, errors, self._process.pid
+        self.poll, self.kill, self.send_signal = self._process.poll, self._process.kill, self._process.send_signal
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, None while it runs."""
+        return self.poll()
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Waits for its end; returns what it printed."""
+        self._process.wait(timeout)
+        return self._output.read_text(), self._errors.read_text()
 
 
 class _Commands(Nursery):
@@ -95,23 +124,28 @@ def _serve(parent_pid: str) -> None:
         nursery._become(request)
 
 
-def _run(output: str, errors: str, *arguments: str) -> None:
-    """Runs a command in this process, as `python -m pipelines.cli` does."""
+def _run(output: str, errors: str, module: str, *arguments: str) -> None:
+    """Runs a module in this process, as `python -m` does."""
     for file, number in ((output, 1), (errors, 2)):
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(opened, number)
         os.close(opened)
-    fork_groups(Path(output))
+    if module == COMMAND_LINE:
+        _fork_groups(Path(output))
+    nursery._show([sys.executable, "-m", module, *arguments])
+    sys.argv[1:] = arguments
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _fork_groups(output: Path) -> None:
+    fork_groups(output)
 
     def begin_run(parent: int) -> None:
         end_with_parent(parent)
-        fork_groups(Path(output))
+        fork_groups(output)
 
     # A run starts its groups in a child process.
     watched.end_with_parent = begin_run  # type: ignore[assignment, attr-defined]
-    nursery._show([sys.executable, "-m", _COMMAND_LINE, *arguments])
-    sys.argv[1:] = arguments
-    runpy.run_module(_COMMAND_LINE, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """A backfill's dates: which are run, in what order, what stops them, and how they go on; the runs are pretended."""
 
+import itertools
 import json
+import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ import pytest
 
 from pipelines.backfill.local import check_backfill
 from schemas.errors import UserError
+from tests.e2e.warm_commands import Started
 from tests.errors import mentions, place_and_value, tells
 from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
 
 DATES = [f"2024-03-0{day}" for day in range(2, 7)]
-TOP = SPECS.parents[1]
 
 
 class Place:
@@ -28,6 +28,7 @@ class Place:
     def __init__(self, folder: Path):
         self.spec, self.data, self.root = folder / "spec.yaml", folder / "data", folder / "root"
         self.spec.write_text((SPECS / "short_video.yaml").read_text())
+        self._numbers = itertools.count()
         self.root.mkdir()
         for date in DATES:
             (self.data / date).mkdir(parents=True)
@@ -42,17 +43,12 @@ class Place:
         assert old in text
         self.spec.write_text(text.replace(old, new))
 
-    def start(self) -> "subprocess.Popen[str]":
+    def start(self) -> Started:
         arguments = [str(self.spec), DATES[0], DATES[-1], str(self.data), str(self.root)]
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.pipelines.backfill.fake_backfill", *arguments],
-            cwd=TOP,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        output = self.root.parent / f"output-{next(self._numbers)}.txt"
+        return Started(["tests.pipelines.backfill.fake_backfill", *arguments], os.environ, output, output)
 
-    def run(self) -> tuple[int, str]:
+    def run(self) -> tuple[int | None, str]:
         process = self.start()
         output, _ = process.communicate(timeout=60)
         return process.returncode, output
@@ -142,7 +138,7 @@ def test_a_skipped_date_is_run_once_its_logs_have_come(place: Place) -> None:
     assert place.record()[DATES[-1]]["state"] == "blessed"
 
 
-def _hanging(place: Place) -> tuple["subprocess.Popen[str]", psutil.Process]:
+def _hanging(place: Place) -> tuple[Started, psutil.Process]:
     place.tell({DATES[1]: {"hangs": True}})
     process = place.start()
     deadline = time.monotonic() + 30

@@ -1,5 +1,6 @@
 """Runs of a tiny pipeline in real processes: cached, failing, killed, stopped."""
 
+import itertools
 import json
 import os
 import re
@@ -14,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.e2e.warm_commands import Started
 from tests.errors import tells
-from tests.paths import REPOSITORY
 from tests.pipelines.processes import is_running
 
 pytestmark = pytest.mark.slow
@@ -28,25 +29,23 @@ class Place:
 
     def __init__(self, folder: Path):
         self.data, self.root, self.hangs = folder / "data", folder / "root", folder / "hangs"
+        self._numbers = itertools.count()
         self.data.mkdir()
 
-    def start(self, second: str = "") -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.pipelines.local.sample_run", str(self.data), str(self.root)],
-            cwd=REPOSITORY,
-            # However busy the machine is, a run that can tidy up gets to it.
-            env=os.environ | {"TINY_SECOND": second, "TINY_HANGS": str(self.hangs), "TINY_STOP_S": "30"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def start(self, second: str = "") -> Started:
+        # However busy the machine is, a run that can tidy up gets to it.
+        told = {"TINY_SECOND": second, "TINY_HANGS": str(self.hangs), "TINY_STOP_S": "30"}
+        words = ["tests.pipelines.local.sample_run", str(self.data), str(self.root)]
+        output = self.data.parent / f"output-{next(self._numbers)}.txt"
+        return Started(words, os.environ | told, output, output.with_suffix(".errors"))
 
     def run(self, second: str = "") -> tuple[int, str, str]:
         process = self.start(second)
         out, err = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode is not None
         return process.returncode, out, err
 
-    def child_of_hanging(self, process: subprocess.Popen[str]) -> int:
+    def child_of_hanging(self, process: Started) -> int:
         """Waits until the second step hangs and returns the id of the process that it started."""
         deadline = time.monotonic() + TIMEOUT_S
         while not self.hangs.exists():
@@ -68,7 +67,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def hanging(place: Place) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def hanging(place: Place) -> Iterator[tuple[Started, int]]:
     process = place.start("hang")
     child = 0
     try:
@@ -142,9 +141,7 @@ def test_a_users_mistake_is_told_in_its_own_words(place: Place) -> None:
     assert log.startswith("log: ")
 
 
-def test_after_kill_9_a_run_resumes_and_takes_nothing_half_written(
-    place: Place, hanging: tuple[subprocess.Popen[str], int]
-) -> None:
+def test_after_kill_9_a_run_resumes_and_takes_nothing_half_written(place: Place, hanging: tuple[Started, int]) -> None:
     process, _ = hanging
     other = place.run()
     assert other[0] == 4
@@ -164,9 +161,7 @@ def test_after_kill_9_a_run_resumes_and_takes_nothing_half_written(
     assert _execution_states(place.root) == ["CACHED", "COMPLETE", "COMPLETE", "FAILED"]
 
 
-def test_a_run_that_the_kernel_kills_leaves_a_summary_too(
-    place: Place, hanging: tuple[subprocess.Popen[str], int]
-) -> None:
+def test_a_run_that_the_kernel_kills_leaves_a_summary_too(place: Place, hanging: tuple[Started, int]) -> None:
     process, child = hanging
     [run] = psutil.Process(process.pid).children()
     run.kill()
@@ -181,9 +176,7 @@ def test_a_run_that_the_kernel_kills_leaves_a_summary_too(
     assert not is_running(child)
 
 
-def test_sigterm_stops_the_run_and_every_process_it_started(
-    place: Place, hanging: tuple[subprocess.Popen[str], int]
-) -> None:
+def test_sigterm_stops_the_run_and_every_process_it_started(place: Place, hanging: tuple[Started, int]) -> None:
     process, child = hanging
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=30)

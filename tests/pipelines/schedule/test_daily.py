@@ -1,5 +1,6 @@
 """The run that a timer starts, in real processes: two never meet, and what a run cannot tell itself is told."""
 
+import itertools
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 
 from components.record.lock import locked
 from pipelines.schedule.daily import MAX_LOGS, outcome
+from tests.e2e.warm_commands import Started
 from tests.errors import tells
 from tests.fakes.webhook import Webhook, webhook
 from tests.paths import REPOSITORY, SPECS
@@ -33,23 +35,18 @@ class Place:
         self.data.mkdir()
         self.root.mkdir()
         self.hook = hook
+        self._numbers = itertools.count()
         self.environment = os.environ | {"SANGAM_ALERT_URL": hook.url, "SANGAM_ALERT_KEY": KEY}
 
     def tell(self, how: str, code: int = 0, seconds: float = 0) -> None:
         (self.root / "tell").write_text(f"{how} {code} {seconds}")
 
-    def start(self) -> "subprocess.Popen[str]":
-        arguments = [str(self.spec), str(self.data), str(self.root), NOW]
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.pipelines.schedule.fake_daily", *arguments],
-            cwd=REPOSITORY,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def start(self) -> Started:
+        words = ["tests.pipelines.schedule.fake_daily", str(self.spec), str(self.data), str(self.root), NOW]
+        output = self.root.parent / f"output-{next(self._numbers)}.txt"
+        return Started(words, self.environment, output, output.with_suffix(".errors"))
 
-    def run(self) -> tuple[int, str]:
+    def run(self) -> tuple[int | None, str]:
         process = self.start()
         _, err = process.communicate(timeout=60)
         return process.returncode, err

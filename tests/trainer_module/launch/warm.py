@@ -17,6 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from components.processes.group import GRACE_S, ProcessGroup
 from schemas.host.parent_process import adopt_orphans, end_with_parent
@@ -69,6 +72,19 @@ def fork_groups(output: Path) -> None:
     """
     forks = _ForkedNursery(output, {})
     forks._begin()
+    ProcessGroup.__init__ = _init_by(forks, output)  # type: ignore[method-assign]
+
+
+@contextmanager
+def forked_groups() -> Iterator[None]:
+    """Makes each `ProcessGroup` of this process a fork of one that has imported TensorFlow."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ProcessGroup, "__init__", _init_by(_nursery(), _log()))
+        yield
+
+
+def _init_by(forks: Nursery, output: Path) -> Any:
+    """Returns what stands for `ProcessGroup.__init__`."""
 
     def start_group(
         group: ProcessGroup,
@@ -84,7 +100,7 @@ def fork_groups(output: Path) -> None:
         assert leader is not None, "the nursery of groups has ended"
         group._grace_s, group._leader, group.pid = grace_s, Warm(leader.pid), leader.pid  # type: ignore[assignment]
 
-    ProcessGroup.__init__ = start_group  # type: ignore[method-assign, assignment]
+    return start_group
 
 
 class Warm(Forked):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,17 @@ from schemas.errors import UserError
 from schemas.spec.release import Evaluation
 from schemas.spec.serving import Load, Serving
 from tests.errors import mentions, place_and_value, tells
+from tests.trainer_module.launch.warm import forked_groups
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _forked_servers() -> Iterator[None]:
+    """Servers without the seconds of their start; the one that its executor's death ends starts as it does in a run."""
+    with forked_groups():
+        yield
+
 
 LOAD = Load(candidates=50, seconds=0.3)
 SERVING = Serving(max_model_size="10MB", max_p99_ms=10_000, load=LOAD, timeout_s=120)
