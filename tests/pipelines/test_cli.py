@@ -65,6 +65,7 @@ QUICK: list[tuple[str, ...]] = [
 ]
 
 
+@pytest.mark.processes
 def test_quick_commands_load_no_tensorflow() -> None:
     program = (
         "import json, sys\nfrom pipelines.cli import main\n"

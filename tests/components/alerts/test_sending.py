@@ -213,6 +213,7 @@ def test_a_receiver_takes_only_fresh_bodies_signed_with_its_key() -> None:
         assert not verify(KEY, timestamp, signature(KEY, timestamp, body), body, now=1000)
 
 
+@pytest.mark.processes
 def test_alerts_load_without_tensorflow() -> None:
     program = (
         "import sys, components.alerts, components.record.outcome, components.record.store\n"

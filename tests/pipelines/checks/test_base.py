@@ -148,6 +148,7 @@ def test_a_runs_folder_is_a_base_too_and_what_is_none_is_told(root: Path, tmp_pa
         told(SPEC, tmp_path)
 
 
+@pytest.mark.processes
 def test_it_loads_no_tensorflow(root: Path) -> None:
     program = (
         "import sys\nfrom pipelines.cli import main\n"

@@ -204,6 +204,7 @@ def test_without_a_containers_limit_the_machines_memory_counts(tmp_path: Path) -
     assert available_bytes(_cgroup(tmp_path, "max", 700, 0)) == pytest.approx(without, rel=0.2)
 
 
+@pytest.mark.processes
 def test_a_run_whose_tables_cannot_fit_is_refused_before_anything_starts(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC.read_text().replace("hashtags: {dim: 8}", f"hashtags: {HUGE}"))

@@ -25,6 +25,7 @@ def _refusal(*arguments: str) -> str:
     return done.stderr
 
 
+@pytest.mark.processes
 def test_a_port_in_use_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -32,6 +33,7 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
     assert tells(told, "--port", f"(got {port}: Address already in use)")
 
 
+@pytest.mark.processes
 def test_a_work_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "work"
@@ -39,6 +41,7 @@ def test_a_work_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None
     assert tells(told, "--work-dir", f"(got {folder}: Not a directory)")
 
 
+@pytest.mark.processes
 def test_a_work_directory_of_another_dispatcher_is_told(tmp_path: Path) -> None:
     lock = os.open(tmp_path / LOCK_FILE, os.O_CREAT | os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -47,11 +50,13 @@ def test_a_work_directory_of_another_dispatcher_is_told(tmp_path: Path) -> None:
     assert tells(told, "--work-dir", f"another dispatcher uses it (got {tmp_path}, held by process unknown)")
 
 
+@pytest.mark.processes
 def test_a_dispatcher_that_does_not_answer_is_told() -> None:
     told = _refusal("worker", "--dispatcher", NOWHERE, "--patience-s", "1")
     assert tells(told, "--dispatcher", f"1 s (got {NOWHERE} does not answer)")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("options", "place", "value"),
     [
@@ -65,6 +70,7 @@ def test_a_wrong_address_is_told(options: list[str], place: str, value: str) -> 
     assert tells(_refusal("worker", *options), place, value)
 
 
+@pytest.mark.processes
 def test_a_port_of_metrics_in_use_is_told(tmp_path: Path) -> None:
     own = ["--work-dir", str(tmp_path / "work"), "--port", "0"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -74,6 +80,7 @@ def test_a_port_of_metrics_in_use_is_told(tmp_path: Path) -> None:
     assert tells(_refusal("dispatcher", *own, "--metrics-target", "m.json"), "--metrics-target", "(got m.json)")
 
 
+@pytest.mark.processes
 def test_whoever_listens_to_other_machines_is_warned(tmp_path: Path) -> None:
     with socket.create_server(("", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -95,6 +95,7 @@ def test_another_disk_than_the_roots_is_told_by_itself(request_: RunRequest) -> 
     assert mentions(told, "free at /dev/shm/beam-1) ... 3.00 kB")
 
 
+@pytest.mark.processes
 def test_a_disk_without_room_for_a_run_is_told_at_once(tmp_path: Path) -> None:
     root = tmp_path / "root"
     (tmp_path / "data").mkdir()

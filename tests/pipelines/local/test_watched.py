@@ -49,6 +49,7 @@ print(ended.exit_code, ended.path)
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_deaf_is_stopped_in_time_and_leaves_its_summary(tmp_path: Path, signum: signal.Signals) -> None:
     (tmp_path / "data").mkdir()

@@ -208,6 +208,7 @@ def test_a_marker_written_meanwhile_is_seen_on_the_real_clock(tmp_path: Path) ->
     writer.join()
 
 
+@pytest.mark.processes
 def test_sigterm_ends_the_wait_at_once(tmp_path: Path) -> None:
     program = (
         "import datetime, sys\nfrom pathlib import Path\n"

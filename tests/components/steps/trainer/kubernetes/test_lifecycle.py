@@ -189,6 +189,7 @@ def test_a_pod_that_waits_is_told_while_it_does(
     assert told in caplog.text
 
 
+@pytest.mark.processes
 def test_a_retried_step_adopts_what_is_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -208,6 +209,7 @@ def test_a_retried_step_adopts_what_is_running(
     assert "event=adopted kind=MPIJob" in caplog.text
 
 
+@pytest.mark.processes
 def test_what_was_started_otherwise_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -223,6 +225,7 @@ def test_what_was_started_otherwise_is_replaced(
     assert "event=replaced kind=MPIJob" in caplog.text
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_step_that_is_stopped_removes_everything_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
