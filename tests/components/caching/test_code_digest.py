@@ -100,12 +100,14 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[str]]
     return {step: set(json.loads((folder / step).read_text())) for step in KEYS}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_step_is_keyed_by_what_its_processes_import_and_by_nothing_else(imported: Mapping[str, set[str]]) -> None:
     found = {step: {path for path in source_files(*entries) if path.endswith(".py")} for step, entries in KEYS.items()}
     assert found == imported
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_edit_of_a_module_changes_the_keys_of_the_steps_that_import_it_alone(
     imported: Mapping[str, set[str]],

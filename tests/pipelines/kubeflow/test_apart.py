@@ -28,6 +28,7 @@ def test_a_spec_survives_the_way_to_the_other_process(path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_mistake_is_told_as_if_it_were_compiled_here() -> None:
     target = dataclasses.replace(TARGET, pipeline_root="/elsewhere")

@@ -322,6 +322,7 @@ def test_no_block_is_decompressed_twice_in_an_epoch_of_several_workers_and_ranks
     assert decompressed == blocks
 
 
+@pytest.mark.long
 def test_an_epoch_ends_when_its_last_batch_is_taken_however_long_it_took(files: tuple[str, ...], pool: str) -> None:
     from trainer_module.input.example_reader import transformed_reader
     from trainer_module.input.local_reader import own_batches

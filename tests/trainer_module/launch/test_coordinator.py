@@ -99,6 +99,7 @@ def test_a_job_ends_well_and_soon_though_each_of_its_processes_is_killed_once(tm
         assert job.coordinator().wait(20) == 0
 
 
+@pytest.mark.long
 def test_a_lost_parameter_server_ends_the_attempt_and_all_begin_again(tmp_path: Path) -> None:
     """Whether the server is killed, leaves before the ranks are done, or goes with its host. Ranks need all of them."""
     job_file = _job(tmp_path, sync={"kind": "stale"}, parameter_servers=2, retries=3)
@@ -125,6 +126,7 @@ def test_a_lost_parameter_server_ends_the_attempt_and_all_begin_again(tmp_path: 
         assert processes_of(job.job_file) == []
 
 
+@pytest.mark.long
 def test_a_stopped_host_of_a_server_says_so_and_the_job_waits_for_its_replacement(tmp_path: Path) -> None:
     with ClusterJob(_job(tmp_path, sync={"kind": "async"}), hosts=1, servers=1, lost_after_s=600) as job:
         coordinator, staying, leaving = job.coordinator(), job.host(0), job.host(1)
@@ -209,6 +211,7 @@ def test_a_process_that_the_kernel_kills_at_its_limit_of_memory_fails_the_job_at
         pytest.skip(f"needs the right to make a memory cgroup: {error}")
 
 
+@pytest.mark.long
 def test_one_loss_too_many_is_one_clear_error_nothing_runs_and_the_same_commands_go_on(tmp_path: Path) -> None:
     with ClusterJob(_job(tmp_path, retries=2), hosts=1, lost_after_s=600) as job:
         processes = [job.coordinator(), job.host(0)]

@@ -76,6 +76,7 @@ def test_the_days_of_the_refit_are_days_learned_from(ended: tuple[Path, dict[str
     assert read_manifest(directory / "final").days == (*BASE_DAYS, VALIDATION_DAY)
 
 
+@pytest.mark.long
 def test_without_refit_the_validation_day_is_not_learned_from(files: tuple[str, ...], tmp_path: Path) -> None:
     report = _train(tmp_path, files, refit=False)
     passes = report["best_epoch"] + 1

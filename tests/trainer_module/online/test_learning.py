@@ -146,6 +146,7 @@ def test_a_training_killed_at_20_random_points_ends_as_one_that_was_not(
     assert sum(delta.groups["adagrad_4"].removed for delta in published) > 20  # Tags beyond their capacity.
 
 
+@pytest.mark.long
 def test_a_full_disk_ends_the_ranks_with_the_reason_and_once_it_has_room_nothing_is_lost(
     tmp_path: Path, base: Trained, server: ForkServer
 ) -> None:

@@ -74,6 +74,7 @@ class _Load:
         self._thread.join()
 
 
+@pytest.mark.long
 def test_a_server_follows_deltas_under_load_goes_back_and_forth_and_starts_where_it_was(
     exported: Exported, tmp_path: Path
 ) -> None:
