@@ -25,6 +25,14 @@ pytestmark = [pytest.mark.processes, pytest.mark.long]
 CANCELLED = f"PATCH /v1/jobs/{JOB}?mode=cancel"
 
 
+@pytest.fixture(autouse=True)
+def proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A company's shell: nobody listens at its proxy, and an engine is within the cluster."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "")
+
+
 @pytest.fixture
 def flink() -> Iterator[FakeFlink]:
     with fake_flink() as fake:
