@@ -1,6 +1,7 @@
 """The environment of a process: settings that a shell has for other programs must not reach ours."""
 
 import contextlib
+import locale
 import os
 import sys
 import warnings
@@ -51,8 +52,10 @@ def keep_off_proxy(environ: MutableMapping[str, str], *hosts: str) -> None:
 def settle() -> None:
     """Makes this process and its children independent of such settings. Entry points call it first.
 
-    A proxy is not used for this machine. A warning of a library is no error. What an output cannot encode is escaped.
+    A proxy is not used for this machine. A warning of a library is no error. Files are UTF-8, in any locale; what an
+    output cannot encode is escaped.
     """
+    _read_and_write_utf8()
     keep_off_proxy(os.environ, *_THIS_MACHINE)
     for name in _OTHER_PROGRAMS:
         os.environ.pop(name, None)
@@ -64,3 +67,13 @@ def settle() -> None:
         if isinstance(stream, TextIOWrapper):
             with contextlib.suppress(ValueError):  # Closed by whoever started this process.
                 stream.reconfigure(errors="backslashreplace")
+
+
+def _read_and_write_utf8() -> None:
+    """Starts this process again if its locale has another encoding, which Python takes for all files."""
+    if locale.getpreferredencoding(False).lower() in ("utf-8", "utf8") or os.environ.get("PYTHONUTF8") == "1":
+        return
+    os.environ["PYTHONUTF8"] = "1"
+    # Its output stays in the encoding of whoever reads it.
+    os.environ.setdefault("PYTHONIOENCODING", sys.stdout.encoding)
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

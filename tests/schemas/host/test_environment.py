@@ -1,12 +1,15 @@
 import io
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from schemas.host.environment import clean, drop_proxies, keep_off_proxy, settle
+from tests.paths import REPOSITORY
 
 
 @pytest.fixture
@@ -62,6 +65,18 @@ def test_a_warning_ends_no_command(shell: pytest.MonkeyPatch) -> None:
     with pytest.warns(FutureWarning):
         warnings.warn("of a library", FutureWarning, stacklevel=1)
     assert "PYTHONWARNINGS" not in os.environ
+
+
+def test_files_are_utf8_in_a_locale_that_is_not_and_the_output_keeps_its_encoding(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, sys\nfrom schemas.host.environment import settle\nsettle()\n"
+        "pathlib.Path(sys.argv[1]).write_text('st\\xe4dte')\nprint('st\\xe4dte', sys.stdout.encoding)"
+    )
+    plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-W", "error", "-c", program, str(tmp_path / "written")]
+    done = subprocess.run(command, env={**os.environ, **plain}, cwd=REPOSITORY, capture_output=True, check=True)
+    assert (tmp_path / "written").read_bytes() == "städte".encode()
+    assert done.stdout.lower() in (b"st\\xe4dte ascii\n", b"st\\xe4dte ansi_x3.4-1968\n")
 
 
 @pytest.mark.parametrize(
