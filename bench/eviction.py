@@ -15,7 +15,7 @@ from bench.scale import on_one_core
 from schemas.derived.groups import BOOK_FLOATS, Group
 from schemas.spec.optimizers import Adagrad
 from schemas.spec.tables import Capacity, Table
-from trainer_module.embedding.eviction import evict
+from trainer_module.embedding.eviction import evict, finish
 from trainer_module.embedding.row_store import RowStore
 
 _DIM = 16
@@ -32,7 +32,7 @@ def main(num_rows: str, num_tables: str, output: str) -> None:
     seconds = []
     for _ in range(2):
         started = time.perf_counter()
-        evict(store, now=_NEWEST_MINUTE, rank=0, ranks=1)
+        finish(evict(store, now=_NEWEST_MINUTE), lambda counts: counts)
         seconds.append(time.perf_counter() - started)
     evicted = int(store.counters["evicted"].numpy().sum())
     assert evicted == rows - store.num_rows > 0

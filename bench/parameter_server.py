@@ -128,9 +128,9 @@ class _Local:
     """Rows in this process."""
 
     def __init__(self, ranker: RankerSpec, *, half: bool):
-        stores = stores_of(groups_of(ranker), seed=0, rank=0, ranks=1)
+        stores = stores_of(groups_of(ranker), seed=0, owners=1)
         (self._group,) = stores
-        self._rows, self._step = Rows(stores, server=0, servers=1, half=half), 0
+        self._rows, self._step = Rows(stores, half=half), 0
 
     def pull_and_push(self, keys: NDArray[Any], gradients: NDArray[Any]) -> None:
         """Reads and updates a batch, as a server does."""

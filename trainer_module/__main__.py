@@ -22,6 +22,7 @@ from schemas.host.parent_process import end_with_parent
 from schemas.host.plain_text import log_to_stderr
 from schemas.spec.sync import InStep
 from trainer_module import collectives
+from trainer_module.embedding.row_store import full_store
 from trainer_module.loop.epoch import NotFiniteError
 from trainer_module.loop.training import train
 from trainer_module.monitoring.endpoint import Endpoint
@@ -57,9 +58,12 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
                 learn(job, rank=rank, ranks=ranks, metrics=metrics)
             else:
                 train(job, service, attempt, rank=rank, ranks=ranks, servers=servers, metrics=metrics)
-    except (UserError, NotFiniteError) as error:
-        job.mistake_file(rank).write_text(str(error))
-        _LOG.error("%s", error)
+    except (UserError, NotFiniteError, tf.errors.InvalidArgumentError) as error:
+        told = full_store(error) if isinstance(error, tf.errors.OpError) else str(error)
+        if told is None:
+            raise
+        job.mistake_file(rank).write_text(told)
+        _LOG.error("%s", told)
         return ExitCode.MISTAKE
     collectives.stop()
     return ExitCode.DONE

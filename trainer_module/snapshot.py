@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 WEIGHTS, AVERAGE = "weights", "average"
 """Names of the dense weights, and of their average over steps, in a checkpoint; other names are moments."""
@@ -41,6 +41,29 @@ class RowsSnapshot:
         for start in range(0, len(self.keys), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             yield self.keys[part], self.rows[part]
+
+
+class Copies:
+    """Memory for the copies of rows in a checkpoint, kept for the next one: the kernel is slow to give fresh pages."""
+
+    def __init__(self) -> None:
+        self._arrays: Arrays = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, *, room: int) -> NDArray[Any]:
+        """Returns memory for an array; it is that of the last array of this name.
+
+        Args:
+            name: name of the array.
+            shape: shape of the array.
+            dtype: type of its numbers.
+            room: rows to allocate if there is too little; unwritten memory is not used.
+        """
+        last = self._arrays.get(name)
+        if last is None or len(last) < shape[0] or last.shape[1:] != shape[1:] or last.dtype != dtype:
+            del last
+            self._arrays.pop(name, None)  # Before the new one is allocated.
+            self._arrays[name] = np.empty([max(room, shape[0]), *shape[1:]], dtype)
+        return self._arrays[name][: shape[0]]
 
 
 @dataclass(frozen=True)

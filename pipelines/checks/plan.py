@@ -196,7 +196,7 @@ _PARTS: dict[str, Callable[[ProcessPlan], float]] = {
     "dense weights and optimizer": lambda process: process.dense,
     "TensorFlow itself": lambda process: process.process,
     "resident": lambda process: process.held,
-    "copy while a checkpoint is written": lambda process: process.checkpoint,
+    "copy for checkpoints": lambda process: process.checkpoint,
     "copy while the largest group grows": lambda process: process.growth,
     "peak": lambda process: process.peak,
 }

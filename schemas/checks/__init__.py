@@ -17,6 +17,7 @@ from schemas.checks.sync import sync_problems
 from schemas.checks.tasks import task_problems
 from schemas.checks.training import training_problems
 from schemas.derived.columns import feature_columns
+from schemas.derived.plan import crowded_group
 from schemas.derived.sources import sources_of
 from schemas.problems import Problem, listed
 from schemas.spec import Spec
@@ -40,6 +41,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         beam_problems,
         _time,
         _eviction,
+        _capacity,
         _incremental,
         training_problems,
         sync_problems,
@@ -115,3 +117,11 @@ def _eviction(spec: Spec) -> Iterator[Problem]:
             f"has no effect: no table removes rows (got {spec.training.evict_every_steps})",
             "remove it, or declare expire_after_days or capacity for a table",
         )
+
+
+def _capacity(spec: Spec) -> Iterator[Problem]:
+    if not spec.tables.keys() >= spec.table_tags().keys():
+        return  # A feature's table is unknown, which another check tells.
+    rows = {name: table.capacity.rows for name, table in spec.tables.items() if table.capacity}
+    if crowded := crowded_group(spec, rows, spec.num_parameter_servers or spec.cluster.ranks):
+        yield Problem(("tables", crowded.tables[0], "capacity", "rows"), crowded.problem, crowded.fix)

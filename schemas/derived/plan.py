@@ -1,13 +1,16 @@
 """The memory of a ranker by table, rank and parameter server, computed before anything starts."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from schemas.derived.groups import groups_of
 from schemas.derived.process_memory import ProcessPlan, rank_plan, server_plan
 from schemas.derived.sizes import (
     FLOAT_BYTES,
     KEY_BYTES,
+    MOST_ROWS,
     PROCESS_BYTES,
     dense_parts,
     high_share,
@@ -115,7 +118,8 @@ def plan(ranker: RankerSpec, *, rows: Mapping[str, int], ranks: int, servers: in
         servers: number of parameter servers; None: the spec's.
 
     Raises:
-        UserError: an unknown table, or one without a number of rows; servers in a mode without.
+        UserError: an unknown table, or one without a number of rows; servers in a mode without; more rows of a group
+            than a process can hold.
     """
     if servers is not None and isinstance(ranker.training.sync, InStep):
         raise UserError(
@@ -125,6 +129,8 @@ def plan(ranker: RankerSpec, *, rows: Mapping[str, int], ranks: int, servers: in
     servers = servers or ranker.num_parameter_servers
     owners = servers or ranks
     all_rows = rows_by_table(ranker, rows)
+    if crowded := crowded_group(ranker, all_rows, owners):
+        raise UserError(f"tables: {crowded.problem}; {crowded.fix}")
     groups = groups_of(ranker)
     tables = {}
     totals = {name: sum(all_rows[table] for table in group.tables) for name, group in groups.items()}
@@ -180,6 +186,42 @@ def rows_by_table(ranker: RankerSpec, given: Mapping[str, int]) -> dict[str, int
             f"add --rows {example} with your own numbers"
         )
     return {name: known[name] for name in names}
+
+
+class Crowded(NamedTuple):
+    """A group with more rows than a process can hold.
+
+    Attributes:
+        tables: its tables that have rows.
+        problem, fix: what is wrong, and what to do.
+    """
+
+    tables: list[str]
+    problem: str
+    fix: str
+
+
+def crowded_group(ranker: RankerSpec, rows: Mapping[str, int], owners: int) -> Crowded | None:
+    """Returns the first group with more rows than a process can hold.
+
+    Args:
+        ranker: the spec.
+        rows: rows by table; none of the others.
+        owners: number of ranks, or parameter servers, that share them.
+    """
+    for group in groups_of(ranker).values():
+        of_tables = {table: rows[table] for table in group.tables if rows.get(table)}
+        held = sum(high_share(number, owners) for number in of_tables.values())
+        if held > MOST_ROWS:
+            kind = "parameter servers" if ranker.num_parameter_servers else "ranks"
+            needed = math.ceil(1.001 * sum(of_tables.values()) / MOST_ROWS)
+            return Crowded(
+                list(of_tables),
+                f"too many rows for one process (got {listed(list(of_tables))}: {held:,.0f} on each of {owners} "
+                f"{kind}, which may hold {MOST_ROWS:,} of one dim and kind of optimizer)",
+                f"use at least {needed} {kind}, or lower capacity.rows, or give one of several tables another dim",
+            )
+    return None
 
 
 def refuse_unfit(

@@ -22,6 +22,8 @@ INDEX_FIXED_BYTES = 13_000_000
 """Bytes of the index: its 65,536 locks and the locks of its previous size; measured."""
 MIN_ROWS = 1 << 14
 """Room of an empty table; unwritten memory is not used, except in the index."""
+MOST_ROWS = 2**31 - 2
+"""Most rows of a group in one process: TensorFlow makes no variable of more, and its first row belongs to no id."""
 COUNTER_BYTES = 16
 """Bytes of a counter: four rows of int32 in a count-min sketch."""
 PROCESS_BYTES = 700_000_000

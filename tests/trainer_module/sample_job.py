@@ -83,8 +83,10 @@ def declared(*, tables: dict[str, Any] | None = None, event_time: str | None = N
     )
 
 
-def write_examples(directory: Path, num_files: int = 3, num_examples: int = NUM_EXAMPLES) -> tuple[str, ...]:
-    """Writes transformed examples with something to learn, an event a minute; returns the files."""
+def write_examples(
+    directory: Path, num_files: int = 3, num_examples: int = NUM_EXAMPLES, *, minutes_apart: int = 1
+) -> tuple[str, ...]:
+    """Writes transformed examples with something to learn, an event a minute by default; returns the files."""
     generator = np.random.default_rng(0)
     directory.mkdir(parents=True, exist_ok=True)
     files = [str(directory / f"part-{number}.blocks") for number in range(num_files)]
@@ -99,7 +101,7 @@ def write_examples(directory: Path, num_files: int = 3, num_examples: int = NUM_
             "post": [posts | post],
             "history": (posts | generator.integers(1000, 1080, generator.integers(0, 6))).tolist(),
             "tags": (tags | generator.integers(5000, 5020, generator.integers(0, 4))).tolist(),
-            EVENT_TIME: [FIRST_EVENT_S + 60 * number],
+            EVENT_TIME: [FIRST_EVENT_S + 60 * minutes_apart * number],
         }
         floats = {"age": [age], "like": [float(generator.random() < 1 / (1 + np.exp(-logit)))], "watch": [logit]}
         feature = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=value)) for name, value in ints.items()}

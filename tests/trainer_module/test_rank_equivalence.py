@@ -50,8 +50,10 @@ TOLERANCE = 1e-5
 
 
 def _declared(optimizer: str, ranks: int) -> RankerSpec:
-    """Returns the small ranker with two rules of admission, and one table with another optimizer and decay."""
+    """Returns the small ranker with two rules of admission, expiry, two orders of eviction, and one table with another
+    optimizer and decay."""
     ranker = declared(
+        event_time="time",
         ranks=ranks,
         batch_size_per_rank=GLOBAL_BATCH // ranks,
         embedding_optimizer={"kind": optimizer, "learning_rate": 0.02},
@@ -59,8 +61,16 @@ def _declared(optimizer: str, ranks: int) -> RankerSpec:
         **TRAINING[optimizer],
     )
     document = ranker.model_dump(mode="json", exclude_unset=True)
-    document["tables"]["users"]["admission"] = {"kind": "count", "at_least": 4}
-    document["tables"]["posts"] |= {"optimizer": {"kind": "adam", "learning_rate": 0.01}, "l2": 0.01}
+    document["tables"]["users"] |= {
+        "admission": {"kind": "count", "at_least": 4},
+        "capacity": {"rows": 31, "evict": "least_frequent"},
+        "expire_after_days": 1,
+    }
+    document["tables"]["posts"] |= {
+        "capacity": {"rows": 50},
+        "optimizer": {"kind": "adam", "learning_rate": 0.01},
+        "l2": 0.01,
+    }
     document["tables"]["tags"]["admission"] = {"kind": "random", "probability": 0.3}
     document["tasks"]["like"]["calibration"] = {"kind": "isotonic"}
     return RankerSpec.model_validate_json(json.dumps(document))
@@ -168,7 +178,7 @@ def _read(directory: Path, optimizer: str, ranks: int) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("ranks")
-    write_examples(root / "data")
+    write_examples(root / "data", minutes_apart=10)
     for ranks in (1, 2, 3):
         (root / f"{ranks}" / "logs").mkdir(parents=True)
         run_on_ranks(train, ranks, root / f"{ranks}")
@@ -254,6 +264,8 @@ def test_every_rank_owns_its_share_and_the_statistics_are_those_of_one_process(r
         assert 0.0 < together[table]["unique_share"] <= 1.0
     assert alone["users"]["rejected"] > 0
     assert alone["tags"]["rejected"] > 0
+    assert (alone["users"]["rows"], alone["posts"]["rows"]) == (31, 50)
+    assert min(alone["users"]["expired"], alone["users"]["evicted"], alone["posts"]["evicted"]) > 10
 
 
 def test_ranks_keep_the_best_epoch_together(runs: Path) -> None:

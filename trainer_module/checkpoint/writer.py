@@ -27,7 +27,7 @@ from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.files import FileRecord, write_array, write_bytes
 from trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
 from trainer_module.checkpoint.rows import write_rows
-from trainer_module.snapshot import RowsSnapshot, Snapshot
+from trainer_module.snapshot import Copies, RowsSnapshot, Snapshot
 
 _LOG = logging.getLogger("trainer_module.checkpoint")
 DEADLINE_S = 1800.0
@@ -255,19 +255,25 @@ class ServerWriter:
     def __init__(self, server: int, *, deadline_s: float = DEADLINE_S):
         """Takes the server's number, and for how long writing a checkpoint is retried."""
         self._server, self._deadline_s = server, deadline_s
+        self._copies = Copies()
         self._thread: threading.Thread | None = None
 
-    def start(self, target: Path, groups: Mapping[str, RowsSnapshot]) -> None:
+    def start(self, target: Path, copied: Callable[[Copies], Mapping[str, RowsSnapshot]]) -> None:
         """Starts to write; rank 0 waits for the part's last file, and abandons the checkpoint without it.
 
         Args:
             target: folder of the published checkpoint.
-            groups: nothing of it may change while it is written.
+            copied: copies the rows into this memory, which the last checkpoint no longer needs.
         """
-        if self._thread is not None:
-            self._thread.join()
+        self.finish()
+        groups = copied(self._copies)
         self._thread = threading.Thread(target=self._run, args=(target, groups), name="checkpoint", daemon=True)
         self._thread.start()
+
+    def finish(self) -> None:
+        """Waits for the checkpoint that is being written."""
+        if self._thread is not None:
+            self._thread.join()
 
     def _run(self, target: Path, groups: Mapping[str, RowsSnapshot]) -> None:
         def part() -> None:

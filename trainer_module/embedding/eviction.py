@@ -1,6 +1,11 @@
-"""Removes expired rows, and rows beyond a table's capacity. Between steps, in NumPy."""
+"""Removes expired rows, and rows beyond a table's capacity. Between steps, in NumPy.
 
-from typing import Any, NamedTuple
+Rows are spread over owners, and the rows that leave are those that would leave one owner of all rows. So an eviction
+is a generator: it yields counts of this owner's rows, and takes the sums over all owners.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -9,20 +14,38 @@ from numpy.typing import NDArray
 from schemas.derived.groups import BOOK_FLOATS, Group
 from schemas.spec.tables import Capacity
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY, read_books
-from trainer_module.embedding.row_store import RowStore, share_of
+from trainer_module.embedding.row_store import RowStore
 from trainer_module.transforms.keys import ID_BITS
 
+_DIGIT_BITS = 16
+_DIGITS = 1 << _DIGIT_BITS
+_SHIFTS = (48, 32, 16, 0)
 
-def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:
+Counts = NDArray[np.int64]
+_Result = TypeVar("_Result")
+Counting = Generator[Counts, Counts, _Result]
+"""Yields this owner's counts, takes the sums over all owners, and returns its result."""
+
+
+def finish(counting: Counting[_Result], total: Callable[[Counts], Counts]) -> _Result:
+    """Returns the result; `total` returns the sums over all owners of their counts."""
+    try:
+        counts = next(counting)
+        while True:
+            counts = counting.send(total(counts))
+    except StopIteration as ended:
+        result: _Result = ended.value
+        return result
+
+
+def evict(store: RowStore, *, now: int) -> Counting[None]:
     """Removes rows by their tables' expiry and capacity, slots included, and counts them.
 
-    Each rank keeps its share of a table's capacity: owners are spread by a hash, so shares fill alike.
+    Rows may be read, written and added between two of its counts, but no others may be removed.
 
     Args:
-        store: this rank's.
+        store: this owner's.
         now: minutes since 1970 of the newest event that any rank has trained on.
-        rank: this one.
-        ranks: number of ranks.
     """
     if store.admission.sketch is not None:
         store.admission.sketch.age()
@@ -30,14 +53,14 @@ def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:
         return
     keys = store.in_use(store.keys)
     seen, count = read_books(store.in_use(store.rows, slice(-BOOK_FLOATS, None)))
-    going = rows_to_go(store.group, keys, seen, count, now=now, rank=rank, ranks=ranks)
+    going = yield from rows_to_go(store.group, keys, seen, count, now=now)
     for counter, rows_by_tag in (("expired", going.expired), ("evicted", going.evicted)):
         store.counters[counter].assign_add(rows_by_tag)
     remove(store, going.indices + 1)
 
 
 class Going(NamedTuple):
-    """The rows that an eviction removes.
+    """The rows that an eviction removes from this owner.
 
     Attributes:
         indices: [n] int64, ascending, among all rows.
@@ -45,20 +68,13 @@ class Going(NamedTuple):
     """
 
     indices: NDArray[Any]
-    expired: NDArray[Any]
-    evicted: NDArray[Any]
+    expired: Counts
+    evicted: Counts
 
 
 def rows_to_go(
-    group: Group,
-    keys: NDArray[Any],
-    seen: NDArray[Any],
-    count: NDArray[Any],
-    *,
-    now: int,
-    rank: int,
-    ranks: int,
-) -> Going:
+    group: Group, keys: NDArray[Any], seen: NDArray[Any], count: NDArray[Any], *, now: int
+) -> Counting[Going]:
     """Returns the rows to remove, in one pass over the rows of all tables.
 
     Args:
@@ -67,22 +83,21 @@ def rows_to_go(
         seen: [rows] int32, minutes of the newest event.
         count: [rows] int32, occurrences.
         now: minutes.
-        rank: this one.
-        ranks: number of ranks.
     """
     num_tags = max(group.tags.values()) + 1
     # NumPy sorts 16-bit numbers by radix: sorting by table below takes one pass.
     tags = (keys >> ID_BITS).astype(np.uint16)
-    oldest, most = np.full(num_tags, -(2**31), np.int32), np.full(num_tags, len(keys))
+    oldest, most = np.full(num_tags, -(2**31), np.int32), np.full(num_tags, 2**62)
     for name, table in group.tables.items():
         tag = group.tags[name]
         if table.expire_after_days is not None:
             oldest[tag] = max(now - table.expire_after_days * MINUTES_A_DAY + 1, -(2**31))
         if table.capacity is not None:
-            most[tag] = share_of(table.capacity.rows, rank, ranks)
+            most[tag] = table.capacity.rows
     is_gone = seen < oldest[tags]
     expired = np.bincount(tags[is_gone], minlength=num_tags)
-    surplus = np.maximum(np.bincount(tags, minlength=num_tags) - expired - most, 0)
+    evicted = np.zeros(num_tags, np.int64)
+    surplus = np.maximum((yield np.bincount(tags, minlength=num_tags) - expired) - most, 0)
     crowded = np.flatnonzero(~is_gone & (surplus > 0)[tags])
     crowded = crowded[np.argsort(tags[crowded], kind="stable")]
     ends = np.cumsum(np.bincount(tags[crowded], minlength=num_tags))
@@ -91,8 +106,10 @@ def rows_to_go(
         if table.capacity is not None and surplus[tag]:
             indices = crowded[ends[tag - 1] : ends[tag]]
             worth = _worth(table.capacity, seen[indices], count[indices])
-            is_gone[indices[least(worth, keys[indices], surplus[tag])]] = True
-    return Going(np.flatnonzero(is_gone), expired, surplus)
+            least = yield from least_of_all(worth, keys[indices], surplus[tag])
+            is_gone[indices[least]] = True
+            evicted[tag] = len(least)
+    return Going(np.flatnonzero(is_gone), expired, evicted)
 
 
 def _worth(capacity: Capacity, seen: NDArray[Any], count: NDArray[Any]) -> NDArray[Any]:
@@ -101,14 +118,35 @@ def _worth(capacity: Capacity, seen: NDArray[Any], count: NDArray[Any]) -> NDArr
     return (first.astype(np.int64) << 32) + then
 
 
-def least(worth: NDArray[Any], keys: NDArray[Any], number: int) -> NDArray[Any]:
-    """Returns the indices of the `number` least; the key decides between equals, so that they are always the same.
+def least_of_all(worth: NDArray[Any], keys: NDArray[Any], number: int) -> Counting[NDArray[Any]]:
+    """Returns the indices of this owner's rows among the `number` least of all owners.
 
-    Only rows equal to the last one removed are sorted.
+    The key decides between equals, so that they are always the same. A radix selection: each round counts one digit of
+    the rows that are still undecided.
+
+    Args:
+        worth: [n] int64.
+        keys: [n] int64 of one table, each once over all owners.
+        number: from 1 to the rows of all owners.
     """
-    edge = np.partition(worth, number - 1)[number - 1]
-    below, equal = np.flatnonzero(worth < edge), np.flatnonzero(worth == edge)
-    return np.concatenate([below, equal[np.argsort(keys[equal])[: number - len(below)]]])
+    taken: list[NDArray[Any]] = []
+    undecided = np.arange(len(keys))
+    for numbers in (worth ^ np.int64(-(2**63)), keys):  # As unsigned numbers they have the order of the signed ones.
+        left = numbers[undecided] if len(undecided) < len(keys) else numbers
+        for shift in _SHIFTS:
+            digits = left >> shift & (_DIGITS - 1)
+            own = np.bincount(digits, minlength=_DIGITS)
+            counts = yield own
+            ends = np.cumsum(counts)
+            edge = int(np.searchsorted(ends, number))
+            if own[edge] < len(left):
+                taken.append(undecided[digits < edge])
+                is_undecided = digits == edge
+                undecided, left = undecided[is_undecided], left[is_undecided]
+            number -= int(ends[edge] - counts[edge])
+            if number == counts[edge]:
+                return np.concatenate([*taken, undecided])
+    raise AssertionError("a key has two rows")
 
 
 def remove(store: RowStore, numbers: NDArray[Any]) -> None:

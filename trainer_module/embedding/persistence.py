@@ -8,12 +8,17 @@ import tensorflow as tf
 from trainer_module.embedding.delta import restore_log, snapshot_of_log
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.embedding.row_store import RowStore
-from trainer_module.snapshot import Arrays, KeysAndRows, RowsOnDisk, RowsSnapshot
+from trainer_module.snapshot import Arrays, Copies, KeysAndRows, RowsOnDisk, RowsSnapshot
 
 
-def snapshot_of(store: RowStore) -> RowsSnapshot:
-    """Returns a copy of a store's state."""
-    keys, rows = store.contents()
+def snapshot_of(store: RowStore, copies: Copies | None = None) -> RowsSnapshot:
+    """Returns a copy of a store's state.
+
+    Args:
+        store: is read.
+        copies: memory to take for keys and rows: the last snapshot that took it is overwritten.
+    """
+    keys, rows = store.contents(copies)
     extra: Arrays = {f"count_{name}": counter.numpy().copy() for name, counter in store.counters.items()}
     if store.admission.sketch is not None:
         extra |= store.admission.sketch.snapshot()

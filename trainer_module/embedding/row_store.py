@@ -5,6 +5,7 @@ Row 0 belongs to no key. The table answers 0 for an unknown key, and row 0 is ze
 without a row read as zeros, and their gradients are dropped, without a branch or a mask.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,9 @@ import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
 
 from schemas.derived.groups import Group
+from schemas.derived.sizes import MOST_ROWS
+from schemas.errors import UserError
+from schemas.problems import listed
 from trainer_module.dense import fused
 from trainer_module.embedding.admission import AdmissionPolicy
 from trainer_module.embedding.bookkeeping import merged_books, new_books
@@ -21,7 +25,7 @@ from trainer_module.embedding.hashing import initial_rows
 from trainer_module.embedding.per_table import PerTable
 from trainer_module.embedding.removed_keys import RemovedKeys
 from trainer_module.embedding.row_optimizers import InPlaceUpdate, StepContext, row_update
-from trainer_module.snapshot import KeysAndRows
+from trainer_module.snapshot import Copies, KeysAndRows
 from trainer_module.transforms.keys import NO_ID, tags_of
 
 _FIRST_INDEX_SIZE = 1 << 14
@@ -44,6 +48,12 @@ class Observed(NamedTuple):
 
     occurrences: tf.Tensor
     newest: tf.Tensor
+
+
+def full_store(error: tf.errors.OpError) -> str | None:
+    """Returns what is wrong if a store could not grow further; None for other errors of TensorFlow."""
+    found = re.search(r"assertion failed: \[(tables: too many rows[^]]*)\]", error.message)
+    return found and found[1]
 
 
 class RowStore(tf.Module):
@@ -81,7 +91,7 @@ class RowStore(tf.Module):
         self._was_filled = False
         index_size = self._room = max(_FIRST_INDEX_SIZE, expected_rows + 1)
         # The kernel gives no memory for pages never written: room for later rows is free.
-        capacity = max(index_size, _RESERVED_BYTES // (4 * width))
+        capacity = min(max(index_size, _RESERVED_BYTES // (4 * width)), MOST_ROWS + 1)
         self.index = de.CuckooHashTable(
             key_dtype=tf.int64,
             value_dtype=tf.int64,
@@ -101,6 +111,14 @@ class RowStore(tf.Module):
             )
         self.end = tf.Variable(1, dtype=tf.int64, trainable=False, name=f"{name}_end")
         self._clear_row_of_no_key()
+
+    @property
+    def _full(self) -> str:
+        tables = listed(list(self.group.tables))
+        return (
+            f"tables: too many rows for one process (got more than {MOST_ROWS:,} of {tables}); use more ranks or "
+            "parameter servers, or declare capacity, expire_after_days or admission"
+        )
 
     @property
     def by_number(self) -> tuple[tf.Variable, ...]:
@@ -186,12 +204,14 @@ class RowStore(tf.Module):
         capacity = tf.raw_ops.VariableShape(input=self.keys.handle, out_type=tf.int64)[0]
 
         def grow() -> tf.Tensor:
-            more = tf.maximum(needed, 2 * capacity)
+            more = tf.minimum(tf.maximum(needed, 2 * capacity), MOST_ROWS + 1)
+            has_room = tf.raw_ops.Assert(condition=needed <= more, data=[self._full])
             numbers = tf.range(capacity)
             writes = []
             for variable in self.by_number:
                 # After a scatter, reading and assigning would copy; copying the larger buffer would touch all of it.
-                with tf.control_dependencies([tf.raw_ops.DisableCopyOnRead(resource=variable.handle)]):
+                copy_on_write = tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
+                with tf.control_dependencies([has_room, copy_on_write]):
                     old = variable.read_value()
                 shape = tf.concat([[more], tf.shape(old, tf.int64)[1:]], 0)
                 with tf.control_dependencies([variable.assign(_untouched(shape, variable.dtype))]):
@@ -275,9 +295,22 @@ class RowStore(tf.Module):
         """Number of rows."""
         return int(self.end) - 1
 
-    def contents(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Returns copies of all keys and their whole rows, in the order of row numbers: [n] int64, [n, width]."""
-        return self.in_use(self.keys), self.in_use(self.rows)
+    def contents(self, copies: Copies | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Returns copies of all keys and their whole rows, in the order of row numbers: [n] int64, [n, width].
+
+        Args:
+            copies: memory to take for them.
+        """
+        if copies is None:
+            return self.in_use(self.keys), self.in_use(self.rows)
+        return self._copied(self.keys, "keys", copies), self._copied(self.rows, "rows", copies)
+
+    def _copied(self, variable: tf.Variable, name: str, copies: Copies) -> NDArray[Any]:
+        whole, end = self._whole(variable)
+        view = np.asarray(whole)[1:end]
+        copy = copies.take(f"{self.group.name}/{name}", view.shape, view.dtype, room=len(whole))
+        np.copyto(copy, view)
+        return copy
 
     def in_use(self, variable: tf.Variable, columns: slice = slice(None)) -> NDArray[Any]:
         """Returns a copy of the part of `rows`, `keys` or `touched` that belongs to keys, row 1 first.
@@ -286,14 +319,18 @@ class RowStore(tf.Module):
             variable: variable of this store.
             columns: columns of `rows`.
         """
-        # After a scatter an ordinary read copies the whole variable, unused room included.
-        tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
-        whole, end = variable.read_value(), self.end.read_value()
+        whole, end = self._whole(variable)
         if columns != slice(None):
             return np.asarray(whole[1:end, columns])
         # A slice of whole rows may share their memory; the next step's write would then copy the whole variable.
         # `numpy()` would copy once more.
-        return np.asarray(tf.gather(whole, tf.range(1, end)))
+        return np.asarray(tf.gather(whole, tf.range(1, end, dtype=tf.int64)))
+
+    def _whole(self, variable: tf.Variable) -> tuple[tf.Tensor, int]:
+        """Returns a variable with its unused room, without a copy, and the end of its part in use; hold it briefly."""
+        # After a scatter an ordinary read copies the whole variable, unused room included.
+        tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
+        return variable.read_value(), int(self.end)
 
     def fill(self, blocks: Iterable[KeysAndRows], num_rows: int) -> None:
         """Replaces all rows.
@@ -301,7 +338,12 @@ class RowStore(tf.Module):
         Args:
             blocks: keys [n], each once over all blocks, and rows [n, width]; a block may lie where the last one lay.
             num_rows: number of rows in all blocks.
+
+        Raises:
+            UserError: more than a process can hold.
         """
+        if num_rows > MOST_ROWS:
+            raise UserError(self._full)
         needed = num_rows + num_rows // 8
         if self._was_filled or self.num_rows or needed > self._room:
             self._make_room(needed)
@@ -319,30 +361,23 @@ class RowStore(tf.Module):
 
 
 def stores_of(
-    groups: Mapping[str, Group], *, seed: int, rank: int, ranks: int, track_changes: bool = False
+    groups: Mapping[str, Group], *, seed: int, owners: int, track_changes: bool = False
 ) -> dict[str, RowStore]:
     """Returns empty stores of one of the processes that share the rows, with room for its share of the capacities.
 
     Args:
         groups: groups of tables by name.
         seed: the spec's `training.seed`.
-        rank: the process.
-        ranks: number of ranks that share the rows.
+        owners: number of processes that share the rows.
         track_changes: see `RowStore`.
     """
     stores = {}
     for name, group in groups.items():
-        capacities = [table.capacity.rows for table in group.tables.values() if table.capacity]
-        expected = sum(share_of(rows, rank, ranks) for rows in capacities)
-        # Between evictions there may be more rows; unused room costs nothing.
+        expected = sum(table.capacity.rows for table in group.tables.values() if table.capacity) // owners
+        # Shares differ, and between evictions there may be more rows; unused room costs nothing.
         room = expected + expected // 8
         stores[name] = RowStore(group, seed=seed, expected_rows=room, track_changes=track_changes)
     return stores
-
-
-def share_of(rows: int, rank: int, ranks: int) -> int:
-    """Returns the number of a table's rows that a process may keep; the shares of all add up to `rows`."""
-    return rows * (rank + 1) // ranks - rows * rank // ranks
 
 
 def _untouched(shape: Any, dtype: tf.DType) -> tf.Tensor:

@@ -16,6 +16,7 @@ from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.checkpoint.writer import Contents, Writer
 from trainer_module.loop.run import Run
 from trainer_module.ranker import Ranker
+from trainer_module.snapshot import Copies
 
 _LOG = logging.getLogger("trainer_module.rank")
 
@@ -37,6 +38,7 @@ class Checkpointer:
     writer: Writer
 
     def __post_init__(self) -> None:
+        self._copies = Copies()
         self._plan_next()
 
     def _plan_next(self) -> None:
@@ -135,7 +137,7 @@ class Checkpointer:
     def _contents(self) -> Contents:
         run = self.run
         self._note_given_up()
-        snapshot = run.trainer.snapshot()
+        snapshot = run.trainer.snapshot(self._copies)  # Nothing is being written.
         run.share()
         run.history.examples = run.progress.examples
         history, arrays = run.history.encode(epoch_s=run.epoch_s, seconds=run.seconds)

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer_module import collectives
-from trainer_module.embedding.eviction import evict
+from trainer_module.embedding.eviction import Counts, evict, finish
 from trainer_module.embedding.persistence import restore, snapshot_of
 from trainer_module.embedding.row_store import stores_of
 from trainer_module.embedding.sharded_tables import Routed, SentKeys, ShardedTables
@@ -20,7 +20,7 @@ from trainer_module.loop.trainer import Trainer
 from trainer_module.monitoring.training import TrainingFacts
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
-from trainer_module.snapshot import RowsSnapshot, Snapshot, StoredSnapshot
+from trainer_module.snapshot import Copies, RowsSnapshot, Snapshot, StoredSnapshot
 
 
 def send_keys(state: StepState, tables: ShardedTables, batch: Batch) -> SentKeys:
@@ -68,6 +68,12 @@ def one_step(
     return summed.result, next_routed
 
 
+def _of_all_ranks(counts: Counts) -> Counts:
+    """Returns the sums over the ranks. All ranks together."""
+    total: Counts = collectives.allreduce_sum(tf.constant(counts, tf.int64), name=f"evict_{len(counts)}").numpy()
+    return total
+
+
 class InStepTrainer(Trainer):
     """A ranker trained in step on one of several ranks.
 
@@ -88,7 +94,7 @@ class InStepTrainer(Trainer):
         """See `Trainer`; `track_changes`: see `RowStore`."""
         super().__init__(ranker, rank=rank, ranks=ranks, last_minute=last_minute, in_proportion=in_proportion)
         seed = ranker.spec.training.seed
-        stores = stores_of(ranker.groups, seed=seed, rank=rank, ranks=ranks, track_changes=track_changes)
+        stores = stores_of(ranker.groups, seed=seed, owners=ranks, track_changes=track_changes)
         self.tables = ShardedTables(stores, num_ranks=ranks)
         batch = ranker.layout.batch_spec()
         ids = ids_of(batch)
@@ -128,7 +134,7 @@ class InStepTrainer(Trainer):
         now, started = self.newest_minute, time.monotonic()
         with progress.beating():
             for store in self.tables.stores.values():
-                evict(store, now=now, rank=self.rank, ranks=self.ranks)
+                finish(evict(store, now=now), _of_all_ranks)
         return time.monotonic() - started
 
     def evict_if_due(self, progress: Progress) -> float:
@@ -156,8 +162,8 @@ class InStepTrainer(Trainer):
         embeddings = {group: tf.gather(rows.embeddings_uD, rows.index_n) for group, rows in unique.items()}
         return self.ranker.logits(self.ranker.weights.unpack(self.model), batch, embeddings)
 
-    def _rows(self) -> dict[str, RowsSnapshot]:
-        return {name: snapshot_of(store) for name, store in self.tables.stores.items()}
+    def _rows(self, copies: Copies | None) -> dict[str, RowsSnapshot]:
+        return {name: snapshot_of(store, copies) for name, store in self.tables.stores.items()}
 
     def restore(
         self, snapshot: Snapshot | StoredSnapshot, directory: Path | None = None, *, is_base: bool = False

@@ -4,6 +4,7 @@ For the rows, every rank's batch is a step of its own. One step in the spec's se
 ranks.
 """
 
+import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ from trainer_module.input.batch import Batch
 from trainer_module.loop.history import EpochReport
 from trainer_module.loop.served import Numbered, ServedTrainer
 from trainer_module.loop.step import StepResult
+from trainer_module.progress import Progress
 
 _STEPS_TO_NEXT_TRY = 20
 
@@ -35,7 +37,7 @@ class OwnPaceTrainer(ServedTrainer):
         """
         super().__init__(*arguments, **more)
         self._is_dealt = is_dealt
-        self._all_steps = self._paused_at = self._num_trained_before = 0
+        self._all_steps = self._paused_at = self._num_trained_before = self._evicted_interval = 0
 
     @property
     def step(self) -> int:
@@ -67,6 +69,16 @@ class OwnPaceTrainer(ServedTrainer):
         self.may_save = True
         while not self._pause(is_finished=True):
             yield StepResult(tf.zeros([len(self.ranker.tasks)]), tf.constant(0.0), tf.constant(True))
+
+    def evict_if_due(self, progress: Progress) -> float:
+        """See `Trainer`; the first rank alone, by all ranks' updates: the others train on meanwhile."""
+        interval = self._updates // (self.ranker.spec.training.evict_every_steps * self.ranks)
+        if interval == self._evicted_interval:
+            return 0.0
+        self._evicted_interval, started = interval, time.monotonic()
+        with progress.beating():
+            self._evict_alone()
+        return time.monotonic() - started
 
     def _after_step(self) -> None:
         """Exchanges dense weights, if ranks have their own."""

@@ -29,7 +29,7 @@ from trainer_module.parameter_server.shard import Outcome
 from trainer_module.parameter_server.tables import ServedTables
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
-from trainer_module.snapshot import RowsSnapshot, Snapshot, StoredSnapshot
+from trainer_module.snapshot import Copies, RowsSnapshot, Snapshot, StoredSnapshot
 
 _LARGEST_STALENESS = 1024
 
@@ -206,10 +206,15 @@ class ServedTrainer(Trainer):
         """See `Trainer`."""
         started = time.monotonic()
         with progress.beating():
-            if self.rank == 0 and any(group.counts_occurrences for group in self.ranker.groups.values()):
-                self._tables.evict()
+            self._evict_alone()
             collectives.barrier(name="evicted")
         return time.monotonic() - started
+
+    def _evict_alone(self) -> None:
+        """Has the servers remove rows, if this is the first rank, once they have applied all its pushes."""
+        if self.rank == 0 and any(group.counts_occurrences for group in self.ranker.groups.values()):
+            self._drain()
+            self._tables.evict()
 
     def statistics(self) -> dict[str, dict[str, Any]]:
         """See `Trainer`."""
@@ -245,12 +250,13 @@ class ServedTrainer(Trainer):
         index = {name: tf.constant(keys.index_n) for name, keys in request.groups.items()}
         return self._graphs.score(batch, embeddings, index)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, copies: Copies | None = None) -> Snapshot:
         """See `Trainer`."""
         self._drain()
-        return super().snapshot()
+        return super().snapshot(copies)
 
-    def _rows(self) -> dict[str, RowsSnapshot]:
+    def _rows(self, copies: Copies | None) -> dict[str, RowsSnapshot]:
+        del copies
         return {}
 
     def save_rows(self, target: Path) -> None:

@@ -17,6 +17,7 @@ from trainer_module.input.batch import Batch, then_empty
 from trainer_module.loop.served import Computed, Numbered, ServedTrainer
 from trainer_module.loop.step import StepResult
 from trainer_module.parameter_server.rows import Update
+from trainer_module.progress import Progress
 
 
 class StaleTrainer(ServedTrainer):
@@ -48,6 +49,11 @@ class StaleTrainer(ServedTrainer):
     def _settle(self) -> None:
         self._check_pushes()
         collectives.barrier(name="settled")
+
+    def evict_if_due(self, progress: Progress) -> float:
+        """See `Trainer`. All ranks together."""
+        is_due = self.step % self.ranker.spec.training.evict_every_steps == 0
+        return self.evict(progress) if is_due else 0.0
 
     def exchange_report(self) -> dict[str, Any]:
         """See `Trainer`."""

@@ -20,7 +20,7 @@ from trainer_module.losses import Balance
 from trainer_module.monitoring.training import TrainingFacts
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
-from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays, RowsSnapshot, Snapshot, StoredSnapshot
+from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays, Copies, RowsSnapshot, Snapshot, StoredSnapshot
 
 
 class Trainer(ABC):
@@ -121,10 +121,9 @@ class Trainer(ABC):
     def evict(self, progress: Progress) -> float:
         """Removes rows by the tables' expiry and capacity; returns the seconds it took. All ranks together."""
 
+    @abstractmethod
     def evict_if_due(self, progress: Progress) -> float:
-        """Calls `evict` every `evict_every_steps`, if the ranks hold the rows; returns the seconds it took."""
-        del progress
-        return 0.0
+        """Removes rows as `evict` does, every `evict_every_steps`; returns the seconds it took."""
 
     @abstractmethod
     def statistics(self) -> dict[str, dict[str, Any]]:
@@ -158,8 +157,8 @@ class Trainer(ABC):
         """
 
     @abstractmethod
-    def _rows(self) -> dict[str, RowsSnapshot]:
-        """Returns a copy of this rank's rows by group."""
+    def _rows(self, copies: Copies | None) -> dict[str, RowsSnapshot]:
+        """Returns a copy of this rank's rows by group, see `snapshot_of`."""
 
     def begin_schedule(self, *, step: int, pace: float) -> None:
         """Restarts the schedule of learning rates.
@@ -176,8 +175,12 @@ class Trainer(ABC):
         logits_BT = self.logits(empty_batch(self.ranker.layout) if batch is None else batch)
         return {task: values.numpy() for task, values in self.ranker.predictions(logits_BT).items()}
 
-    def snapshot(self) -> Snapshot:
-        """Returns a copy of the state that this rank needs to resume. All ranks together, between steps."""
+    def snapshot(self, copies: Copies | None = None) -> Snapshot:
+        """Returns a copy of the state that this rank needs to resume. All ranks together, between steps.
+
+        Args:
+            copies: memory to take for the rows: the last snapshot that took it is overwritten.
+        """
         dense = {
             f"{kind}/{name}": array.copy()
             for kind, flat in self._dense_vectors().items()
@@ -188,7 +191,7 @@ class Trainer(ABC):
             **self._schedule.snapshot(),
             **({} if self.average is None else self.average.snapshot()),
         }
-        return Snapshot(step=self.step, dense=dense, groups=self._rows(), extra=extra | self.balance.snapshot())
+        return Snapshot(step=self.step, dense=dense, groups=self._rows(copies), extra=extra | self.balance.snapshot())
 
     def _dense_vectors(self) -> dict[str, NDArray[Any]]:
         """Returns the dense weights and each optimizer moment as checkpoints store them: [size] by name."""

@@ -11,6 +11,7 @@ from trainer_module.input.position import Position
 from trainer_module.input.train_input import no_batches
 from trainer_module.loop.history import History
 from trainer_module.loop.trainer import Trainer
+from trainer_module.snapshot import Copies
 
 _LOG = logging.getLogger("trainer_module.online")
 
@@ -29,7 +30,7 @@ class Checkpoints:
             written_step: step of the checkpoint that training resumed from; None: training starts from its base.
         """
         self._directory, self._manifest, self._keep = directory, manifest, keep
-        self._writer = Writer(rank)
+        self._writer, self._copies = Writer(rank), Copies()
         self._written_step = written_step
 
     def write(self, trainer: Trainer, history: History, *, segment: int) -> None:
@@ -60,7 +61,7 @@ class Checkpoints:
 
     def _contents(self, trainer: Trainer, history: History, segment: int) -> Contents:
         self._writer.finish()
-        snapshot = trainer.snapshot()
+        snapshot = trainer.snapshot(self._copies)
         encoded, arrays = history.encode(epoch_s=0.0, seconds=0.0)
         position = Position(epoch=segment)
         manifest = self._manifest.model_copy(update={"step": snapshot.step, "position": position})

@@ -13,7 +13,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from schemas.derived.groups import Group
-from trainer_module.embedding.eviction import evict
+from trainer_module.embedding.eviction import Counting, evict
 from trainer_module.embedding.row_optimizers import StepContext
 from trainer_module.embedding.row_store import Observed, RowStore
 
@@ -79,19 +79,17 @@ class Rows:
         overflows: embedding values beyond the range of float16, sent as its largest.
     """
 
-    def __init__(self, stores: Mapping[str, RowStore], *, server: int, servers: int, half: bool):
+    def __init__(self, stores: Mapping[str, RowStore], *, half: bool):
         """Takes the stores of a server.
 
         Args:
             stores: empty or filled; rows are loaded only before training.
-            server: this server.
-            servers: number of servers that share the rows.
             half: whether embeddings and gradients are sent as float16.
         """
         self.stores = dict(stores)
         self.version, self.newest = 0, 0
         self.overflows = tf.Variable(0, dtype=tf.int64, trainable=False, name="overflows")
-        self._server, self._servers, self._layout = server, servers, 0
+        self._layout = 0
         self._wire = tf.float16 if half else tf.float32
         groups: dict[str, Group] = {name: store.group for name, store in stores.items()}
         counting = [name for name, group in groups.items() if group.counts_occurrences]
@@ -162,11 +160,12 @@ class Rows:
         self.version += 1
         return True
 
-    def evict(self) -> None:
-        """Removes rows by their tables' expiry and capacity."""
+    def evict(self) -> Counting[None]:
+        """Removes rows by their tables' expiry and capacity, see `eviction.evict`."""
+        now = self.newest
         for store in self.stores.values():
             if store.group.counts_occurrences:
-                evict(store, now=self.newest, rank=self._server, ranks=self._servers)
+                yield from evict(store, now=now)
                 self._layout += 1
 
     def _numbers(self, pulled: Pulled) -> Arrays:

@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from schemas.contracts.training_job import TrainJob
@@ -20,6 +21,7 @@ from trainer_module.checkpoint.restore import own_rows
 from trainer_module.checkpoint.warm_start import warm_rows
 from trainer_module.checkpoint.writer import ServerWriter
 from trainer_module.embedding.persistence import restore
+from trainer_module.embedding.row_store import full_store
 from trainer_module.embedding.statistics import TableCounts, counted
 from trainer_module.parameter_server.meetings import OPERATIONS, Meetings
 from trainer_module.parameter_server.reader import Reader, document, document_of, numbers_of
@@ -112,6 +114,11 @@ class Service(grpc.GenericRpcHandler):
                 context.abort(grpc.StatusCode.DATA_LOSS, str(error))
             except UserError as error:
                 context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            except tf.errors.InvalidArgumentError as error:
+                if (told := full_store(error)) is None:
+                    _LOG.exception("%s failed", name)
+                    raise
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, told)
             except Exception as error:
                 if not isinstance(error, grpc.RpcError) and context.code() is None:
                     _LOG.exception("%s failed", name)
@@ -216,13 +223,16 @@ class Service(grpc.GenericRpcHandler):
         del caller
         asked = document(arrays)
         with self._disk_lock:
-            self._writer.start(Path(asked["target"]), self.shard.snapshot())
+            self._writer.start(Path(asked["target"]), self.shard.snapshot)
         return []
 
     def _evict(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        del caller, arrays
-        self.shard.evict()
-        return []
+        """Returns counts to be summed; none: the rows are removed."""
+        message = Reader(arrays)
+        sums = message.take(np.int64, 1) if arrays else None
+        message.end()
+        counts = self.shard.evict(caller, sums)
+        return [] if counts is None else [counts]
 
     def _dense(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         del caller, arrays

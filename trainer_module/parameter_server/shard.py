@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from schemas.derived.groups import groups_of
 from schemas.spec import RankerSpec
 from schemas.spec.sync import Async, Served, Shadow, Stale
+from trainer_module.embedding.eviction import Counting, Counts
 from trainer_module.embedding.persistence import snapshot_of
 from trainer_module.embedding.row_store import stores_of
 from trainer_module.parameter_server.center import Center, center_of
@@ -25,7 +26,7 @@ from trainer_module.parameter_server.dense_part import DensePart
 from trainer_module.parameter_server.rows import Arrays, Gradients, Pulled, Rows, Update
 from trainer_module.parameter_server.window import Window
 from trainer_module.parameter_server.wire import Caller, MessageError
-from trainer_module.snapshot import RowsSnapshot
+from trainer_module.snapshot import Copies, RowsSnapshot
 
 _LOG = logging.getLogger(__name__)
 _RESULTS_KEPT = 256
@@ -111,23 +112,25 @@ class Shard:
         assert isinstance(sync, Served)
         self.sync: Served = sync
         self._spec, self._server = spec, server
-        self._servers, self._num_ranks = spec.num_parameter_servers, spec.cluster.ranks
+        self._num_ranks = spec.cluster.ranks
         self._changed = threading.Condition()
         self._ranks = [_Rank() for _ in range(self._num_ranks)]
         self.dense: DensePart | None = None
         self.center: Center | None = None
         self._base_step = self._dense_size = self._version_before = 0
         self.num_keys = self.num_examples = 0
+        self._eviction: Counting[None] | None = None
+        self._counted: tuple[int, Counts | None] | None = None
         self.empty()
 
     def empty(self) -> None:
         """Removes all rows, to free their memory before others are loaded."""
         with self._changed:
-            self.rows = Rows({}, server=self._server, servers=self._servers, half=False)
+            self._eviction = self._counted = None
+            self.rows = Rows({}, half=False)
             groups = groups_of(self._spec)
-            stores = stores_of(groups, seed=self._spec.training.seed, rank=self._server, ranks=self._servers)
-            half = self.sync.wire == "float16"
-            self.rows = Rows(stores, server=self._server, servers=self._servers, half=half)
+            stores = stores_of(groups, seed=self._spec.training.seed, owners=self._spec.num_parameter_servers)
+            self.rows = Rows(stores, half=self.sync.wire == "float16")
 
     def begin(self, step: int, newest: int, dense: Mapping[str, NDArray[Any]]) -> None:
         """Begins training, after the rows are loaded.
@@ -263,13 +266,6 @@ class Shard:
         if self.dense is not None:
             assert pushes[0][1].dense is not None
             self.dense.apply(pushes[0][1].dense, update)
-        every = self._spec.training.evict_every_steps
-        if isinstance(self.sync, Stale):
-            is_due = update.step % every == 0
-        else:
-            is_due = self.rows.version % (every * self._num_ranks) == 0
-        if is_due:
-            self.rows.evict()
         return True
 
     def _finish(self, rank: int, sequence: int, answered: Answered) -> None:
@@ -299,10 +295,35 @@ class Shard:
                 rank.exchanged = caller.sequence, self.center.exchange(caller.rank, w)
             return rank.exchanged[1]
 
-    def evict(self) -> None:
-        """Removes rows by their tables' expiry and capacity."""
+    def evict(self, caller: Caller, sums: Counts | None) -> Counts | None:
+        """Does the next part of an eviction, once per sequence number; see `Rows.evict`.
+
+        Args:
+            caller: the one rank that evicts.
+            sums: sums over the servers of the last counts; None: begins an eviction.
+
+        Returns:
+            This server's counts; None: the rows are removed.
+
+        Raises:
+            MessageError: sums of other counts than the last ones.
+        """
         with self._changed:
-            self.rows.evict()
+            if self._counted is None or self._counted[0] != caller.sequence:
+                last = None if self._counted is None else self._counted[1]
+                if sums is None:
+                    self._eviction = self.rows.evict()
+                elif last is None or sums.shape != last.shape:
+                    raise MessageError(f"sums of counts that this server did not give (got {sums.shape})")
+                self._counted = caller.sequence, self._evict_further(sums)
+            return self._counted[1]
+
+    def _evict_further(self, sums: Counts | None) -> Counts | None:
+        assert self._eviction is not None
+        try:
+            return next(self._eviction) if sums is None else self._eviction.send(sums)
+        except StopIteration:
+            return None
 
     def dense_arrays(self) -> Arrays:
         """Returns this server's part of the dense weights: `weights`, and moments if it updates them."""
@@ -321,7 +342,7 @@ class Shard:
             raise MessageError(f"no such rank (got {caller.rank} of {self._num_ranks})")
         return self._ranks[caller.rank]
 
-    def snapshot(self) -> dict[str, RowsSnapshot]:
-        """Returns a copy of the rows."""
+    def snapshot(self, copies: Copies) -> dict[str, RowsSnapshot]:
+        """Returns a copy of the rows; the last snapshot that took this memory is overwritten."""
         with self._changed:
-            return {name: snapshot_of(store) for name, store in self.rows.stores.items()}
+            return {name: snapshot_of(store, copies) for name, store in self.rows.stores.items()}

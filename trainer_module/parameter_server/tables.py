@@ -147,7 +147,13 @@ class ServedTables:
 
     def evict(self) -> None:
         """Removes rows by the tables' expiry and capacity; one rank calls it."""
-        self.servers.ask("evict", {})
+        sums: list[NDArray[Any]] = []
+        while True:
+            begun = [server.begin("evict", sums, limit_s=None) for server in self.servers.all]
+            counts = [answer.result() for answer in begun]
+            if not counts[0]:
+                return
+            sums = [np.sum([of_server[0] for of_server in counts], axis=0)]
 
     def account(self) -> list[dict[str, Any]]:
         """Returns the counters of each server."""

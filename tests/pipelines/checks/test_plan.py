@@ -22,7 +22,7 @@ from trainer_module.launch.memory import available_bytes
 
 SPEC = SPECS / "short_video.yaml"
 ROWS = {"users": 80_000_000, "posts": 55_000_000, "authors": 10**6, "hashtags": 10**6, "contexts": 1000}
-HUGE = "{dim: 1024, capacity: {rows: 1000000000000, evict: least_frequent}}"
+HUGE = "{dim: 1024, capacity: {rows: 2000000000, evict: least_frequent}}"
 ROWS_TEXT = "users=80e6,posts=55M,authors=1e6,hashtags=1e6,contexts=1000"
 
 

@@ -63,6 +63,11 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
         "tables.users.weight_decay",
         "(got 0.01) ... l2",
     ),
+    (
+        {"tables.users.capacity": {"rows": 5_000_000_000, "evict": "least_frequent"}},
+        "tables.users.capacity.rows",
+        "(got users: 2,500, ... on each of 2 ranks, which may hold 2,147,483,646 ... at least 3 ranks",
+    ),
     ({"tables.users.capacity": {"rows": 0}}, "tables.users.capacity.rows", "(got 0)"),
     (
         {"tables.users.capacity": {"rows": 9, "evict": "oldest"}},

@@ -11,6 +11,7 @@ from schemas.derived.plan import Plan, plan, refuse_unfit
 from schemas.derived.sizes import (
     INDEX_BYTES_PER_SLOT,
     INDEX_FIXED_BYTES,
+    MOST_ROWS,
     PROCESS_BYTES,
     dense_parameters,
     high_share,
@@ -158,6 +159,16 @@ def test_a_job_whose_capacities_do_not_fit_is_refused(tmp_path: Path) -> None:
     # The workers of a standing service are not the job's.
     joined = {"ranks": 2, "data_workers": 1, "input_service": {"address": "pool:5050"}}
     refuse_unfit(loaded(tmp_path, capped | {"cluster": joined}), int(needed - PROCESS_BYTES) + 1)
+
+
+def test_more_rows_of_a_group_than_a_process_can_hold_are_refused() -> None:
+    spec = of_users_and_posts(1, "sgd")
+    plan(spec, rows={"users": MOST_ROWS - 1, "posts": 1}, ranks=1)
+    with pytest.raises(UserError) as caught:
+        plan(spec, rows={"users": MOST_ROWS, "posts": 1}, ranks=1)
+    assert tells(str(caught.value), "tables", "(got posts, users: 2,147,483,647 on each of 1 ranks")
+    ranks = int(str(caught.value).split("at least ")[1].split()[0])
+    plan(spec, rows={"users": MOST_ROWS, "posts": 1}, ranks=ranks)
 
 
 def test_tables_without_a_capacity_are_not_refused(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def _measured(folder: Path, module: str, *arguments: str) -> dict[str, float]:
 
 
 def test_a_job_whose_tables_cannot_fit_starts_no_process(tmp_path: Path) -> None:
-    huge = {"users": {"capacity": {"rows": 10**12, "evict": "least_frequent"}}}
+    huge = {"users": {"capacity": {"rows": 2 * 10**9, "evict": "least_frequent"}}}
     job_file = write_job(tmp_path, small_ranker(tables=huge), ())
     command = [sys.executable, "-m", "trainer_module.launch.launcher", str(job_file), str(os.getpid())]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)

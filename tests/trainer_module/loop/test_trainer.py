@@ -2,7 +2,9 @@
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,12 +121,13 @@ def test_the_heart_beats_during_an_eviction_that_lasts_and_the_report_counts_it(
     heartbeat = job(tmp_path, ranker, files).heartbeat_file(0)
     beats = []
 
-    def slow(*_: object, **__: object) -> None:
+    def slow(*_: object, **__: object) -> Iterator[Any]:
         heartbeat.unlink(missing_ok=True)
         given_up = time.monotonic() + 30
         while not heartbeat.exists() and time.monotonic() < given_up:
             time.sleep(0.02)
         beats.append(heartbeat.exists())
+        yield from ()
 
     monkeypatch.setattr(loop, "evict", slow)
     _, report = _trained(ranker, files, tmp_path)

@@ -1,5 +1,6 @@
 """One server's share of a small model, called by hand as ranks call it."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,6 +83,17 @@ class Calls:
     def skip(self, rank: int, number: int) -> Any:
         """Says that a batch is left out."""
         return self.shard.push(Caller(0, rank, number), None, patience_s=0.0)
+
+    def evict(self) -> None:
+        """Removes rows as the first rank has the only server remove them."""
+        sums = None
+        for sequence in itertools.count():
+            counts = self.shard.evict(Caller(0, 0, sequence), sums)
+            # An answer that was lost is given again, whatever the repeated call says.
+            assert self.shard.evict(Caller(0, 0, sequence), None) is counts
+            if counts is None:
+                return
+            sums = counts
 
     def rows(self) -> dict[int, bytes]:
         """Returns the bits of all rows of the group by key."""

@@ -23,11 +23,20 @@ pytestmark = pytest.mark.slow
 
 GROUPS = ("adagrad_4", "adagrad_8")
 NUM_BATCHES = -(-NUM_EXAMPLES // 64)
+LIMITED: dict[str, Any] = {
+    "event_time": "time",
+    "evict_every_steps": 4,
+    "tables": {
+        "users": {"capacity": {"rows": 31, "evict": "least_frequent"}, "expire_after_days": 1},
+        "posts": {"capacity": {"rows": 50}},
+    },
+}
+"""A spec whose tables lose rows, by both orders and by age."""
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    return write_examples(tmp_path_factory.mktemp("data"))
+    return write_examples(tmp_path_factory.mktemp("data"), minutes_apart=10)
 
 
 def _spec(sync: Mapping[str, Any] | None, *, ranks: int = 1, servers: int = 2, **changes: Any) -> RankerSpec:
@@ -57,9 +66,9 @@ def _assert_same(directory: Path, expected: Path, tolerance: float) -> None:
 
 @pytest.fixture(scope="module")
 def of_two_ranks(tmp_path_factory: pytest.TempPathFactory, files: tuple[str, ...]) -> Path:
-    """A job of two ranks with staleness 0."""
+    """A job of two ranks and two servers with staleness 0, whose tables lose rows."""
     directory = tmp_path_factory.mktemp("of_two_ranks")
-    train_served(made_job(directory, _spec({"kind": "stale", "staleness": 0}, ranks=2), files))
+    train_served(made_job(directory, _spec({"kind": "stale", "staleness": 0}, ranks=2, **LIMITED), files))
     return directory
 
 
@@ -76,8 +85,11 @@ def test_with_staleness_0_a_job_of_one_rank_learns_what_one_in_step_learns(
 def test_with_staleness_0_two_ranks_learn_what_two_in_step_learn(
     tmp_path: Path, files: tuple[str, ...], of_two_ranks: Path
 ) -> None:
-    run_ranks(tmp_path, _spec(None, ranks=2), files)
+    run_ranks(tmp_path, _spec(None, ranks=2, **LIMITED), files)
     _assert_same(of_two_ranks, tmp_path, 1e-6)
+    tables = _report(of_two_ranks)["tables"]
+    assert (tables["users"]["rows"], tables["posts"]["rows"]) == (31, 50)
+    assert min(tables["users"]["expired"], tables["users"]["evicted"], tables["posts"]["evicted"]) > 10
     assert _report(of_two_ranks)["sync"]["staleness"] == {"0": 2 * NUM_BATCHES}
 
 
@@ -95,11 +107,11 @@ class _Slow(Service):
         def slowly(request: bytes, context: grpc.ServicerContext) -> bytes:
             if name in ("pull", "push"):
                 time.sleep(self._draw.random() * self._longest_s)
-            if name in ("pull", "push", "meet") and self._draw.random() < self._lost / 2:
+            if name in ("pull", "push", "meet", "evict") and self._draw.random() < self._lost / 2:
                 self.num_lost += 1
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the call is lost")
             response: bytes = answer(request, context)
-            if name in ("pull", "push", "meet") and self._draw.random() < self._lost / 2:
+            if name in ("pull", "push", "meet", "evict") and self._draw.random() < self._lost / 2:
                 self.num_lost += 1
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the answer is lost")
             return response
@@ -124,7 +136,7 @@ def test_lost_calls_and_lost_answers_change_no_bit(
     tmp_path: Path, files: tuple[str, ...], of_two_ranks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trainer_module.parameter_server.client._PAUSE_S", 0.001)
-    spec = _spec({"kind": "stale", "staleness": 0}, ranks=2)
+    spec = _spec({"kind": "stale", "staleness": 0}, ranks=2, **LIMITED)
     services = train_served(
         made_job(tmp_path, spec, files), service_of=lambda *of: _Slow(*of, longest_s=0.005, lost=0.4)
     )

@@ -153,7 +153,7 @@ def test_rows_that_an_eviction_has_moved_are_updated_where_they_are_and_removed_
     calls.push(0, 1, ones(calls, 4, 0.0))
     pulled = calls.pull(0, 2, mixed)
     before = {int(key): calls.embeddings(np.array([key])) for key in often}
-    calls.shard.evict()
+    calls.evict()
     assert set(calls.rows()) == set(often.tolist())
     assert _applied(calls.push(0, 2, ones(calls, 4, 8.0)))
     assert set(calls.rows()) == set(often.tolist())
