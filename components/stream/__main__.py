@@ -74,6 +74,8 @@ def _tell(job: JoiningJob, joiner: "Joiner") -> None:
         "watermark": joiner.watermark,
         "counts": dict(joiner.counts),
         "source": dict(joiner.source()),
+        "stalled_s": joiner.stalls.seconds,
+        "stalled": joiner.stalls.reason,
         "written": time.time(),
     }
     write_whole(Path(job.status_file), json.dumps(document, indent=2) + "\n")

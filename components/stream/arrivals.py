@@ -1,23 +1,26 @@
-"""Lists the files of a folder that are complete and unread."""
+"""Lists the files of a folder that are complete and unread, and those that have changed since they were read."""
 
 import datetime
-import glob
+import os
 import posixpath
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from components.logs.files.day_files import visible
-from components.logs.files.listing import FileFacts
-from components.logs.files.local_files import LocalStorage
-from components.stream.state import ReadFile
+from components.logs.files.listing import Listed
+from components.stream.dead_letters import DeadLetters
+from components.stream.state import Facts, ReadFile
+from components.stream.watching import Watched
 from schemas.contracts.joining_job import JoiningJob
 from schemas.derived.days import Day, any_day, day_expression, day_in
 
 MAIN = ""
 """Name of the main log among the sources."""
-_OLD_DAYS = 7
-"""Days before the newest day; files of earlier days are no longer listed."""
+_LOOKED_AT = 200
+"""Known files whose size and time are compared in one listing."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +32,23 @@ class Arrival:
         path: full path.
         name: path below the data folder.
         day: day in its path.
+        facts: size, time and inode; None for landed files, which never change.
+        newest: latest time that its rows are evidence of; None: that of its rows.
     """
 
     source: str
     path: str
     name: str
     day: Day
+    facts: Facts | None = None
+    newest: int | None = None
 
 
 class Folder:
     """A folder in which log files appear.
 
-    A file is complete when its size and time have stayed the same for `settle_s`: writers that take longer between two
-    writes write under a name that begins with `_` or a dot, and rename the file.
+    A file is complete when its size and time have stayed the same for `settle_s`, for CSV whose last line has no end
+    `idle_s`. Files that change after they were read arrive again.
 
     Attributes:
         is_behind: whether known files are unread; always False for a folder.
@@ -51,53 +58,76 @@ class Folder:
     is_behind = False
     horizon: int | None = None
 
-    def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):
-        """Takes the joiner's job."""
-        self._root, self._clock = job.data_root, clock
-        self._settle_s = job.settings.settle_s
-        self._patterns = {MAIN: job.logs.pattern} | {name: each.pattern for name, each in job.logs.sources.items()}
-        self._oldest = oldest_days(job)
-        self._seen: dict[str, tuple[FileFacts, float]] = {}
+    def __init__(
+        self, job: JoiningJob, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ):
+        """Takes the joiner's job, and what returns seconds for pauses, and seconds since 1970."""
+        self._root, self._clock, self._wall, self._settings = job.data_root, clock, wall, job.settings
+        sources = job.logs.sources
+        formats = {MAIN: job.logs.format} | {name: each.format for name, each in sources.items()}
+        self._csv = {name for name, each in formats.items() if each == "csv"}
+        self._patterns = {MAIN: job.logs.pattern} | {name: each.pattern for name, each in sources.items()}
+        self._expressions = {name: day_expression(pattern) for name, pattern in self._patterns.items()}
+        self._watched = {name: Watched(job.data_root, any_day(pattern)) for name, pattern in self._patterns.items()}
+        self._oldest, self._tolerance = oldest_days(job), datetime.timedelta(days=job.logs.times.tolerance_days)
+        self._dead = DeadLetters(Path(job.dead_letters))
+        self._files: dict[tuple[str, str], Arrival] = {}
+        self._changing: dict[tuple[str, str], tuple[Facts, float]] = {}
+        self._turn: list[tuple[str, str]] = []
 
-    def complete(self, done: Callable[[Arrival], bool]) -> list[Arrival]:
-        """Returns the files that are complete and not done, oldest day first, then by source and name."""
-        now, found, seen = self._clock(), [], {}
-        for source, pattern in self._patterns.items():
-            [matches] = LocalStorage().match([posixpath.join(glob.escape(self._root), any_day(pattern))])
-            expression = day_expression(pattern)
-            for listed in visible(matches, pattern):
-                name = posixpath.relpath(listed.path, self._root)
-                day = day_in(expression, name)
-                if listed.facts is None or day is None or day < self._oldest[source]:
-                    continue
-                arrival = Arrival(source, listed.path, name, day)
-                if done(arrival):
-                    continue
-                facts, since = self._seen.get(listed.path, (listed.facts, now))
-                seen[listed.path] = (listed.facts, since if facts == listed.facts else now)
-                if now - seen[listed.path][1] >= self._settle_s:
-                    found.append(arrival)
-        self._seen = seen
+    def complete(self, known: Callable[[Arrival], tuple[bool, Facts | None]]) -> list[Arrival]:
+        """Returns the files that are complete and new or changed, oldest day first, then by source and name.
+
+        Args:
+            known: returns whether a file was read, and its facts then.
+        """
+        self._note_changes()
+        if not self._turn:
+            self._turn = list(self._files)
+        looked = dict.fromkeys([*self._changing, *(self._turn.pop() for _ in range(min(_LOOKED_AT, len(self._turn))))])
+        now, today, found = self._clock(), self._today(), []
+        for key in looked:
+            listed = self._files.get(key)
+            if listed is None or listed.day > today + self._tolerance:
+                continue
+            facts = _facts(listed.path)
+            if facts is None or facts == known(listed)[1]:
+                self._changing.pop(key, None)
+                continue
+            before, since = self._changing.get(key, (facts, now))
+            since = since if before == facts else now
+            self._changing[key] = facts, since
+            if now - since >= self._pause_s(listed, facts):
+                found.append(Arrival(listed.source, listed.path, listed.name, listed.day, facts))
         return sorted(found, key=lambda arrival: (arrival.day, arrival.source, arrival.name))
 
-    def oldest(self, days: Iterable[str]) -> Day | None:
-        """Returns the oldest day of the main log that is still read, by the days so far; None: any."""
-        newest = max(days, default="")
-        return datetime.date.fromisoformat(newest) - datetime.timedelta(days=_OLD_DAYS) if newest else None
+    def path_of(self, file: ReadFile) -> str:
+        """Returns the path of a file that was read, under its present name."""
+        path = posixpath.join(self._root, file.name)
+        return path if _facts(path) is not None else self.moved(file) or path
+
+    def moved(self, file: ReadFile) -> str | None:
+        """Returns the path of a file that was read and has another name now; None if there is none."""
+        self._note_changes()
+        for (source, name), listed in self._files.items():
+            facts = _facts(listed.path)
+            if facts and file.facts and (source, facts[2]) == (file.source, file.facts[2]) and name != file.name:
+                return listed.path
+        return None
+
+    def remembers(self, file: ReadFile) -> bool:
+        """Returns whether the record of a file that was read is needed to read no row of it twice."""
+        day, week = datetime.date.fromisoformat(file.day), datetime.timedelta(days=7)
+        is_recent = day >= self._today() - week  # It may come back under another name.
+        return day >= self._oldest[file.source] and (is_recent or (file.source, file.name) in self._files)
 
     def positions(self, _: Iterable[ReadFile]) -> dict[str, dict[str, int]]:
         """Returns nothing: the joiner's state has the files that were read."""
         return {}
 
-    def sealed(self, files: Iterable[ReadFile]) -> list[tuple[str, str]]:
-        """Returns source and name of the files that can be forgotten: their days are no longer read."""
-        kept = list(files)
-        oldest = self.oldest(file.day for file in kept)
-        return [
-            (file.source, file.name)
-            for file in kept
-            if file.is_over and file.source == MAIN and oldest and datetime.date.fromisoformat(file.day) < oldest
-        ]
+    def sealed(self, _: Iterable[ReadFile]) -> list[tuple[str, str]]:
+        """Returns nothing: the joiner remembers every file of the folder."""
+        return []
 
     def status(self) -> Mapping[str, object]:
         """Returns nothing: a folder has no connection."""
@@ -105,6 +135,60 @@ class Folder:
 
     def close(self) -> None:
         """Does nothing: a folder has no connection."""
+
+    def _note_changes(self) -> None:
+        now = self._clock()
+        for source, watched in self._watched.items():
+            for folder, new, gone in watched.changes():
+                for name in gone:
+                    key = source, posixpath.relpath(posixpath.join(folder, name), self._root)
+                    self._files.pop(key, None)
+                    self._changing.pop(key, None)
+                for name in new:
+                    if listed := self._listed(source, posixpath.join(folder, name)):
+                        self._files[source, listed.name] = listed
+                        if (facts := _facts(listed.path)) is not None:
+                            self._changing[source, listed.name] = facts, now
+
+    def _listed(self, source: str, path: str) -> Arrival | None:
+        """Returns a file of a day that is read; None for another one."""
+        if not visible([Listed(path, None)], self._patterns[source]):
+            return None
+        name = posixpath.relpath(path, self._root)
+        day = day_in(self._expressions[source], name)
+        if day is None or day < self._oldest[source]:
+            return None
+        if day > self._today() + self._tolerance:
+            self._dead.add(name, source, f"{path}: its day is still to come (got {day}); it is read on that day")
+        elif not name.isprintable():
+            shown = name.encode("utf-8", "backslashreplace").decode()
+            self._dead.add(shown, source, f"{shown}: has a name that is not printable UTF-8; rename it")
+            return None
+        return Arrival(source, path, name, day)
+
+    def _pause_s(self, listed: Arrival, facts: Facts) -> float:
+        """Returns the seconds without a change after which a file is complete."""
+        settle_s = self._settings.settle_s
+        if listed.source not in self._csv or listed.name.endswith(".gz") or not facts[0]:
+            return settle_s
+        try:
+            with open(listed.path, "rb") as file:
+                file.seek(-1, os.SEEK_END)
+                return settle_s if file.read(1) in b"\r\n" else max(settle_s, self._settings.idle_s)
+        except OSError:
+            return settle_s
+
+    def _today(self) -> Day:
+        return datetime.datetime.fromtimestamp(self._wall(), datetime.timezone.utc).date()
+
+
+def _facts(path: str) -> Facts | None:
+    """Returns size, time and inode of a regular file; None for everything else."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_size, status.st_mtime_ns, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
 def oldest_days(job: JoiningJob) -> dict[str, Day]:

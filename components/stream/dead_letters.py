@@ -16,6 +16,8 @@ _LOG = logging.getLogger("components.stream")
 
 _MOST_BYTES = 65_536
 """Bytes kept of a message."""
+_MOST_ROWS = 1000
+"""Indices kept of the rows of one reading."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +57,34 @@ class Letter:
 
 
 class DeadLetters:
-    """A folder with a JSON file for each file that could not be read, and JSON lines of messages that could not."""
+    """A folder with a JSON file for each file, or rows of one, and JSON lines of messages, that could not be read."""
 
     def __init__(self, folder: Path):
         self._folder = folder
 
-    def add(self, name: str, source: str, reason: str) -> None:
-        """Adds a file; adding it again changes only its time."""
+    def add(self, name: str, source: str, reason: str, *, rows: Sequence[int] = ()) -> None:
+        """Adds a file, or some of its rows; adding it again replaces its letter.
+
+        Args:
+            name: path below the data folder.
+            source: name; empty for the main log.
+            reason: why it, or these rows, could not be read.
+            rows: indices of rows; empty: all of the file.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
-        letter = {"name": name, "source": source, "reason": reason, "at": time.time()}
-        file = hashlib.sha256(f"{source}/{name}".encode()).hexdigest()[:16]
-        write_whole(self._folder / f"{file}.json", json.dumps(letter, indent=2) + "\n")
+        letter: dict[str, object] = {"name": name, "source": source, "reason": reason, "at": time.time()}
+        if rows:
+            letter["rows"] = list(rows[:_MOST_ROWS])
+        write_whole(self._file_of(name, source, rows), json.dumps(letter, indent=2) + "\n")
         _LOG.error("dead_letter=%s source=%s: %s", name, source or "main", reason)
+
+    def remove(self, name: str, source: str) -> None:
+        """Removes the letter of a file that could be read after all."""
+        self._file_of(name, source, ()).unlink(missing_ok=True)
+
+    def _file_of(self, name: str, source: str, rows: Sequence[int]) -> Path:
+        part = f"{source}/{name}" + (f"/{rows[0]}" if rows else "")
+        return self._folder / f"{hashlib.sha256(part.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}.json"
 
     def put(self, name: str, letters: Sequence[Letter]) -> None:
         """Replaces the messages of one file; without messages, removes it."""

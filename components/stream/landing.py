@@ -92,7 +92,7 @@ def read(folder: Path, number: int) -> Landing:
     """Returns a sealed folder.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: it cannot be read, or is damaged.
     """
     segment = segments.read(folder, number)
     places = {
@@ -100,7 +100,9 @@ def read(folder: Path, number: int) -> Landing:
         for topic, of_topic in segment.positions.items()
         for partition, place in of_topic.items()
     }
-    arrivals = [_arrival(folder, number, name) for name in segment.files]
+    segments.refuse_damaged(folder, segment)
+    newest = max((place.newest for place in places.values() if place.newest is not None), default=None)
+    arrivals = [_arrival(folder, number, name, newest) for name in segment.files]
     return Landing(number, places, tuple(sorted(arrivals, key=lambda each: (each.day, each.source))), segment.counts)
 
 
@@ -126,7 +128,9 @@ def remove(folder: Path, numbers: Iterable[int]) -> None:
         segments.remove(folder, number)
 
 
-def _arrival(folder: Path, number: int, name: str) -> Arrival:
+def _arrival(folder: Path, number: int, name: str, newest: int | None) -> Arrival:
     day, _, source = name.removesuffix(_SUFFIX).partition(".")
     path = segments.path_of(folder, number)
-    return Arrival(source or MAIN, str(path / name), f"{path.name}/{name}", datetime.date.fromisoformat(day))
+    return Arrival(
+        source or MAIN, str(path / name), f"{path.name}/{name}", datetime.date.fromisoformat(day), newest=newest
+    )

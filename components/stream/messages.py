@@ -2,7 +2,8 @@
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from schemas.contracts.joining_job import JoiningJob
 from schemas.derived.columns import Column, columns
 from schemas.derived.sources import columns_of_source, columns_read_of_log, origins, time_of_source
 from schemas.errors import UserError
-from schemas.spec.sources import Actions, StateTable
+from schemas.spec.sources import ActionColumn, Source, StateTable
 
 MAX_BYTES = 2**20
 """Maximum size of a message; the brokers' default."""
@@ -54,6 +55,7 @@ class Sorted:
         places: places of each row, among the messages.
         poison: reason by index of each message that cannot become a row.
         num_empty: number of messages without a value, which mark deleted versions in a table's topic.
+        num_clipped: number of times that were clipped to the arrival.
     """
 
     batch: pa.RecordBatch
@@ -61,6 +63,7 @@ class Sorted:
     places: Integers
     poison: dict[int, str] = field(default_factory=dict)
     num_empty: int = 0
+    num_clipped: int = 0
 
     @property
     def days(self) -> Integers:
@@ -71,13 +74,13 @@ class Sorted:
 class Sorter:
     """Separates the rows of one source from invalid messages."""
 
-    def __init__(self, job: JoiningJob, source: str):
-        """Takes the joiner's job and the name of a source, empty for the main log."""
+    def __init__(self, job: JoiningJob, source: str, wall: Callable[[], float] = time.time):
+        """Takes the joiner's job, the name of a source, empty for the main log, and what returns seconds since 1970."""
         read = columns(job.inputs)
         self._readers = {column.name: column for column in read}
         self._source = job.logs.sources[source] if source else None
         self._place = job.kafka.topics[source] if job.kafka else source
-        self._tolerance_s = (job.logs.times.tolerance_days + 1) * _DAY_S
+        self._ahead_s, self._is_clipped, self._wall = job.settings.ahead_s, job.settings.ahead == "clip", wall
         if self._source is None:
             assert job.inputs.event_time is not None
             self._columns = columns_read_of_log(job.logs, read)
@@ -101,7 +104,9 @@ class Sorter:
                 poison[place] = str(error)
         rows = np.asarray(places, np.int64)
         batch, wrong = self._batch(parsed)
-        wrong = self._without_time(batch, [messages[place].logged_at for place in places]) | wrong
+        arrived = np.minimum([messages[place].logged_at for place in places], int(self._wall())).astype(np.int64)
+        batch, num_clipped = self._clipped(batch, arrived)
+        wrong = self._without_time(batch, arrived) | wrong
         poison.update({places[row]: reason for row, reason in wrong.items()})
         stays = _but(len(rows), wrong)
         batch, rows = batch.take(pa.array(stays)), rows[stays]
@@ -109,7 +114,7 @@ class Sorter:
         poison.update({int(rows[row]): reason for row, reason in wrong.items()})
         stays = _but(len(rows), wrong)
         batch, rows = batch.take(pa.array(stays)), rows[stays]
-        return Sorted(batch, _times(_column(batch, self._time)), rows, poison, num_empty)
+        return Sorted(batch, _times(_column(batch, self._time)), rows, poison, num_empty, num_clipped)
 
     def _parsed(self, value: bytes | None) -> dict[str, Any]:
         if value is None:
@@ -158,16 +163,25 @@ class Sorter:
         batch = pa.RecordBatch.from_arrays([pa.array(values)], [column.name])
         return canonical(batch, [column], self._place)[column.name]
 
-    def _without_time(self, batch: pa.RecordBatch, logged_at: Sequence[int]) -> dict[int, str]:
+    def _clipped(self, batch: pa.RecordBatch, arrived: Integers) -> tuple[pa.RecordBatch, int]:
+        """Returns rows whose times are at most those of their arrival, if the spec declares this, and how many were
+        later by more than `ahead_s`."""
+        if not self._is_clipped:
+            return batch, 0
+        times = np.asarray(_column(batch, self._time).fill_null(-1))
+        is_ahead = times > arrived + self._ahead_s
+        clipped = pa.array(np.where(is_ahead, arrived, times), pa.int64(), mask=times == -1)
+        arrays = [clipped if name == self._time else _column(batch, name) for name in batch.schema.names]
+        return pa.RecordBatch.from_arrays(arrays, batch.schema.names), int(is_ahead.sum())
+
+    def _without_time(self, batch: pa.RecordBatch, arrived: Integers) -> dict[int, str]:
         """Returns which rows have an impossible time: a wrong clock must not end the windows of all others."""
         times = _column(batch, self._time)
-        seconds, logged = np.asarray(times.fill_null(-1)), np.asarray(logged_at, np.int64)
-        # Times may exceed the day of logging by `tolerance_days`, as in files of that day.
-        latest = logged - logged % _DAY_S + self._tolerance_s - 1
+        seconds, latest = np.asarray(times.fill_null(-1)), arrived + self._ahead_s
         wrong = {}
         for row in np.flatnonzero((seconds < 0) | (seconds > latest)).tolist():
             value = times[row].as_py()
-            allowed = f"seconds from 1970 to {latest[row]}, the message's own time and data.times.tolerance_days"
+            allowed = f"seconds from 1970 to {latest[row]}, the message's arrival and joining.ahead_s"
             wrong[row] = f"{self._place}: column '{self._time}': has no time that can be right (got {value}); {allowed}"
         return wrong
 
@@ -183,18 +197,32 @@ class Sorter:
         return self._refused(batch.slice(0, half), first) | self._refused(batch.slice(half), first + half)
 
     def _refuse(self, batch: pa.RecordBatch) -> None:
-        match self._source:
-            case None:
-                convert(batch, [column for column in self._columns if column.name in self._readers], self._place)
-            case StateTable(columns=of):
-                arrays = [_column(batch, version.column or name) for name, version in of.items()]
-                convert(pa.RecordBatch.from_arrays(arrays, list(of)), [self._readers[name] for name in of], self._place)
-            case Actions(columns=of):
-                for name, action in of.items():
-                    if action.take in ("max", "last"):
-                        taken = _column(batch, action.column or name).filter(_matching(batch, action.where))
-                        one = pa.RecordBatch.from_arrays([taken], [name])
-                        convert(one, [self._readers[name]], self._place)
+        if self._source is None:
+            convert(batch, [column for column in self._columns if column.name in self._readers], self._place)
+        else:
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            refuse_values(self._source, columns, self._readers, self._place)
+
+
+def refuse_values(source: Source, values: Mapping[str, pa.Array], readers: Mapping[str, Column], place: str) -> None:
+    """Refuses values of a source that examples cannot have, such as a binary label of 2.
+
+    Args:
+        source: the source.
+        values: its columns by name.
+        readers: columns of the inputs by name.
+        place: for the error's text.
+
+    Raises:
+        UserError: with the first of them.
+    """
+    for name, each in source.columns.items():
+        array = values.get(each.column or name)
+        if isinstance(each, ActionColumn):
+            if each.take not in ("max", "last") or array is None:
+                continue
+            array = array.filter(_matching(values, each.where))
+        convert(pa.RecordBatch.from_arrays([array], [name]), [readers[name]], place)
 
 
 def day_of(number: int) -> str:
@@ -202,11 +230,11 @@ def day_of(number: int) -> str:
     return datetime.date.fromordinal(number).isoformat()
 
 
-def _matching(batch: pa.RecordBatch, where: Mapping[str, str | int]) -> pa.Array:
-    mask = pa.array(np.ones(batch.num_rows, bool))
+def _matching(values: Mapping[str, pa.Array], where: Mapping[str, str | int]) -> pa.Array:
+    mask = pa.array(np.ones(len(next(iter(values.values()))), bool))
     for name, value in where.items():
         wanted = value.encode() if isinstance(value, str) else value
-        mask = pc.and_(mask, pc.fill_null(pc.equal(_column(batch, name), wanted), False))
+        mask = pc.and_(mask, pc.fill_null(pc.equal(values[name], wanted), False))
     return mask
 
 

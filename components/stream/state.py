@@ -4,18 +4,22 @@ import json
 from pathlib import Path
 from typing import Literal
 
+from schemas.contracts import segments
 from schemas.contracts.formats import refuse_other_format
 from schemas.errors import UserError
 from schemas.host.files import write_whole
 from schemas.spec.base import FrozenModel
 
-FORMAT: Literal[1] = 1
+FORMAT: Literal[2] = 2
 STATE_FILE = "joiner.json"
 _REMEDY = "another version has written it: remove the folder of segments, and start the online training again"
 
+Facts = tuple[int, int, int]
+"""Size, time of the last change in ns, and inode of a file."""
+
 
 class ReadFile(FrozenModel):
-    """A file that was read.
+    """One reading of a file: of its rows from `first` to `rows`.
 
     Attributes:
         number: number in the order of reading.
@@ -23,6 +27,13 @@ class ReadFile(FrozenModel):
         name: path below the data folder.
         day: YYYY-MM-DD.
         watermark: watermark before it was read: its rows with earlier times were late.
+        arrived: time of the reading, seconds since 1970; later times are wrong.
+        first: index of the first row that no earlier reading had.
+        rows: number of rows of the file at this reading.
+        unreadable: number of its records that could not be read.
+        head: sha256 of the first row; empty for landed files.
+        digest: sha256 of these rows; empty for landed files.
+        facts: size, time and inode before the reading; None for landed files.
         is_over: whether the joiner no longer needs it.
     """
 
@@ -31,7 +42,23 @@ class ReadFile(FrozenModel):
     name: str
     day: str
     watermark: int
-    is_over: bool
+    arrived: int
+    first: int = 0
+    rows: int = 0
+    unreadable: int = 0
+    head: str = ""
+    digest: str = ""
+    facts: Facts | None = None
+    is_over: bool = False
+
+
+class LogPlace(FrozenModel):
+    """The part of a log of files that belongs to a state: name, bytes, and sha256 of its lines, each with the sha256
+    before it."""
+
+    name: str
+    bytes: int
+    sha256: str
 
 
 class State(FrozenModel):
@@ -41,14 +68,16 @@ class State(FrozenModel):
         format: format of the file.
         watermark: times up to which all rows and actions are taken to have arrived.
         emitted: order of the last row that became an example, or was left out: its time, file and row.
-        files: files in the order of reading; those of old days are left out.
+        files: files that are needed, and landed ones, in the order of reading.
+        log: the log of the files in a folder that are over; None before the first.
         counts: counts so far, by name.
     """
 
-    format: Literal[1] = FORMAT
+    format: Literal[2] = FORMAT
     watermark: int
     emitted: tuple[int, int, int]
     files: tuple[ReadFile, ...]
+    log: LogPlace | None = None
     counts: dict[str, int]
 
 
@@ -57,13 +86,14 @@ def write_state(folder: Path, state: State) -> None:
     write_whole(folder / STATE_FILE, state.model_dump_json() + "\n")
 
 
-def read_state(folder: Path) -> State:
-    """Reads the state in the folder of a segment.
+def read_state(folder: Path, number: int) -> State:
+    """Reads the state of a sealed segment.
 
     Raises:
-        UserError: it cannot be read, or has another format.
+        UserError: it cannot be read, differs from the sealed one, or has another format.
     """
-    file = folder / STATE_FILE
+    segments.refuse_damaged(folder, segments.read(folder, number))
+    file = segments.path_of(folder, number) / STATE_FILE
     try:
         content = file.read_bytes()
         refuse_other_format(file, json.loads(content), FORMAT, _REMEDY)

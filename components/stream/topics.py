@@ -17,12 +17,12 @@ from components.stream.dead_letters import DeadLetters, Letter
 from components.stream.landing import Landing, Partition, Place, land, number_of, read_all, remove
 from components.stream.messages import Message, Sorter, day_of
 from components.stream.partitions import Partitions
-from components.stream.state import ReadFile
+from components.stream.reading import NEVER, newest_of
+from components.stream.state import Facts, ReadFile
 from schemas.contracts.joining_job import JoiningJob
 
 _MOST_MESSAGES, _MOST_BYTES = 20_000, 16 * 2**20
 """Limits of one landing."""
-NEVER = int(np.iinfo(np.int64).min)
 
 
 class Topics:
@@ -32,13 +32,15 @@ class Topics:
         counts: counts of messages so far.
     """
 
-    def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self, job: JoiningJob, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ):
         """Reads the landed folders; `complete` makes the first request to the broker."""
         assert job.kafka is not None
-        self._clock, self._settle_s = clock, job.settings.settle_s
+        self._clock, self._wall, self._settle_s = clock, wall, job.settings.settle_s
         self._folder, self._dead = Path(job.data_root), DeadLetters(Path(job.dead_letters))
         self._sources = {topic: source for source, topic in job.kafka.topics.items()}
-        self._sorters = {source: Sorter(job, source) for source in job.kafka.topics}
+        self._sorters = {source: Sorter(job, source, wall) for source in job.kafka.topics}
         self._oldest = {source: day.toordinal() for source, day in oldest_days(job).items()}
         self._landings = read_all(self._folder)
         last = self._landings[max(self._landings)] if self._landings else None
@@ -53,18 +55,18 @@ class Topics:
             job.kafka, {key: place.next for key, place in self._places.items()}, clock
         )
 
-    def complete(self, done: Callable[[Arrival], bool]) -> list[Arrival]:
-        """Returns the files that have landed and are not done, oldest landing first; without any, lands more."""
+    def complete(self, known: Callable[[Arrival], tuple[bool, Facts | None]]) -> list[Arrival]:
+        """Returns the files that have landed and are not known, oldest landing first; without any, lands more."""
         waiting = list(self._landings.values()) if self._unread is None else self._unread
         self._unread = []
         for landing in waiting:
-            if all(done(arrival) for arrival in landing.arrivals):
+            if all(known(arrival)[0] for arrival in landing.arrivals):
                 self._note_read(landing)
             else:
                 self._unread.append(landing)
         if not self._unread and self._partitions is not None:
             self._gather(self._partitions)
-        return [arrival for landing in self._unread for arrival in landing.arrivals if not done(arrival)]
+        return [arrival for landing in self._unread for arrival in landing.arrivals if not known(arrival)[0]]
 
     @property
     def is_behind(self) -> bool:
@@ -104,8 +106,9 @@ class Topics:
                     found[topic][str(partition)] = place.begin
         return found
 
-    def oldest(self, days: Iterable[str]) -> None:
-        """Returns None: messages of any day are read."""
+    def path_of(self, file: ReadFile) -> str:
+        """Returns the path of a landed file."""
+        return str(self._folder / file.name)
 
     def sealed(self, files: Iterable[ReadFile]) -> list[tuple[str, str]]:
         """Removes landings that a sealed segment has made obsolete; returns source and name of the files that can be
@@ -176,9 +179,14 @@ class Topics:
             found = self._sorters[source].sort(messages)
             letters += [messages[place].as_letter(reason) for place, reason in sorted(found.poison.items())]
             counts["messages without a value"] += found.num_empty
+            counts["times clipped to their arrival"] += found.num_clipped
+            of_partition: dict[Partition, list[int]] = {}
             for place, seconds in zip(found.places.tolist(), found.times.tolist(), strict=True):
-                key = messages[place].topic, messages[place].partition
-                newest[key] = max(seconds, newest.get(key) or 0)
+                message = messages[place]
+                times = of_partition.setdefault((message.topic, message.partition), [])
+                times.append(min(seconds, message.logged_at, int(self._wall())))
+            for key, times in of_partition.items():
+                newest[key] = max(newest_of(np.asarray(times, np.int64)), newest.get(key) or 0)
             counts["messages of days that the base has learned from"] += int((found.days < self._oldest[source]).sum())
             for day in np.unique(found.days[found.days >= self._oldest[source]]).tolist():
                 of_day = pa.array(np.flatnonzero(found.days == day))

@@ -7,6 +7,7 @@ from pipelines.online.base import OnlineBase
 from pipelines.online.request import OnlineRequest
 from schemas.contracts import segments
 from schemas.contracts.export import DESCRIPTION_FILE, read_description
+from schemas.contracts.joining_job import STATUS_FILE
 from schemas.contracts.monitoring import on_this_machine
 from schemas.contracts.training_job import Stream, TrainJob
 from schemas.errors import UserError
@@ -14,6 +15,9 @@ from schemas.spec import RankerSpec, digest
 from schemas.spec.cluster import Cluster
 from schemas.spec.training import Constant
 from trainer_module.checkpoint.folder import published as has_checkpoint
+
+JOINING = "joining"
+"""Folder of the joiner, beside the segments."""
 
 
 def segments_folder(request: OnlineRequest) -> Path:
@@ -46,6 +50,7 @@ def job_of(request: OnlineRequest, base: OnlineBase) -> TrainJob:
         monitoring=on_this_machine(request.spec.monitoring, request.root.metrics, "sangam-online"),
         stream=Stream(
             segments=str(examples),
+            joining=str(request.root.online(request.spec.name) / JOINING / STATUS_FILE),
             first=first_segment(examples, base.learned_until),
             learned_until=base.learned_until,
             versions=str(base.version.parent),

@@ -3,16 +3,16 @@
 import datetime
 from pathlib import Path
 
-from pipelines.online.job import segments_folder
+from pipelines.online.job import JOINING, segments_folder
 from pipelines.online.processes import Kept
 from pipelines.online.request import OnlineRequest
-from schemas.contracts.joining_job import JOB_FILE, JoiningJob, Kafka, write_joining_job
+from schemas.contracts.joining_job import JOB_FILE, STATUS_FILE, JoiningJob, Kafka, write_joining_job
 from schemas.spec.data import DayLogs
 
 
 def joiner_of(request: OnlineRequest) -> Kept:
     """Writes the joiner's job file, and returns the joiner, not started."""
-    folder = request.root.online(request.spec.name) / "joining"
+    folder = request.root.online(request.spec.name) / JOINING
     folder.mkdir(parents=True, exist_ok=True)
     write_joining_job(folder / JOB_FILE, _job(request, folder))
     return Kept("the joiner", ["components.stream", str(folder / JOB_FILE)], folder / "joiner.log")
@@ -32,6 +32,6 @@ def _job(request: OnlineRequest, folder: Path) -> JoiningJob:
         first_day=first.isoformat(),
         segments=str(segments_folder(request)),
         dead_letters=str(folder / "dead_letters"),
-        status_file=str(folder / "status.json"),
+        status_file=str(folder / STATUS_FILE),
         kafka=kafka,
     )

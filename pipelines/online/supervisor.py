@@ -19,7 +19,7 @@ from pipelines.online.processes import Kept
 from pipelines.online.request import OnlineRequest
 from pipelines.times import utc_now
 from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.joining_job import Kafka
+from schemas.contracts.joining_job import Kafka, read_stalled
 from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
 from schemas.errors import UserError
 
@@ -49,7 +49,7 @@ class Supervisor:
         self._request, self._say, self._environ = request, say, environ
         self._base = request.base
         self._offsets = Offsets(request.source) if isinstance(request.source, Kafka) else None
-        self._is_held = False
+        self._is_held = self._is_stalled = False
         self._renew = renew
 
     def run(self) -> int:
@@ -130,7 +130,18 @@ class Supervisor:
             return None
         return found if found is not None and found.lineage != self._base.lineage else None
 
+    def _tell_stall(self, job: TrainJob) -> None:
+        assert job.stream is not None
+        stalled = read_stalled(Path(job.stream.joining), time.time()).reason
+        if stalled and not self._is_stalled:
+            text = f"online: rows arrive and no example comes of them (got {stalled})"
+            self._alert(text, f"{job.stream.lineage}: joining at {utc_now():%Y-%m-%d %H:%M:%S}")
+        if self._is_stalled and not stalled:
+            self._say("examples come again")
+        self._is_stalled = bool(stalled)
+
     def _tell_state(self, job: TrainJob) -> None:
+        self._tell_stall(job)
         state = written_state(job)
         if not state:
             return
@@ -140,16 +151,18 @@ class Supervisor:
             f"{state['lag_s']} s behind, delta {state['delta']}" + (" (held)" if held else "")
         )
         if held and not self._is_held:  # Print it once: its value changes with every segment.
-            self._alert(held, f"{state['lineage']}+{state['delta']}")
+            last = f"{state['lineage']}+{state['delta']}"
+            back = f"sangam rollback {self._base.version.parent} --to {self._base.lineage}+NUMBER --because REASON"
+            self._alert(
+                f"online: no delta after {last} goes out (got {held}); training goes on. To go back to an earlier "
+                f"state: {back}",
+                last,
+            )
         if self._is_held and not held:
             self._say("deltas go out again")
         self._is_held = bool(held)
 
-    def _alert(self, held: str, last: str) -> None:
-        text = (
-            f"online: no delta after {last} goes out (got {held}); training goes on. To go back to an earlier state: "
-            f"sangam rollback {self._base.version.parent} --to {self._base.lineage}+NUMBER --because REASON"
-        )
+    def _alert(self, text: str, last: str) -> None:
         self._say(text)
         if self._request.spec.alerts is not None:
             event = Event(

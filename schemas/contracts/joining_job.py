@@ -1,6 +1,7 @@
 """The job of a joiner: its inputs, and the folder of its segments."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,8 @@ from schemas.spec.data import DayLogs
 from schemas.spec.online import Joining
 
 FORMAT: Literal[1] = 1
-JOB_FILE = "joining.json"
+JOB_FILE, STATUS_FILE = "joining.json", "status.json"
+_SILENT_S = 60.0
 _REMEDY = "another version has written it: start the online training again with this one"
 
 
@@ -58,6 +60,37 @@ class JoiningJob(FrozenModel):
     dead_letters: str
     status_file: str
     kafka: Kafka | None = None
+
+
+@dataclass(frozen=True)
+class Stalled:
+    """Whether a joiner makes examples.
+
+    Attributes:
+        seconds: seconds since its last example, while rows arrive.
+        reason: why none comes; empty while they come.
+    """
+
+    seconds: float = 0.0
+    reason: str = ""
+
+
+def read_stalled(status_file: Path, now: float) -> Stalled:
+    """Reads the joiner's status file; one that is not written any more is a stall too.
+
+    Args:
+        status_file: file that the joiner writes about once a second.
+        now: seconds since 1970.
+    """
+    try:
+        status = json.loads(status_file.read_bytes())
+        silent_s = now - float(status["written"])
+        seconds, reason = float(status["stalled_s"]), str(status["stalled"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return Stalled()  # It has not begun.
+    if silent_s <= _SILENT_S:
+        return Stalled(seconds, reason)
+    return Stalled(seconds + silent_s, reason or f"the joiner has written no status for {silent_s:.0f} s, see its log")
 
 
 def write_joining_job(path: Path, job: JoiningJob) -> None:

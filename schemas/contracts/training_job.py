@@ -41,9 +41,11 @@ class Stream(FrozenModel):
         versions: folder of versions; deltas are published below it, see `contracts.deltas`.
         lineage: name of the version that the base was exported as.
         settings: the spec's.
+        joining: status file of the joiner, see `contracts.joining_job`.
     """
 
     segments: str
+    joining: str = ""
     first: int
     learned_until: int | None = None
     versions: str

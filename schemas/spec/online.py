@@ -58,7 +58,13 @@ class Joining(FrozenModel):
     """Seconds by which a row or action may arrive after a newer one; later rows lack actions, later actions are
     dropped."""
     idle_s: PositiveFloat = 30.0
-    """Seconds without arrivals after which all waiting rows become examples with the actions so far."""
+    """Seconds without arrivals after which the machine's clock ends windows, less `lateness_s`: more than the pause
+    between two files."""
+    ahead_s: NonNegativeInt = 300
+    """Seconds by which a time may be after its arrival, for clocks that are slightly wrong."""
+    ahead: Literal["drop", "clip"] = "drop"
+    """Treatment of a later time. `drop`: its row or action becomes a dead letter; `clip`: the time becomes that of the
+    arrival. Both are counted."""
     settle_s: NonNegativeFloat = 1.0
     """Seconds without a change of a file's size and time after which it is read."""
     segment_rows: PositiveInt = 8192

@@ -20,6 +20,7 @@ _ONLINE = {
     "segment": ("sangam_online_segment", "Number of the last segment trained on."),
     "newest_segment": ("sangam_online_newest_segment", "Number of the newest segment that has arrived."),
     "lag_s": ("sangam_online_lag_seconds", "Event time from what is trained on to what has arrived."),
+    "stalled_s": ("sangam_online_stalled_seconds", "Since the last example, while rows arrive; 0 if none waits."),
     "full_at": ("sangam_online_full_version_delta", "Last delta that a full version includes."),
 }
 _EVERY_S = 1.0

@@ -1,10 +1,12 @@
 """Online training on one rank: wait for a segment, evaluate it, train on it, publish, save."""
 
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
 from schemas.contracts import segments
+from schemas.contracts.joining_job import read_stalled
 from schemas.contracts.training_job import TrainJob
 from trainer_module import collectives
 from trainer_module.loop.epoch import train_batches
@@ -78,7 +80,7 @@ class Learner:
         self._reader = SegmentReader(job, rank=trainer.rank, ranks=trainer.ranks)
         self._judge = Judge(job.ranker, job.stream.settings.guards)
         self._status = Status(job.online_file)
-        self._folder = Path(job.stream.segments)
+        self._folder, self._joining = Path(job.stream.segments), job.stream.joining
         self._newest_event: int | None = history.online.get("newest_event")
         self._judge.restore(history.online_arrays)
         self.publisher = Publisher(job, trainer)
@@ -143,6 +145,7 @@ class Learner:
     def _document(self) -> dict[str, Any]:
         newest = self._director.newest()
         behind = segments.read(self._folder, newest).newest_event if newest > self.segment else None
+        stalled = read_stalled(Path(self._joining), time.time())
         lag_s = 0 if behind is None or self._newest_event is None else max(0, behind - self._newest_event)
         return {
             "lineage": self.publisher.lineage,
@@ -155,6 +158,8 @@ class Learner:
             "delta": self.publisher.number,
             "full_at": self._director.full_at,
             "held": self._director.held,
+            "stalled_s": stalled.seconds,
+            "stalled": stalled.reason,
             "skipped": vars(self._director.skipped),
             "judged": self._judge.values(),
         }

@@ -58,7 +58,7 @@ def test_examples_are_those_of_the_batch_joiner_in_any_order_of_arrival_and_over
         if chance.random() < 0.5:
             joiner = _joiner(job)  # As after a kill: only what was sealed counts.
     _run(joiner)
-    last = _joiner(job_of(tmp_path, lateness_s=3 * _DAY_S, segment_rows=7, idle_s=0.001))
+    last = _joiner(job_of(tmp_path, lateness_s=3 * _DAY_S, segment_rows=7, idle_s=1e-9))
     _run(last)
     assert as_texts(examples_of(job)) == expected
     assert all(segments.read(Path(job.segments), n).rows <= 7 for n in segments.numbers(Path(job.segments)))
@@ -89,7 +89,7 @@ def test_a_late_row_becomes_an_example_and_is_counted_and_a_late_action_changes_
     batch: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     root, _ = batch
-    job = job_of(tmp_path, lateness_s=0, idle_s=0.001)
+    job = job_of(tmp_path, lateness_s=0, idle_s=1e-9)
     first = [name for name in files_below(root) if DAYS[1] in name]
     arrive(root, job, first)
     joiner = _joiner(job)
@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_read_is_a_dead_letter_and_the_others_go_on(
     batch: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     root, expected = batch
-    job = job_of(tmp_path, lateness_s=3 * _DAY_S, idle_s=0.001)
+    job = job_of(tmp_path, lateness_s=3 * _DAY_S, idle_s=1e-9)
     arrive(root, job, files_below(root))
     poison = Path(job.data_root, f"shown/{DAYS[0]}/part-7.parquet")
     poison.write_bytes(b"PAR1 no parquet")

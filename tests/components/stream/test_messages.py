@@ -1,6 +1,8 @@
 """Which messages become rows, and what is told of those that do not."""
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,12 +22,12 @@ _LIKE = {"row": "a", "post": 1, "time": _AT, "what": "like", "day": 0.5}
 _ITEM = {"id": 1, "updated": _AT, "price": 2.5, "labels": ["x", "y"]}
 
 
-def _sorter(source: str, inputs: Inputs = INPUTS) -> Sorter:
+def _sorter(source: str, inputs: Inputs = INPUTS, wall: Callable[[], float] = time.time, **settings: Any) -> Sorter:
     topics = {"": "shown", "likes": "liked", "items": "things"}
     job = JoiningJob(
         logs=logs(),
         inputs=inputs,
-        settings=Joining(),
+        settings=Joining.model_validate(settings),
         data_root="",
         first_day=DAYS[0],
         segments="",
@@ -33,7 +35,7 @@ def _sorter(source: str, inputs: Inputs = INPUTS) -> Sorter:
         status_file="",
         kafka=Kafka(servers="", group="", topics=topics),
     )
-    return Sorter(job, source)
+    return Sorter(job, source, wall)
 
 
 def _messages(*values: Any, logged_at: int = _AT) -> list[Message]:
@@ -45,7 +47,7 @@ def _messages(*values: Any, logged_at: int = _AT) -> list[Message]:
 
 def test_rows_have_the_columns_that_are_read_of_files_and_the_day_of_their_time() -> None:
     late = _ROW | {"at": MIDNIGHT[DAYS[2]], "unread": {"a": [1]}, "hour": None}
-    found = _sorter("").sort(_messages(_ROW, late))
+    found = _sorter("").sort(_messages(_ROW, late, logged_at=MIDNIGHT[DAYS[2]]))
     assert found.batch.to_pylist() == [
         {"post": 1, "row": b"a", "at": _AT, "hour": 1},
         {"post": 1, "row": b"a", "at": MIDNIGHT[DAYS[2]], "hour": None},
@@ -103,12 +105,17 @@ def test_what_would_make_ingestion_refuse_a_file_is_found_among_many() -> None:
     assert found.places.tolist() == [n for n in range(64) if n not in wrong]
 
 
-def test_a_time_may_be_as_much_later_than_the_message_as_in_files_of_its_day() -> None:
-    logged = MIDNIGHT[DAYS[1]] + 5
-    latest = MIDNIGHT[DAYS[1]] + 2 * 86_400 - 1
-    rows = [{**_ROW, "at": latest}, {**_ROW, "at": latest + 1}]
-    found = _sorter("").sort(_messages(*rows, logged_at=logged))
-    assert (found.places.tolist(), list(found.poison)) == ([0], [1])
+@pytest.mark.parametrize(("ahead", "places", "poison"), [("drop", [0, 2], [1, 3]), ("clip", [0, 1, 2, 3], [])])
+def test_a_time_is_bounded_by_the_arrival_which_a_wrong_clock_of_the_producer_does_not_move(
+    ahead: str, places: list[int], poison: list[int]
+) -> None:
+    now, decades = _AT + 60, _AT + 75 * 365 * 86_400
+    rows = [{**_ROW, "at": at} for at in (_AT + 300, _AT + 301, now + 300, decades)]
+    sorter = _sorter("", wall=lambda: now, ahead=ahead)
+    found = sorter.sort([*_messages(*rows[:2]), *_messages(*rows[2:], logged_at=decades)])
+    assert (found.places.tolist(), list(found.poison)) == (places, poison)
+    if ahead == "clip":
+        assert (found.times.tolist(), found.num_clipped) == ([_AT + 300, _AT, now + 300, now], 2)
 
 
 def test_a_message_without_a_value_in_the_topic_of_a_table_is_counted_and_no_poison() -> None:

@@ -1,0 +1,21 @@
+"""What the supervisor tells of a joiner that makes no examples."""
+
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from pipelines.online.supervisor import Supervisor
+
+
+def test_a_stall_is_told_once_and_so_is_its_end(tmp_path: Path) -> None:
+    said: list[str] = []
+    request: Any = SimpleNamespace(base=None, source=tmp_path, spec=SimpleNamespace(alerts=None))
+    supervisor = Supervisor(request, said.append, {}, lambda: None)
+    status = tmp_path / "status.json"
+    job: Any = SimpleNamespace(stream=SimpleNamespace(joining=str(status), lineage="20240301001"))
+    for reason in ("", "7 rows wait", "8 rows wait", "", "9 rows wait"):
+        status.write_text(json.dumps({"stalled_s": 1.0, "stalled": reason, "written": time.time()}))
+        supervisor._tell_stall(job)
+    assert ["7 rows" in said[0], said[1], "9 rows" in said[2], len(said)] == [True, "examples come again", True, 3]
