@@ -51,8 +51,8 @@ soak: setup ## train in every mode with random kills, 30 minutes; MINUTES=5, SEE
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m tests.soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(MODES)
 
 .PHONY: soak-online
-soak-online: setup ## online training whose programs and broker are killed, 30 minutes and 10 without kills; needs Java; MINUTES=5, SEED=2
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m tests.soak.online --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
+soak-online: setup ## online training with kills and wrong clocks, 30 minutes and 10 without kills; needs Java; MINUTES=5, SEED=2, FILES=1: files that grow and are damaged, no Java
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m tests.soak.online --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(if $(FILES),--files)
 
 .PHONY: itest-flink
 itest-flink: setup ## run the demo on a Flink cluster of this machine; JAR=Beam's job server for Flink 1.19; needs Java 17

@@ -1,5 +1,6 @@
 """What must balance at the end: what was produced, joined, trained on and served."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -55,6 +56,28 @@ def refuse_wrong_joins(world: SoakWorld, truth: Truth) -> None:
             f"{task}: {len(missing)} of {len(truth.labels[task])} lack it, such as {sorted(missing)[:3]}"
         )
         assert not surplus, f"{task}: {len(surplus)} should not have it, such as {sorted(surplus)[:3]}"
+
+
+def refuse_uncounted(world: SoakWorld, truth: Truth, *, is_folder: bool) -> None:
+    """Compares what was not joined with what the joiner has counted."""
+    status = json.loads((world.state / "joining" / "status.json").read_text())
+    counts = status["counts"] if is_folder else status["source"]["counts"]
+    if is_folder:
+        found, expected = counts.get("rows ahead of their arrival", 0), len(truth.left_out)
+        for name in ("rows of files changed after reading", "rows dropped"):
+            assert not counts.get(name), counts
+    else:
+        found = counts.get("dead letters", 0) + counts.get("messages of days that the base has learned from", 0)
+        expected = len(truth.left_out) + truth.wrong_actions + truth.poison
+    assert found == expected, (found, expected, counts)
+
+
+def longest_gap_s(world: SoakWorld) -> float:
+    """Returns the longest time between two segments with examples."""
+    folder = world.state / "examples"
+    made = [segments.read(folder, number) for number in segments.numbers(folder)]
+    times = [segment.created.timestamp() for segment in made if segment.rows]
+    return max((after - before for before, after in itertools.pairwise(times)), default=0.0)
 
 
 def job_of(world: SoakWorld) -> TrainJob:

@@ -35,12 +35,13 @@ class Programs:
         crashes: of programs that nobody had killed, and that are supposed never to end.
     """
 
-    def __init__(self, world: SoakWorld, broker: Broker, *, seed: int):
-        """Takes a running broker; starts nothing."""
+    def __init__(self, world: SoakWorld, broker: Broker | None, *, seed: int):
+        """Takes a running broker, or None where files are read; starts nothing."""
         self._world, self._broker, self._chance = world, broker, random.Random(seed)
         self._online: subprocess.Popen[bytes] | None = None
         self._server: subprocess.Popen[bytes] | None = None
         self._starts, self._restarting = Counter[str](), threading.Lock()
+        self.kinds = [kind for kind in KINDS if broker is not None or kind != BROKER]
         self.kills: Counter[str] = Counter()
         self.crashes: list[str] = []
 
@@ -136,6 +137,7 @@ class Programs:
         return self._world.directory / "addresses.json"
 
     def _break_broker(self) -> None:
+        assert self._broker is not None
         try:
             self._broker.kill()
             time.sleep(self._chance.uniform(0.0, _MOST_AWAY_S[BROKER]))
@@ -144,9 +146,13 @@ class Programs:
             self._restarting.release()
 
     def _start_online(self) -> None:
-        topics = ["--topic", VIEWS, "--topic", f"{SOURCE}={ACTIONS}"]
-        source = ["--source", f"kafka://{self._broker.address}", *topics, "--root", str(self._world.root)]
-        self._online = self._start("online", ["online", str(self._world.spec), *source])
+        source = ["--source", str(self._world.stream)]
+        if self._broker is not None:
+            topics = ["--topic", VIEWS, "--topic", f"{SOURCE}={ACTIONS}"]
+            source = ["--source", f"kafka://{self._broker.address}", *topics]
+        self._online = self._start(
+            "online", ["online", str(self._world.spec), *source, "--root", str(self._world.root)]
+        )
 
     def _start_server(self) -> None:
         self._addresses.unlink(missing_ok=True)

@@ -60,6 +60,11 @@ class SoakWorld:
         return self.root / "serving" / NAME
 
     @property
+    def stream(self) -> Path:
+        """The folder in which files appear."""
+        return self.directory / "stream"
+
+    @property
     def state(self) -> Path:
         """The folder of the online training."""
         return self.root / "online" / NAME
@@ -71,8 +76,9 @@ class SoakWorld:
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         made = sorted(path for path in self.versions.glob("*") if path.name.isdecimal())
-        for path in (self.state, self.versions / "deltas", self.directory / "trainers", *made[1:]):
+        for path in (self.state, self.stream, self.versions / "deltas", self.directory / "trainers", *made[1:]):
             shutil.rmtree(path, ignore_errors=True)
+        self.stream.mkdir()
         self._write_spec()
         today = datetime.datetime.now(datetime.timezone.utc).date()
         scale = Scale(rows_per_day=3000, num_users=200, num_posts=300, seed=3)
