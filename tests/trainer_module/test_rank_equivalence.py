@@ -179,13 +179,33 @@ def _read(directory: Path, optimizer: str, ranks: int) -> dict[str, np.ndarray]:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("ranks")
     write_examples(root / "data", minutes_apart=10)
-    for ranks in (1, 2, 3):
-        (root / f"{ranks}" / "logs").mkdir(parents=True)
-        run_on_ranks(train, ranks, root / f"{ranks}")
+    for ranks in (1, 2):
+        _train(root, ranks)
     return root
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.fixture(scope="module")
+def three_ranks(runs: Path) -> None:
+    _train(runs, 3)
+
+
+def _train(root: Path, ranks: int) -> None:
+    (root / f"{ranks}" / "logs").mkdir(parents=True)
+    run_on_ranks(train, ranks, root / f"{ranks}")
+
+
+@pytest.fixture
+def ranks(request: pytest.FixtureRequest, runs: Path) -> int:
+    number: int = request.param
+    if number == 3:
+        request.getfixturevalue("three_ranks")
+    return number
+
+
+of_two_and_three = pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.long)], indirect=True)
+
+
+@of_two_and_three
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_ranks_equal_one_process_on_the_same_global_batches(runs: Path, optimizer: str, ranks: int) -> None:
     alone, together = _read(runs / "1", optimizer, 1), _read(runs / f"{ranks}", optimizer, ranks)
@@ -212,6 +232,8 @@ def test_two_ranks_learn_the_same_bits_through_memory_as_by_horovod(runs: Path, 
     assert validated == json.loads((runs / "2" / "validated-0.json").read_text())["metrics"]
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("three_ranks")
 @pytest.mark.parametrize("optimizer", SHARED)
 def test_three_ranks_learn_through_memory_what_they_learn_by_horovod(runs: Path, optimizer: str) -> None:
     # Three numbers have several sums; all ranks take the same one.
@@ -225,7 +247,7 @@ def test_three_ranks_learn_through_memory_what_they_learn_by_horovod(runs: Path,
             np.testing.assert_array_equal(other[name], first[name], err_msg=name)
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@of_two_and_three
 def test_validation_is_read_once_by_all_ranks_together_and_gives_what_one_process_gives(runs: Path, ranks: int) -> None:
     [alone], told = (
         [json.loads((runs / f"{number}" / f"validated-{rank}.json").read_text()) for rank in range(number)]
@@ -240,7 +262,7 @@ def test_validation_is_read_once_by_all_ranks_together_and_gives_what_one_proces
             assert of_rank["metrics"][task] == pytest.approx(metrics, abs=1e-4)
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@of_two_and_three
 def test_all_ranks_fit_the_calibration_that_one_process_fits(runs: Path, ranks: int) -> None:
     alone, *together = (
         json.loads((runs / place).read_text())["calibrations"]["like"]
@@ -254,7 +276,7 @@ def test_all_ranks_fit_the_calibration_that_one_process_fits(runs: Path, ranks: 
     np.testing.assert_allclose(found, expected, atol=0.02)
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@of_two_and_three
 def test_every_rank_owns_its_share_and_the_statistics_are_those_of_one_process(runs: Path, ranks: int) -> None:
     alone, together = (json.loads((runs / f"{number}" / "adam-0.json").read_text()) for number in (1, ranks))
     for table, expected in alone.items():

@@ -208,6 +208,7 @@ def retail_runs(tmp_path_factory: pytest.TempPathFactory, repository: Path, warm
     return first, second
 
 
+@pytest.mark.long
 @pytest.mark.real_data
 def test_the_next_days_run_starts_from_the_first_ones_checkpoint(retail_runs: tuple[Run, Run]) -> None:
     first, second = retail_runs
@@ -218,6 +219,7 @@ def test_the_next_days_run_starts_from_the_first_ones_checkpoint(retail_runs: tu
     assert statistics[0].read_bytes() == statistics[1].read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.real_data
 def test_the_next_days_run_is_compared_with_the_first_ones_model(retail_runs: tuple[Run, Run]) -> None:
     first, second = retail_runs
@@ -225,6 +227,7 @@ def test_the_next_days_run_is_compared_with_the_first_ones_model(retail_runs: tu
     assert second.manifest()["baseline"] == str(first.path("trainer", "model"))
 
 
+@pytest.mark.long
 @pytest.mark.real_data
 def test_the_second_days_page_shows_the_first_day(retail_runs: tuple[Run, Run]) -> None:
     first, second = ((run.root / "runs" / run.backend.run_id / "report.html").read_text() for run in retail_runs)
@@ -232,6 +235,7 @@ def test_the_second_days_page_shows_the_first_day(retail_runs: tuple[Run, Run]) 
     assert (words in first, words in second) == (False, True)
 
 
+@pytest.mark.long
 @pytest.mark.real_data
 def test_both_days_models_are_served_from_one_folder(retail_runs: tuple[Run, Run]) -> None:
     first, second = retail_runs
