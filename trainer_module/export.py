@@ -28,6 +28,7 @@ from schemas.contracts.training_job import TrainJob, read_job
 from schemas.host.files import remove_folder, write_whole
 from schemas.host.parent_process import end_with_parent
 from schemas.host.plain_text import log_to_stderr
+from schemas.host.wildcards import without_wildcards
 from trainer_module.check_scores import read_check
 from trainer_module.serving.operations import load_operations
 from trainer_module.serving.reduction import labels_of, reductions
@@ -80,7 +81,8 @@ def _checked(job: TrainJob) -> ExportReport:
     losses: dict[str, TaskLoss] = {}
     if job.check_files:
         load_operations(spec.form)
-        loaded = tf.saved_model.load(str(model))
+        with without_wildcards(str(model)) as literal:
+            loaded = tf.saved_model.load(literal)
         raw, expected = read_check(output_dir)
         served = scores_of(loaded.signatures[SERVE], [{"examples": tf.constant(raw, tf.string)}])
         np.savez(output_dir / SERVED_SCORES_FILE, **served)

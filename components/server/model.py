@@ -27,6 +27,7 @@ from schemas.contracts.export import (
     read_description,
 )
 from schemas.errors import UserError
+from schemas.host.wildcards import without_wildcards
 
 _LOG = logging.getLogger(__name__)
 # As TensorFlow Serving's.
@@ -174,7 +175,8 @@ def _load(folder: Path) -> Any:
     """
     known = set(ops.gradient_registry.list())
     try:
-        return tf.saved_model.load(str(folder))
+        with without_wildcards(str(folder)) as path:
+            return tf.saved_model.load(path)
     finally:
         for name in set(ops.gradient_registry.list()) - known:
             del ops.gradient_registry._registry[name]

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from components.logs.files.local_files import LocalStorage
+from components.logs.files.table_formats import refuse_tables
 from pipelines.drafting.patterns import common_pattern, matches
 from schemas.errors import UserError
 from schemas.problems import listed
@@ -80,7 +82,8 @@ def layout_of(data: Path) -> Layout:
     """Returns the files of a data folder and their layout.
 
     Raises:
-        UserError: the folder cannot be read, has no logs, files of several formats, or paths that no spec describes.
+        UserError: the folder cannot be read, has no logs, files of several formats, a table format's log, or paths that
+            no spec describes.
     """
     paths = _logs_in(data)
     formats = {name: [file for file in paths if ending.search(file.path)] for name, ending in _FORMATS.items()}
@@ -92,6 +95,8 @@ def layout_of(data: Path) -> Layout:
         counts = ", ".join(f"{len(files)} {name}" for name, files in present.items())
         raise UserError(f"{data}: files of several formats (got {counts}); give a folder with those of one")
     [(file_format, files)] = present.items()
+    if file_format == "parquet":
+        refuse_tables((f"{data}/{file.path}" for file in files), LocalStorage())
     layout = _by_split(data, file_format, files) or _by_day(data, file_format, files)
     if layout is None:
         raise UserError(

@@ -1,21 +1,21 @@
 """Some rows of one file with all its columns; a small part of a large file suffices."""
 
-import gzip
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 from typing_extensions import assert_never
 
 from components.arrow_files import open_parquet
+from components.logs.readers.csv import BLOCK_BYTES, checked_head, explained
+from components.logs.readers.damage import ERRORS, parquet_problem, plain, unread
 from schemas.errors import UserError
 from schemas.spec.patterns import FileFormat
 
-_CSV_BLOCK_BYTES = 4 * 2**20
 _BUFFER_BYTES = 2**20
 _BATCH_ROWS = 256
 PLACES = 3
@@ -58,27 +58,38 @@ def read_piece(path: Path, file_format: FileFormat, max_rows: int, max_bytes: in
                 return _tfrecord(path, max_rows, max_bytes)
             case _:
                 assert_never(file_format)
-    except (pa.ArrowException, OSError, EOFError) as error:
-        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{path}: cannot be read as {file_format} (got: {first_line}); write it again") from None
+    except (*ERRORS, zlib.error) as error:
+        raise UserError(_problem(path, file_format, error)) from None
+
+
+def _problem(path: Path, file_format: FileFormat, error: Exception) -> str:
+    try:
+        with path.open("rb") as file:
+            if file_format == "parquet":
+                return parquet_problem(file, str(path), error)
+    except OSError as unopened:
+        return f"{path}: cannot be opened (got: {unopened.strerror}); check its permissions"
+    return explained(error, str(path)) if file_format == "csv" else unread(str(path), error)
 
 
 def complete_columns(path: Path) -> Mapping[str, bool]:
-    """Returns for each column of a Parquet file with rows whether its footer excludes nulls.
+    """Returns for each column of a Parquet file with rows whether its footer excludes missing values.
 
     Raises:
         UserError: the footer cannot be read.
     """
     try:
         metadata = open_parquet(path).metadata
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: cannot be read as parquet (got: {error}); write it again") from None
+    except ERRORS as error:
+        raise UserError(_problem(path, "parquet", error)) from None
     complete: dict[str, bool] = {}
     for group in range(metadata.num_row_groups):
         for index in range(metadata.num_columns):
             column = metadata.row_group(group).column(index)
-            counted = column.is_stats_set and column.statistics.has_null_count
-            is_complete = counted and column.statistics.null_count == 0
+            known = column.statistics if column.is_stats_set else None
+            # The least text is the empty one, which is missing.
+            has_empty = known is not None and known.has_min_max and known.min in ("", b"")
+            is_complete = known is not None and known.has_null_count and not known.null_count and not has_empty
             complete[column.path_in_schema] = complete.get(column.path_in_schema, True) and is_complete
     return complete
 
@@ -107,21 +118,26 @@ def _csv(path: Path, max_rows: int) -> Piece:
     """Reads the rows of the first block, with types inferred from it."""
     size = path.stat().st_size
     with path.open("rb") as file:
-        plain = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.name.endswith(".gz") else file
-        block = plain.read(_CSV_BLOCK_BYTES)
-        is_end = not plain.read(1)
+        checked_head(file, str(path))
+        file.seek(0)
+        content = plain(file)
+        is_gzip = content is not file
+        block = content.read(BLOCK_BYTES)
+        is_end = not content.read(1)
         share = 1.0 if is_end else file.tell() / size
     if not block.strip():
         return Piece(pa.table({}), 0, True)
-    if not is_end:
-        block = block[: block.rfind(b"\n") + 1]
-    options: dict[str, Any] = {"strings_can_be_null": True, "null_values": [""]}
-    table = pacsv.read_csv(
-        pa.BufferReader(block),  # A Python file may be held by a thread of Arrow when the interpreter ends: an abort.
-        read_options=pacsv.ReadOptions(use_threads=False, block_size=2 * _CSV_BLOCK_BYTES),
+    # A Python file may be held by a thread of Arrow when the interpreter ends: an abort.
+    native = pa.OSFile(str(path))
+    # A stream: its batches end behind a row, also where rows have line breaks in quotes.
+    reader = pacsv.open_csv(
+        pa.CompressedInputStream(native, "gzip") if is_gzip else native,
+        read_options=pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
         parse_options=pacsv.ParseOptions(newlines_in_values=True),
-        convert_options=pacsv.ConvertOptions(**options),
+        convert_options=pacsv.ConvertOptions(strings_can_be_null=True, null_values=[""]),
     )
+    batch = next(iter(reader), None)
+    table = pa.Table.from_batches([batch] if batch else [], reader.schema)
     rows = table.slice(0, max_rows)
     return Piece(rows, round(table.num_rows / share), is_end and rows.num_rows == table.num_rows)
 

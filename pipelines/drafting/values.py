@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.logs.readers.column_types import advice, is_list
+from components.logs.rows.missing import without_missing
 from schemas.spec.patterns import FileFormat
 
 Kind = Literal["int", "float", "string", "null"]
@@ -134,14 +135,14 @@ def _single(array: pa.Array) -> Values | str:
     if types.is_null(kind):
         return Values("null", array)
     if types.is_integer(kind) or types.is_boolean(kind):
-        return Values("int", array.cast(pa.int64(), safe=False))
+        return Values("int", without_missing(array.cast(pa.int64(), safe=False)))
     if types.is_floating(kind):
         return Values("float", array.cast(pa.float64()))
     if types.is_string(kind) or types.is_large_string(kind):
-        return Values("string", array.cast(pa.large_string()))
+        return Values("string", without_missing(array.cast(pa.large_string())))
     if types.is_decimal(kind):
         return Values("float", array.cast(pa.float64()))
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         texts = [None if each is None else each.decode(errors="replace") for each in array.to_pylist()]
-        return Values("string", pa.array(texts, pa.large_string()))
+        return Values("string", without_missing(pa.array(texts, pa.large_string())))
     return f"{kind}: {advice(kind) or _READ}"

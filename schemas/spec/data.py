@@ -31,6 +31,9 @@ class _Logs(FrozenModel):
     """Largest share of a split's rows that ingestion may drop; beyond it the run fails."""
     max_list_length: PositiveInt = 1000
     """Most values of a list; longer lists are cut and counted."""
+    equal_files: Literal["error", "read"] = "error"
+    """Treatment of files with the content of another, in one split or two. `error`: the run fails; `read`: their rows
+    count twice, with a note."""
     max_id_bytes: PositiveInt = 1024
     """Longest id, in bytes of UTF-8. A longer id counts as missing; a row that requires it is dropped. Both are
     counted."""

@@ -28,10 +28,11 @@ TASKS = ["like", "share", "download", "long_watch"]
 
 # A process that knows TensorFlow and nothing of ours or of TFRA.
 SCORE_ALONE = """
-import sys
+import os, sys
 import numpy as np, tensorflow as tf
 model, examples, scores = sys.argv[1:]
-signature = tf.saved_model.load(model).signatures["serving_default"]
+os.chdir(model)  # TensorFlow takes brackets in a path for a pattern.
+signature = tf.saved_model.load(".").signatures["serving_default"]
 raw = list(tf.data.TFRecordDataset(examples).as_numpy_iterator())
 served, expected = signature(examples=tf.constant(raw)), dict(np.load(scores))
 assert set(served) == set(expected), (set(served), set(expected))
@@ -42,7 +43,7 @@ print(len(raw), max(float(np.abs(served[t].numpy() - expected[t]).max()) for t i
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, demo_spec_path: Path) -> World:
-    made = World(tmp_path_factory.mktemp("daily"), demo_spec_path)
+    made = World(tmp_path_factory.mktemp("daily [v1] #2 100% é {x}"), demo_spec_path)
     made.generate()
     return made
 

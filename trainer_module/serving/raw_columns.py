@@ -7,6 +7,7 @@ import tensorflow as tf
 from schemas.derived.columns import Column
 from schemas.derived.rank_inputs import LENGTH, MISSING, clashes, input_names
 from schemas.spec.features import ColumnType
+from trainer_module.serving.missing import without_missing
 
 TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
 """TensorFlow's type of a column's values."""
@@ -79,24 +80,23 @@ def _beside_check(name: str, other: str, inputs: Mapping[str, tf.Tensor]) -> tf.
 
 
 def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.SparseTensor]:
-    """Returns the columns in the form of parsed tf.Examples, each with its own number of rows.
+    """Returns the columns in the form of parsed tf.Examples without missing values, each with its own number of rows.
 
     A scalar equal to `MISSING` is missing.
     """
     sparse = {}
     names = input_names(columns.values())
     for name, column in columns.items():
-        values = inputs[names[name]] if column.is_list else inputs[names[name]][:, None]
-        match column:
-            case Column(is_list=True):
-                is_given = tf.sequence_mask(inputs[names[name] + LENGTH], tf.shape(values)[1])
-            case Column(type="float"):
-                is_given = ~tf.math.is_nan(values)
-            case _:
-                is_given = tf.not_equal(values, MISSING[column.type])
-        indices = tf.where(is_given)
-        sparse[name] = tf.SparseTensor(indices, tf.gather_nd(values, indices), tf.shape(values, tf.int64))
-    return sparse
+        values = inputs[names[name]]
+        if column.is_list:
+            shape = tf.shape(values, tf.int64)
+            indices = tf.where(tf.sequence_mask(inputs[names[name] + LENGTH], shape[1]))
+            sparse[name] = tf.SparseTensor(indices, tf.gather_nd(values, indices), shape)
+        else:
+            row_R = tf.range(tf.size(values, tf.int64))
+            shape = tf.stack([tf.size(row_R, tf.int64), 1])
+            sparse[name] = tf.SparseTensor(tf.stack([row_R, tf.zeros_like(row_R)], 1), values, shape)
+    return without_missing(columns, sparse)
 
 
 def inputs_of(columns: Mapping[str, Column], parsed: Mapping[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:

@@ -13,6 +13,7 @@ from schemas.derived.columns import Column, serving_columns
 from trainer_module.input.batch import Columns
 from trainer_module.ranker import Ranker
 from trainer_module.serving.candidates import candidate_logits
+from trainer_module.serving.missing import without_missing
 from trainer_module.serving.raw_columns import input_specs, inputs_of, sparse_columns, with_candidates
 from trainer_module.serving.table import ServedTable
 from trainer_module.transforms.graph import TransformGraph
@@ -57,7 +58,7 @@ class ServedRanker(tf.Module):
     @tf.function(input_signature=[_EXAMPLES], autograph=False)
     def serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {task: [batch, 1]} for serialized raw tf.Examples [batch]."""
-        columns = self._transformed(tf.io.parse_example(examples, self._parsed), tf.size(examples, tf.int64))
+        columns = self._transformed(self._columns_of(examples), tf.size(examples, tf.int64))
         batch = self._ranker.layout.pack_features(columns)
         embeddings = {group: self.tables[group](keys) for group, keys in self._ranker.keys(batch).items()}
         return self._ranker.predictions(self._ranker.logits(self._weights(), batch, embeddings))
@@ -91,7 +92,7 @@ class ServedRanker(tf.Module):
 
     def rank_inputs(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns raw tf.Examples [batch] as a request for `rank`."""
-        return inputs_of(self.columns, tf.io.parse_example(examples, self._parsed))
+        return inputs_of(self.columns, self._columns_of(examples))
 
     def _rank(self) -> Signature:
         def rank(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -104,7 +105,7 @@ class ServedRanker(tf.Module):
 
     def _known_ids(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {feature of one id: [batch] bool}: whether its id has a row; an absent id has none."""
-        columns = self._transformed(tf.io.parse_example(examples, self._parsed), tf.size(examples, tf.int64))
+        columns = self._transformed(self._columns_of(examples), tf.size(examples, tf.int64))
         known: dict[str, tf.Tensor] = {}
         for group, table in self.tables.items():
             if names := self._ranker.layout.ids[group]:
@@ -120,6 +121,9 @@ class ServedRanker(tf.Module):
             flat = tf.identity(flat)
         with tf.control_dependencies([self._flat.assign(flat)]):
             return {"replaced": tf.size(flat, tf.int64)}
+
+    def _columns_of(self, examples: tf.Tensor) -> dict[str, tf.SparseTensor]:
+        return without_missing(self.columns, tf.io.parse_example(examples, self._parsed))
 
     def _transformed(self, given: Mapping[str, tf.SparseTensor], rows: tf.Tensor | int) -> Columns:
         """Returns Transform's outputs for predictions, given the number of `rows` of columns that these do not need."""

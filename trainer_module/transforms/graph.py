@@ -1,10 +1,12 @@
 """The graph that Transform has written, loaded."""
 
+import contextlib
 import posixpath
 from collections.abc import Mapping
 
 import tensorflow as tf
 
+from schemas.host.wildcards import without_wildcards
 from trainer_module.transforms.history import HistoryTables
 
 
@@ -22,7 +24,10 @@ class TransformGraph(tf.Module):
     def __init__(self, folder: str):
         """Loads the graph of a Transform artifact."""
         super().__init__()
-        self._loaded = tf.saved_model.load(posixpath.join(folder, "transform_fn"))
+        # Open as long as this: an export copies assets from there.
+        self._folder = contextlib.ExitStack()
+        literal = self._folder.enter_context(without_wildcards(posixpath.join(folder, "transform_fn")))
+        self._loaded = tf.saved_model.load(literal)
         restored = self._loaded.transform_fn
         [self._function] = getattr(restored, "concrete_functions", [restored])
         [specs], _ = self._function.structured_input_signature

@@ -63,19 +63,29 @@ def digests_of(
     if rest:
         _LOG.info("event=digesting num_files=%d bytes=%d", len(rest), sum(file.facts.size_bytes for file in rest))
     began_ns = now_ns()
-    errors = []
-    settled: _Kept = {}
-    with ThreadPoolExecutor(THREADS) as threads:
-        for file, (digest, error) in zip(rest, threads.map(lambda file: _digest(file, open_file), rest), strict=True):
-            digests[file.path] = digest
-            errors += [error] if error else []
-            if not error and file.facts.mtime_ns < began_ns - _SETTLED_NS:
-                settled[file.path] = (file.facts.size_bytes, file.facts.mtime_ns, digest)
-    if errors:
-        raise UserError("\n".join(first_problems(errors)))
+    new = sha256_of(rest, open_file)
+    digests |= new
+    settled = {
+        file.path: (file.facts.size_bytes, file.facts.mtime_ns, new[file.path])
+        for file in rest
+        if file.facts.mtime_ns < began_ns - _SETTLED_NS
+    }
     if settled:
         _keep(cache, settled)
     return digests
+
+
+def sha256_of(files: Sequence[DataFile], open_file: Callable[[str], BinaryIO]) -> dict[str, str]:
+    """Returns the sha256 of each file's content, by path, without the cache.
+
+    Raises:
+        UserError: for files that cannot be read or are being written (the first ten).
+    """
+    with ThreadPoolExecutor(THREADS) as threads:
+        found = list(threads.map(lambda file: _digest(file, open_file), files))
+    if errors := [error for _, error in found if error]:
+        raise UserError("\n".join(first_problems(errors)))
+    return {file.path: digest for file, (digest, _) in zip(files, found, strict=True)}
 
 
 def forget(pipeline_root: Path) -> None:

@@ -65,6 +65,11 @@ class LocalStorage:
         if isinstance(path, Listed):
             return path
         try:
+            path.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(path).decode(errors="backslashreplace")
+            return Listed(shown, None, "its name is not UTF-8; rename it")
+        try:
             status = self._look(path)
         except NotADirectoryError:
             return None

@@ -19,9 +19,11 @@ from components.logs.files.day_files import (
 from components.logs.files.listing import FileFacts, Storage
 from components.logs.files.newest import newest_day
 from components.logs.files.source_files import logs_of, source_files
+from components.logs.files.table_formats import refuse_tables
 from schemas.derived.days import Day, file_pattern, parse_day
 from schemas.derived.days import window as window_of
 from schemas.derived.history import days_of_history
+from schemas.derived.sources import sources_of
 from schemas.errors import UserError
 from schemas.spec import Inputs
 from schemas.spec.data import EVAL, TRAIN, DayLogs, Logs, SplitLogs
@@ -95,16 +97,29 @@ def resolve(
         inputs: inputs whose history features determine which earlier days are read; None: no history.
 
     Raises:
-        UserError: for an invalid date, days or splits without files (all at once), special files, and files that match
-            twice.
+        UserError: for an invalid date, days or splits without files (all at once), special files, files that match
+            twice, and folders of Delta Lake, Apache Iceberg and Apache Hudi.
     """
     match logs:
         case DayLogs():
-            return _resolve_days(logs, date, data_root, storage, after, inputs)
+            files = _resolve_days(logs, date, data_root, storage, after, inputs)
         case SplitLogs():
-            return _resolve_splits(logs, data_root, storage)
+            files = _resolve_splits(logs, data_root, storage)
         case _:
             assert_never(logs)
+    refuse_tables(_parquet_files(logs, files), storage)
+    return files
+
+
+def _parquet_files(logs: Logs, files: Files) -> list[str]:
+    """Returns the first and last Parquet file of each log: all its files are in one table, or each day is one."""
+    sources = sources_of(logs)
+    paths: dict[str, list[str]] = {}
+    for file in (*files.history, *files.files, *files.sources):
+        source = sources.get(file.split)
+        if (source or logs).format == "parquet":
+            paths.setdefault(file.split if source else "", []).append(file.path)
+    return [path for of_log in paths.values() for path in (of_log[0], of_log[-1])]
 
 
 def days_of_window(logs: DayLogs, date: str) -> dict[str, list[Day]]:

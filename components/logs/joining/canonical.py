@@ -9,6 +9,7 @@ import pyarrow as pa
 from components.logs.readers.column_types import type_problem
 from components.logs.rows.labels import labels_of
 from components.logs.rows.lists import read_lists
+from components.logs.rows.missing import without_missing
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from schemas.spec.features import ColumnType
@@ -22,7 +23,9 @@ def canonical_type(column: Column) -> pa.DataType:
 
 
 def canonical(batch: pa.RecordBatch, columns: Sequence[Column], path: str) -> dict[str, pa.Array]:
-    """Returns the columns by name, as int64, float64, binary or lists of them. A null list is an empty one.
+    """Returns the columns by name, as int64, float64, binary or lists of them, with null for missing values.
+
+    A null list is an empty one.
 
     Raises:
         UserError: for a wrong type, and an integer over 64 bits.
@@ -59,7 +62,7 @@ def _values(array: pa.Array, column: Column, path: str) -> pa.Array:
         return labels_of(array, column, path)
     try:
         # Floats of integers above 2**53 are rounded, as they are without a join.
-        return array.cast(target, safe=column.type != "float")
+        return without_missing(array.cast(target, safe=column.type != "float"))
     except pa.ArrowInvalid as error:
         raise UserError(
             f"{path}: column '{column.name}': too large for a 64-bit signed integer (got: {error}); log it as int64, "

@@ -9,6 +9,7 @@ import apache_beam as beam
 from pydantic import BaseModel, ConfigDict
 from tfx.dsl.io import fileio
 
+from components.beam.lines import WriteLines, read_lines
 from components.logs.files.storage import open_file
 from components.logs.joining.bucket import join_bucket
 from components.logs.joining.joined_rows import JoinedFolder, chunk_numbers, write_chunk
@@ -65,8 +66,8 @@ def join(make_pipeline: Callable[[], Any], plan: JoinPlan, request: Request, fol
     return JoinRun(
         plan,
         JoinedFolder(folder, plan.numbers()),
-        files=tuple(FileReport.model_validate_json(line) for line in _lines(posixpath.join(folder, _FILES))),
-        buckets=tuple(BucketCounts.model_validate_json(line) for line in _lines(posixpath.join(folder, _COUNTS))),
+        files=tuple(FileReport.model_validate_json(line) for line in read_lines(posixpath.join(folder, _FILES))),
+        buckets=tuple(BucketCounts.model_validate_json(line) for line in read_lines(posixpath.join(folder, _COUNTS))),
     )
 
 
@@ -85,12 +86,7 @@ def _apply(pipeline: beam.Pipeline, plan: JoinPlan, request: Request, folder: st
     _ = joined["pieces"] | "ByChunk" >> beam.GroupByKey() | "WriteChunk" >> beam.Map(_write_chunk, folder)
     for name, reports in ((_FILES, read[_REPORTS]), (_COUNTS, joined[_REPORTS])):
         path = posixpath.join(folder, name)
-        _ = reports | f"Write {name}" >> beam.io.WriteToText(path, num_shards=1, shard_name_template="")
-
-
-def _lines(path: str) -> list[str]:
-    with fileio.open(path, "r") as file:
-        return [line for line in file.read().splitlines() if line]
+        _ = reports | f"Write {name}" >> WriteLines(path)
 
 
 def _write_chunk(chunk: tuple[int, Iterable[tuple[str, Ref]]], folder: str) -> None:

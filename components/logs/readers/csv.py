@@ -1,16 +1,15 @@
-"""CSV with a header line, comma separated, RFC 4180 quotes, plain or .gz; an empty cell is a missing value.
+"""CSV with a header line, comma separated, RFC 4180 quotes, plain or gzip; an empty cell is a missing value.
 
 Lines in error texts count the header and leave out blank lines; a line break within quotes counts as one line.
 """
 
 import csv
-import gzip
 import io
 import re
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +18,12 @@ import pyarrow.csv as pacsv
 
 from components.logs.readers.batches import Inspection, Rows, missing_column
 from components.logs.readers.column_types import TARGET
+from components.logs.readers.damage import plain, unread
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from schemas.spec.features import ColumnType
 
-_BLOCK_BYTES = 4 * 2**20
+BLOCK_BYTES = 4 * 2**20
 _TO_UTF8 = "write UTF-8, as by `iconv -f UTF-16 -t UTF-8`"
 _NULL = pa.scalar(b"\\N", pa.binary())
 _SPACED = 10
@@ -39,18 +39,12 @@ _BAD_ROW = re.compile(r"(?:Row #(?P<line>\d+): )?Expected (?P<wanted>\d+) column
 def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     """Checks the header's columns and that there is a row."""
     try:
-        head = _head(file, path)
-    except csv.Error as error:
-        if "NUL" in str(error):
-            return Inspection(problems=(f"{path}: is not UTF-8 (got bytes of value 0, as in UTF-16); {_TO_UTF8}",))
-        return Inspection(problems=(f"{path}: is not a CSV file (got: {error})",))
-    except (OSError, EOFError, zlib.error) as error:
-        return Inspection(problems=(f"{path}: is not a CSV file, or is truncated (got: {error}); write it again",))
+        head = checked_head(file, path, columns)
+    except UserError as error:
+        return Inspection(problems=(str(error),))
     if not head:
         return Inspection(is_empty=True)
     header = head[0]
-    if problem := _dialect_problem(header, path, columns):
-        return Inspection(problems=(problem,))
     problems = []
     for column in columns:
         count = header.count(column.name)
@@ -63,12 +57,25 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     return Inspection(problems=tuple(problems), is_empty=len(head) == 1, columns=frozenset(header))
 
 
-def _dialect_problem(header: Sequence[str], path: str, columns: Sequence[Column]) -> str:
-    """Returns what a file of another dialect needs, by its header; empty if it is of ours."""
+def checked_head(file: BinaryIO, path: str, columns: Sequence[Column] = ()) -> list[list[str]]:
+    """Returns the cells of at most two lines, the first that are not blank.
+
+    Raises:
+        UserError: the file is damaged, or of another dialect.
+    """
+    try:
+        head = _head(file)
+    except csv.Error as error:
+        if "NUL" in str(error):
+            raise UserError(f"{path}: is not UTF-8 (got bytes of value 0, as in UTF-16); {_TO_UTF8}") from None
+        raise UserError(f"{path}: is not a CSV file (got: {error})") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(unread(path, error)) from None
+    header = head[0] if head else [""]
     separator = next((mark for mark in ";\t|" if mark in header[0]), None)
-    if separator is None or len(header) > 1 or header[0] in {column.name for column in columns}:
-        return ""
-    return f"{path}: its cells are separated by {separator!r} (got {header[0][:60]!r}); write commas"
+    if separator and len(header) == 1 and header[0] not in {column.name for column in columns}:
+        raise UserError(f"{path}: its cells are separated by {separator!r} (got {header[0][:60]!r}); write commas")
+    return head
 
 
 def _refuse_dialect(array: pa.Array, column: Column, path: str) -> None:
@@ -102,12 +109,12 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
     num_lines = 1
     header: list[str] = []
     try:
-        header = next(iter(_head(file, path)), [])
+        header = next(iter(_head(file)), [])
         file.seek(0)
         reader = pacsv.open_csv(
-            pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip") if path.endswith(".gz") else file,
+            file if plain(file) is file else pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip"),
             # One thread: only then do pyarrow's errors contain the line.
-            read_options=pacsv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+            read_options=pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
             parse_options=pacsv.ParseOptions(newlines_in_values=True),
             convert_options=pacsv.ConvertOptions(
                 column_types=types, include_columns=list(types), strings_can_be_null=True, null_values=[""]
@@ -126,7 +133,7 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
             yield Rows(pa.RecordBatch.from_arrays(arrays, [column.name for column in columns]))
             num_lines += batch.num_rows
     except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error) as error:
-        raise UserError(_explained(str(error), path, columns, header)) from error
+        raise UserError(explained(error, path, columns, header)) from error
 
 
 def _cells(column: Column) -> pa.DataType:
@@ -137,10 +144,8 @@ def _cells(column: Column) -> pa.DataType:
     return pa.float64() if column.is_binary else TARGET[column.type]
 
 
-def _head(file: BinaryIO, path: str) -> list[list[str]]:
-    """Returns the cells of at most two lines, the first that are not blank."""
-    plain = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.endswith(".gz") else file
-    text = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace", newline="")
+def _head(file: BinaryIO) -> list[list[str]]:
+    text = io.TextIOWrapper(plain(file), encoding="utf-8-sig", errors="replace", newline="")
     try:
         return list(islice((line for line in csv.reader(text) if line), 2))
     finally:
@@ -178,21 +183,22 @@ def _parsed(values: pa.Array, column: Column, rows: Any, path: str, num_lines: i
         raise
 
 
-def _explained(error: str, path: str, columns: Sequence[Column], header: Sequence[str]) -> str:
+def explained(error: Exception, path: str, columns: Sequence[Column] = (), header: Sequence[str] = ()) -> str:
     """Turns an error of pyarrow's CSV reader into one with file, line and column."""
-    match = _BAD_VALUE.search(error)
+    text = str(error)
+    match = _BAD_VALUE.search(text)
     if match and int(match["column"]) < len(header):
         name = header[int(match["column"])]
         column = next((each for each in columns if each.name == name), None)
         if column:
             return _bad_value(path, match["line"], column, match["value"])
-    match = _BAD_ROW.search(error)
+    match = _BAD_ROW.search(text)
     if match:
         line = f"line {match['line']}: " if match["line"] else ""
         return f"{path}: {line}wrong number of cells (got {match['got']}); the header has {match['wanted']}"
-    if "straddling object" in error:
-        return f"{path}: a line is longer than {_BLOCK_BYTES} bytes; look for a quote that is never closed"
-    return f"{path}: is corrupt or truncated (got: {error}); write it again"
+    if "straddling object" in text:
+        return f"{path}: a line is longer than {BLOCK_BYTES} bytes; look for a quote that is never closed"
+    return unread(path, error)
 
 
 def _bad_value(path: str, line: Any, column: Column, value: str) -> str:

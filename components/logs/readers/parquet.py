@@ -1,23 +1,25 @@
-"""Parquet, row group by row group."""
+"""Parquet, page by page: memory does not grow with row groups."""
 
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-import pyarrow as pa
-
 from components.arrow_files import open_parquet
 from components.logs.readers.batches import BATCH_ROWS, Inspection, Rows, missing_column
 from components.logs.readers.column_types import type_problem
+from components.logs.readers.damage import ERRORS, parquet_problem
 from schemas.derived.columns import Column
 from schemas.errors import UserError
+
+BUFFER_BYTES = 2**20
+"""Bytes of a column chunk that are read at once."""
 
 
 def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     """Reads columns, types and the number of rows from the footer."""
     try:
         parquet = open_parquet(file)
-    except (pa.ArrowException, OSError) as error:
-        return Inspection(problems=(f"{path}: is not a Parquet file, or is truncated (got: {error}); write it again",))
+    except ERRORS as error:
+        return Inspection(problems=(parquet_problem(file, path, error),))
     schema = parquet.schema_arrow
     problems = []
     for column in columns:
@@ -42,11 +44,12 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
     """Yields the columns of the inputs.
 
     Raises:
-        UserError: if the file is corrupt.
+        UserError: if the file is damaged, or written in a way that pyarrow cannot read.
     """
     names = [column.name for column in columns]
     try:
-        for batch in open_parquet(file).iter_batches(batch_size=BATCH_ROWS, columns=names):
+        # Buffered: otherwise the first rows would need a whole row group in memory.
+        for batch in open_parquet(file, buffer_size=BUFFER_BYTES).iter_batches(batch_size=BATCH_ROWS, columns=names):
             yield Rows(batch)
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: is corrupt or truncated (got: {error}); write it again") from error
+    except ERRORS as error:
+        raise UserError(parquet_problem(file, path, error, names)) from error

@@ -1,10 +1,9 @@
-"""TFRecord of tf.Example, plain or .gz.
+"""TFRecord of tf.Example, plain, gzip or zlib.
 
 The framing is parsed here, as TensorFlow does not distinguish a truncated file from a complete one.
 Reference: tensorflow/core/lib/io/record_writer.h: uint64 length, masked crc32c of it, data, masked crc32c of it.
 """
 
-import gzip
 import re
 import struct
 import zlib
@@ -19,6 +18,7 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from components.logs.readers.batches import Inspection, Rows
 from components.logs.readers.column_types import is_list, type_problem
+from components.logs.readers.damage import plain, unread
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 
@@ -26,6 +26,9 @@ from schemas.errors import UserError
 _BATCH_RECORDS = 1024
 _WRONG_TYPE = re.compile(r'expected (\w+)_list, found (\w+)_list for feature "(.*)"')
 _CRC_MASK_DELTA = 0xA282EAD8
+_ZLIB = 0x78
+_FIELDS_OF_LENGTH = (0x0A, 0x12)
+"""Tags of the first and the second field of a message: `features` of a tf.Example, `feature_lists`."""
 
 
 def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
@@ -46,9 +49,15 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
     """
     # Without a schema: the types come from the file, and an absent column differs from an empty one.
     decoder = ExamplesToRecordBatchDecoder()
-    records = records_of(file, path)
+    records, num_records = records_of(file, path), 0
     while chunk := list(islice(records, _BATCH_RECORDS)):
         readable = chunk
+        if any(map(_has_lists_of_features, chunk)):
+            raise UserError(
+                f"{path}: has tf.SequenceExamples with feature_lists (got one in records {num_records + 1} to "
+                f"{num_records + len(chunk)}); write tf.Examples: a list is a feature of many values"
+            )
+        num_records += len(chunk)
         try:
             batch = decoder.DecodeBatch(chunk)
         except RuntimeError as error:
@@ -71,29 +80,61 @@ def records_of(file: BinaryIO, path: str) -> Iterator[bytes]:
     Raises:
         UserError: the file is not a TFRecord file, or is corrupt or truncated.
     """
-    plain = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.endswith(".gz") else file
-    num_records = 0
+    content, num_records = _content(file), 0
     try:
-        while head := plain.read(12):
+        while head := content.read(12):
             if len(head) < 12:
                 raise _truncated(path, num_records)
             length, length_crc = struct.unpack("<QI", head)
             if _masked_crc(head[:8]) != length_crc:
-                raise UserError(
-                    f"{path}: is not a TFRecord file, or is corrupt after {num_records} records; write it again"
-                )
-            body = plain.read(length + 4)
+                raise _no_head(head, path, num_records)
+            body = content.read(length + 4)
             if len(body) < length + 4:
                 raise _truncated(path, num_records)
             record = body[:length]
             if _masked_crc(record) != struct.unpack("<I", body[length:])[0]:
-                raise UserError(f"{path}: record {num_records + 1} is corrupt (its checksum is wrong); write it again")
+                raise UserError(f"{path}: record {num_records + 1} is damaged (its checksum is wrong); write it again")
             num_records += 1
             yield record
     except EOFError:
         raise _truncated(path, num_records) from None
     except (OSError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read after {num_records} records (got: {error}); write it again") from error
+        raise UserError(unread(path, error)) from error
+
+
+def _content(file: BinaryIO) -> BinaryIO:
+    """Returns a file's content without gzip's or zlib's compression, whatever its name says."""
+    head = file.read(12)
+    file.seek(0)
+    is_zlib = len(head) == 12 and head[0] == _ZLIB and int.from_bytes(head[:2], "big") % 31 == 0
+    if is_zlib and _masked_crc(head[:8]) != struct.unpack("<I", head[8:])[0]:
+        # Arrow's gzip detects zlib.
+        return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip"))
+    return plain(file)
+
+
+def _no_head(head: bytes, path: str, num_records: int) -> UserError:
+    if num_records:
+        return UserError(f"{path}: is damaged after {num_records} records; write it again")
+    return UserError(
+        f"{path}: is not a TFRecord file (got {head!r} at its start); choose its format under data, or remove it"
+    )
+
+
+def _has_lists_of_features(record: bytes) -> bool:
+    """Returns whether a record is a SequenceExample with lists: its second field, which a tf.Example does not have."""
+    place = 0
+    while place < len(record) and record[place] in _FIELDS_OF_LENGTH:
+        if record[place] == _FIELDS_OF_LENGTH[1]:
+            return True
+        length, shift, place = 0, 0, place + 1
+        while place < len(record):
+            byte = record[place]
+            length, shift, place = length | (byte & 0x7F) << shift, shift + 7, place + 1
+            if byte < 0x80:
+                break
+        place += length
+    return False
 
 
 def _truncated(path: str, num_records: int) -> UserError:

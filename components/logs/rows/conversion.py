@@ -18,6 +18,7 @@ from components.logs.readers.column_types import TARGET, type_problem
 from components.logs.rows.labels import labels_of, not_binary
 from components.logs.rows.limits import Limits
 from components.logs.rows.lists import Lists, list_arrays, read_lists
+from components.logs.rows.missing import without_missing
 from components.logs.rows.times import TimeCounts, check_times
 from schemas.derived.columns import Column
 from schemas.errors import UserError
@@ -171,7 +172,7 @@ def _require_range(values: pa.Array, column: Column, path: str) -> None:
 
 
 def _values(array: pa.Array, column: Column, path: str, counts: _Counts) -> pa.Array:
-    """Returns the values as int64, float32 or binary; NaN and infinity become null."""
+    """Returns the values as int64, float32 or binary, with null where they are missing."""
     target = TARGET[column.type]
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -188,7 +189,12 @@ def _values(array: pa.Array, column: Column, path: str, counts: _Counts) -> pa.A
                 f"{path}: column '{column.name}': too large for a 64-bit signed integer (got {largest}); "
                 f"at most {_INT64_MAX}: log it as int64, or as a string with type: string"
             )
-    return array.cast(target)
+    values = array.cast(target)
+    known = without_missing(values)
+    if known.null_count > values.null_count:
+        what = "empty text" if column.type == "string" else "the least 64-bit integer, which stands for none"
+        counts.ignored[f"{what}: {column.name}"] += known.null_count - values.null_count
+    return known
 
 
 def _floats(array: pa.Array, column: Column, counts: _Counts) -> pa.Array:

@@ -13,9 +13,10 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 
 from components.beam.execution import BeamExecutor
+from components.beam.lines import WriteLines, read_lines
 from components.examples.listing import DayExamples, Listing, write_listing
 from components.logs.files.arrival import wait_for_logs
-from components.logs.files.digests import digests_of
+from components.logs.files.digests import digests_of, sha256_of
 from components.logs.files.listing import OneListing, Storage, first_problems
 from components.logs.files.resolve import (
     HISTORY,
@@ -37,6 +38,7 @@ from components.logs.request import Request, parse, today_utc
 from components.logs.rows.counts import FileCounts, refuse_errors, summed, with_joined
 from components.reports.artifact_files import write_ingestion
 from components.reports.ingestion import IngestionReport
+from components.steps.example_gen.equal_files import notes_on_equal_files, of_equal_sizes
 from components.steps.example_gen.file_groups import FileGroup, file_groups
 from components.steps.example_gen.inspection import inspect
 from components.steps.example_gen.start import Start, starting_point
@@ -78,7 +80,12 @@ class Executor(BeamExecutor):
         storage = OneListing(TfxStorage())
         start = starting_point(request, storage)
         files = _resolved(request, storage, start)
-        units = units_of(files, request, _identities(request, files))
+        identities = _identities(request, files)
+        main = (*files.history, *files.files)
+        # On an object store the identities are no digests.
+        digests = sha256_of(of_equal_sizes(main), open_file) if "://" in request.pipeline_root else identities
+        equal_notes = notes_on_equal_files(main, digests, request.logs, open_file)
+        units = units_of(files, request, identities)
         store = DayStore(request)
         made: _Made = {unit: known for unit in units if (known := store.find(unit))}
         new = [unit for unit in units if unit not in made]
@@ -97,7 +104,7 @@ class Executor(BeamExecutor):
         report = report.model_copy(
             update={
                 "base": start.base,
-                "notes": [*start.notes, *_history_notes(request, start, files, history)],
+                "notes": [*start.notes, *_history_notes(request, start, files, history), *equal_notes],
                 "history_days": [str(day.day) for day in history],
                 "window_start": _window_start(request),
             }
@@ -240,13 +247,12 @@ def _read_and_write(
         | "FileGroups" >> beam.Create(planned, reshuffle=False)
         | "Spread" >> beam.Reshuffle()
         | "ReadAndWrite" >> beam.ParDo(ReadAndWrite(request, joined))
-        | "WriteCounts" >> beam.io.WriteToText(counts_file, num_shards=1, shard_name_template="")
+        | "WriteCounts" >> WriteLines(counts_file)
     )
 
 
 def _read_counts(path: str) -> list[GroupCounts]:
-    with fileio.open(path, "r") as file:
-        counts = [GroupCounts.model_validate_json(line) for line in file.read().splitlines() if line]
+    counts = [GroupCounts.model_validate_json(line) for line in read_lines(path)]
     fileio.remove(path)
     return counts
 

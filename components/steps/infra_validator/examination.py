@@ -18,7 +18,6 @@ from components.steps.infra_validator.rows import (
     example_inputs,
     num_rows,
     rank_inputs,
-    rankable,
     read_rows,
     select,
     with_once,
@@ -104,19 +103,14 @@ class Examination:
         yield scores_check("scores", what, served, reference.scores, reference.whose)
 
     def _rank(self, ask: Ask) -> Iterator[Check]:
-        rows, scores = self._rankable()
+        rows = self._rows()
         served = ask(RANK, rank_inputs(rows, self.description.columns))
         yield from self._scored(RANK, served, num_rows(rows))
-        if scores is None:
-            self.notes.append(f"all evaluation examples lack an integer column: {RANK}'s scores were not compared")
-            return
-        left_out = len(self.reference.examples) - num_rows(rows)
-        except_ = f" (all but {left_out}, which lack an integer column)" if left_out else ""
-        what = f"{RANK}'s scores of {num_rows(rows)} evaluation examples{except_}"
-        yield scores_check(RANK, what, served, scores, self.reference.whose)
+        what = f"{RANK}'s scores of {num_rows(rows)} evaluation examples"
+        yield scores_check(RANK, what, served, self.reference.scores, self.reference.whose)
 
     def _broadcast(self, ask: Ask) -> Iterator[Check]:
-        rows, _ = self._rankable()
+        rows = self._rows()
         broadcast, repeated = with_once(rows, self.once or sorted(self.description.columns)[:1])
         columns = self.description.columns
         once, again = (ask(RANK, rank_inputs(rows_, columns)) for rows_ in (broadcast, repeated))
@@ -124,7 +118,7 @@ class Examination:
         yield scores_check("broadcast", what, once, again, "those with the row repeated")
 
     def _hostile(self, ask: Ask) -> Iterator[Check]:
-        rows, _ = self._rankable()
+        rows = self._rows()
         rows = select(rows, range(min(HOSTILE_ROWS, num_rows(rows))))
         before = self._ordinary(ask)
         tables = self._table_sizes(ask)
@@ -159,7 +153,7 @@ class Examination:
             yield check
 
     def _load_requests(self) -> list[Tensors]:
-        rows, _ = self._rankable()
+        rows = self._rows()
         count, candidates = num_rows(rows), self.serving.load.candidates
         requests = []
         for number in range(LOAD_REQUESTS):
@@ -168,16 +162,8 @@ class Examination:
             requests.append(rank_inputs(with_once(candidate_rows, self.once)[0], self.description.columns))
         return requests
 
-    def _rankable(self) -> tuple[Rows, Scores | None]:
-        """Returns the rows of the examples that `rank` can express, and their scores.
-
-        If there are none: all rows, with zeros for missing integers, and no scores.
-        """
-        rows = read_rows(self.reference.examples, self.description.columns)
-        indices = rankable(rows, self.description.columns)
-        if not indices:
-            return rows, None
-        return select(rows, indices), {task: scores[indices] for task, scores in self.reference.scores.items()}
+    def _rows(self) -> Rows:
+        return read_rows(self.reference.examples, self.description.columns)
 
     def _scored(self, signature: str, served: Scores, count: int) -> Iterator[Check]:
         wrong = wrong_outputs(served, self.description.ranker.tasks, count)

@@ -100,10 +100,7 @@ def _missing(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[Hostil
     tensors = rank_inputs(rows, columns)
     yield HostileRequest("missing features", RANK, {})
     yield HostileRequest("missing features", RANK, {name: tensors[name] for name in sorted(tensors)[1:]})
-    absent: Rows = {
-        name: values if columns[name].type == "int" and not columns[name].is_list else [[] for _ in values]
-        for name, values in rows.items()
-    }
+    absent: Rows = {name: [[] for _ in values] for name, values in rows.items()}
     yield HostileRequest("missing features", RANK, rank_inputs(absent, columns))
 
 

@@ -151,22 +151,6 @@ def _padded(values: Sequence[Values], type_: ColumnType) -> tuple[NDArray[Any], 
     return padded, lengths
 
 
-def rankable(rows: Rows, columns: Mapping[str, ServedColumn]) -> list[int]:
-    """Returns the indices of the examples that the inputs of `rank` can express.
-
-    They cannot express a scalar that equals the value for a missing one.
-    """
-    return [
-        index for index in range(num_rows(rows)) if all(_is_expressible(rows[n][index], c) for n, c in columns.items())
-    ]
-
-
-def _is_expressible(values: Values, column: ServedColumn) -> bool:
-    if column.is_list or not values:
-        return True
-    return values[0] != MISSING[column.type] and values[0] == values[0]
-
-
 def num_rows(rows: Rows) -> int:
     """Returns the number of examples."""
     return len(next(iter(rows.values()), ()))

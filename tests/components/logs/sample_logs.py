@@ -81,7 +81,7 @@ ROWS: list[Row] = [
     },
     {
         "user": "bob",
-        "post": -(2**63),
+        "post": -(2**63) + 1,
         "tags": ["a"],
         "history": [2**63 - 1],
         "price": 1e9,
@@ -96,7 +96,7 @@ SUFFIX = {"parquet": "parquet", "csv": "csv", "tfrecord": "tfrecord.gz"}
 
 
 def day_logs(format_name: str = "parquet", **settings: Any) -> DayLogs:
-    """Returns logs by day: two days to train on, one to evaluate on."""
+    """Returns logs by day: two days to train on, one to evaluate on; they may have the same rows."""
     if format_name == "csv":
         settings = {"list_separator": "|"} | settings
     return DayLogs.model_validate(
@@ -106,6 +106,7 @@ def day_logs(format_name: str = "parquet", **settings: Any) -> DayLogs:
             "pattern": f"{{YYYY}}-{{MM}}-{{DD}}/*.{SUFFIX[format_name]}",
             "train_days": 2,
             "eval_days": 1,
+            "equal_files": "read",
         }
         | settings
     )

@@ -13,6 +13,7 @@ from tfx.dsl.io import fileio
 from schemas.contracts.calibration import Calibration
 from schemas.contracts.export import DESCRIPTION_FILE, Description, read_description
 from schemas.errors import UserError
+from schemas.host.wildcards import without_wildcards
 
 _LOCK = threading.Lock()
 _LOADED: dict[str, Any] = {}
@@ -23,7 +24,8 @@ def load(path: str) -> Any:
     with _LOCK:
         if path not in _LOADED:
             load_custom_ops(path)
-            _LOADED[path] = tf.saved_model.load(path)
+            with without_wildcards(path) as literal:
+                _LOADED[path] = tf.saved_model.load(literal)
         return _LOADED[path]
 
 

@@ -236,7 +236,11 @@ def test_a_store_that_answers_slowly_is_asked_by_many_and_once_for_each_day(tmp_
     window = [datetime.date.fromisoformat(day) for day in days]
     assert days_with_files(logs, window, str(tmp_path), listing) == window
     files = resolve(logs, days[-1], str(tmp_path), listing)
-    assert (len(files.files), store.scans, store.looks) == (1400, 14, 1400)
+    # Logs of table formats are looked for in the folders of the first and the last file, and above them.
+    num_folders = len(tmp_path.parts) + 2
+    assert len(files.files) == 1400
+    assert 14 <= store.scans <= 14 + 2 * num_folders
+    assert 1400 <= store.looks <= 1400 + num_folders
     # A tenth of 14 days of 1,000 files in a tenth of the minute that these may take; one by one it is 70 s.
     assert time.monotonic() - started < 6
 

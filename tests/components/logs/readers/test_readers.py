@@ -1,12 +1,16 @@
 import gzip
+import io
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from components.logs.joining.canonical import canonical
+from components.logs.joining.keys import NO_KEY, codes
 from components.logs.readers import formats
 from components.logs.readers.batches import Inspection
 from components.logs.rows.conversion import convert
@@ -60,6 +64,20 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, format_name: str) -> N
     path = write(tmp_path / "data", format_name, ROWS)
     assert inspect(path, format_name).problems == ()
     assert read(path, format_name) == [expected(row, COLUMNS) for row in ROWS]
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_an_empty_text_is_missing_in_every_format_as_a_value_and_as_a_key_of_a_join(
+    tmp_path: Path, format_name: str
+) -> None:
+    wanted = [Column("s", "string", is_required=False), Column("tags", "string", is_list=True, is_required=False)]
+    path = write(tmp_path / "data", format_name, [{"s": "", "tags": ["", "a"]}, {"s": "u", "tags": []}])
+    assert read(path, format_name, wanted) == [{"tags": [b"a"]}, {"s": [b"u"]}]
+    with path.open("rb") as file:
+        [rows] = formats.read(day_logs(format_name), file, str(path), wanted)
+    [keys] = codes([canonical(rows.batch, wanted[:1], str(path))["s"]])
+    assert keys.tolist() == [NO_KEY, keys[1]]
+    assert keys[1] != NO_KEY
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
@@ -135,11 +153,35 @@ def test_a_wrong_type_is_seen_before_the_run(tmp_path: Path) -> None:
     assert tells(problem, f"{tmp_path}/data: column 'n'", "(got double)")
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"not parquet at all"])
-def test_what_is_no_parquet_is_seen_before_the_run(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [(b"", "not a Parquet file"), (b"PAR1", "damaged"), (b"not parquet at all", "not a Parquet file (got b'not '")],
+)
+def test_what_is_no_parquet_is_seen_before_the_run(tmp_path: Path, content: bytes, word: str) -> None:
     (tmp_path / "data").write_bytes(content)
     (problem,) = inspect(tmp_path / "data", "parquet").problems
-    assert tells(problem, f"{tmp_path}/data", "not a Parquet file")
+    assert tells(problem, f"{tmp_path}/data", word)
+    assert ("write it again" in problem) == (word == "damaged")
+
+
+class Counting(io.BytesIO):
+    """A file that knows the most bytes that were read at once."""
+
+    most = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        content = super().read(size)
+        self.most = max(self.most, len(content))
+        return content
+
+
+def test_a_row_group_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).integers(0, 2**62, 500_000)
+    file = Counting()
+    pq.write_table(pa.table({"n": numbers}), file, row_group_size=500_000, use_dictionary=False)
+    file.seek(0)
+    assert sum(each.batch.num_rows for each in formats.read(day_logs(), file, "n", N)) == 500_000
+    assert file.most <= 2**20 < numbers.nbytes
 
 
 def test_a_cut_off_parquet_file_is_seen_before_the_run(tmp_path: Path) -> None:
@@ -154,7 +196,7 @@ def test_a_corrupt_parquet_page_is_an_error(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[100:2000] = bytes(1900)
     path.write_bytes(content)
-    with pytest.raises(UserError, match=place_and_value(str(path), "corrupt")):
+    with pytest.raises(UserError, match=place_and_value(f"{path}: column 'n'", "damaged")):
         read(path, "parquet", N)
 
 

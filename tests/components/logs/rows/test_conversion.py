@@ -52,8 +52,26 @@ def test_an_integer_that_float32_cannot_hold_exactly_is_rounded() -> None:
         pa.array(["", None, "å"]).dictionary_encode(),
     ],
 )
-def test_text_of_any_kind_becomes_bytes_and_empty_text_stays(array: pa.Array) -> None:
-    assert converted(STRING, array).to_pylist() == [[b""], None, ["å".encode()]]
+def test_text_of_any_kind_becomes_bytes_and_an_empty_text_is_missing_and_counted(array: pa.Array) -> None:
+    result = convert(pa.RecordBatch.from_arrays([array], ["s"]), [STRING], "file")
+    assert result.batch.column(0).to_pylist() == [None, None, ["å".encode()]]
+    assert result.ignored == {"empty text: s": 1}
+
+
+def test_an_empty_text_in_a_list_is_left_out_with_its_weight() -> None:
+    ids = Column("ids", "string", is_list=True, is_required=False)
+    weights = Column("w", "float", is_list=True, is_required=False, beside=("ids",))
+    arrays = [pa.array([["", "a", ""], [""]]), pa.array([[1.0, 2.0, 3.0], [4.0]])]
+    result = convert(pa.RecordBatch.from_arrays(arrays, ["ids", "w"]), [ids, weights], "file")
+    assert result.batch.to_pydict() == {"ids": [[b"a"], []], "w": [[2.0], []]}
+    assert result.ignored == {"empty text: ids": 3}
+
+
+def test_the_integer_that_stands_for_none_in_requests_is_missing_and_counted() -> None:
+    for column, array in ((INT, pa.array([-(2**63), 0])), (INTS, pa.array([[-(2**63)], [0]]))):
+        result = convert(pa.RecordBatch.from_arrays([array], [column.name]), [column], "file")
+        assert [values or [] for values in result.batch.column(0).to_pylist()] == [[], [0]]
+        assert sum(result.ignored.values()) == 1
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int32()), pa.large_list(pa.int64())])

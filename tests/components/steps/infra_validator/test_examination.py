@@ -52,15 +52,6 @@ def test_rows_become_columns_padded_and_with_words_for_what_is_missing(rows: Any
     assert tensors["post_id"].dtype == tensors["tags_length"].dtype == np.int64
 
 
-def test_rank_is_not_asked_what_a_tensor_cannot_say(rows: Any, columns: Any) -> None:
-    said = {name: values + values for name, values in ROWS.items()}
-    said["post_id"] = [[7], [-(2**63)], [], [8]]
-    said["user_id"] = [[b"u1"], [b"u1"], [b""], []]
-    assert rows.rankable(said, columns) == [0, 3]
-    said["user_id"] = [[b"u1"], [b"u1"], [b"u1"], []]
-    assert rows.rankable(said, columns) == [0, 2, 3]
-
-
 def test_the_same_request_is_said_once_and_repeated(rows: Any) -> None:
     broadcast, repeated = rows.with_once(ROWS, ["user_id"])
     assert (broadcast["user_id"], repeated["user_id"]) == ([[b"u1"]], [[b"u1"], [b"u1"]])

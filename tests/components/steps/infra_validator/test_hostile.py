@@ -1,6 +1,7 @@
 """Hostile requests against a served ranker with every kind of feature: finite scores or a clean error."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -87,19 +88,32 @@ def test_every_request_ends_in_finite_scores_or_a_clean_error(described: Any) ->
     assert all(asked(signatures, request.signature, request.tensors) is None for request in wrong)
 
 
-def test_both_signatures_agree_on_ordinary_rows(described: Any) -> None:
+def test_both_signatures_agree_on_every_row_and_read_missing_values_as_ingestion_does(described: Any) -> None:
     from components.steps.infra_validator import rows as module
+    from schemas.derived.rank_inputs import MISSING
 
     found, signatures, rows = described
-    rankable = module.select(rows, module.rankable(rows, found.columns))
-    assert module.num_rows(rankable) > 0
-    examples = module.example_inputs(module.to_examples(rankable, found.columns))
-    by_columns = asked(signatures, "rank", module.rank_inputs(rankable, found.columns))
-    by_examples = asked(signatures, "serving_default", examples)
-    assert by_columns is not None
-    assert by_examples is not None
-    for task, scores in by_examples.items():
-        np.testing.assert_allclose(by_columns[task], scores, rtol=1e-5)
+    marked, without = dict(rows), dict(rows)
+    for name, column in found.columns.items():
+        spec = found.spec_columns[name]
+        marker = math.inf if column.type == "float" else MISSING[column.type]
+        if column.is_list and spec.length is None:
+            in_front = 9.0 if spec.beside else marker
+            marked[name] = [[in_front, *values] for values in rows[name]]
+        elif not column.is_list:
+            marked[name] = [[marker], *rows[name][1:]]
+            without[name] = [[], *rows[name][1:]]
+    assert marked != without
+    answers = [asked(signatures, "rank", module.rank_inputs(each, found.columns)) for each in (rows, without, marked)]
+    for each in (rows, without, marked):
+        examples = module.example_inputs(module.to_examples(each, found.columns))
+        answers.append(asked(signatures, "serving_default", examples))
+    for first, second in ((0, 3), (1, 2), (1, 4), (1, 5)):
+        one, two = answers[first], answers[second]
+        assert one is not None
+        assert two is not None
+        for task, scores in one.items():
+            np.testing.assert_allclose(two[task], scores, rtol=1e-5, err_msg=f"{first} {second} {task}")
 
 
 def test_a_request_is_made_of_what_predictions_need(described: Any) -> None:
