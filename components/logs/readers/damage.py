@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from components.arrow_files import open_parquet
 
-ERRORS = (pa.ArrowException, OSError, EOFError)
+ERRORS = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError)
 """Errors of pyarrow's readers."""
 _MAGIC = b"PAR1"
 _DAMAGED = re.compile(
@@ -43,6 +43,8 @@ def parquet_problem(file: BinaryIO, path: str, error: Exception, columns: Sequen
         return f"{path}: is not a Parquet file (got {start!r} at its start); choose its format under data, or remove it"
     if end not in (_MAGIC, b"PARE"):
         return f"{path}: is truncated: a Parquet file ends with {_MAGIC!r} (got {end!r}); write it again"
+    if isinstance(error, UnicodeDecodeError):
+        return f"{path}: the name of a column is not UTF-8 (got {error.object!r}); rename it"
     place = f"{path}: {_refused_column(file, columns)}"
     if _UNKNOWN.search(got) or isinstance(error, pa.ArrowNotImplementedError):
         return (

@@ -123,10 +123,9 @@ def _no_head(head: bytes, path: str, num_records: int) -> UserError:
 
 def _has_lists_of_features(record: bytes) -> bool:
     """Returns whether a record is a SequenceExample with lists: its second field, which a tf.Example does not have."""
-    place = 0
+    place, has_lists = 0, False
     while place < len(record) and record[place] in _FIELDS_OF_LENGTH:
-        if record[place] == _FIELDS_OF_LENGTH[1]:
-            return True
+        has_lists |= record[place] == _FIELDS_OF_LENGTH[1]
         length, shift, place = 0, 0, place + 1
         while place < len(record):
             byte = record[place]
@@ -134,7 +133,7 @@ def _has_lists_of_features(record: bytes) -> bool:
             if byte < 0x80:
                 break
         place += length
-    return False
+    return has_lists and place == len(record)
 
 
 def _truncated(path: str, num_records: int) -> UserError:

@@ -31,6 +31,17 @@ def test_an_encoding_that_pyarrow_does_not_know_is_told_as_that_with_its_column(
     assert "damaged" not in problem
 
 
+def test_a_name_of_a_column_that_is_not_utf8_is_told_by_a_run_and_a_draft(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"n": [1], "name": [2]}), path)
+    path.write_bytes(path.read_bytes().replace(b"name", b"\xff\xfeme"))
+    [problem] = inspect(path, "parquet", N).problems
+    assert tells(problem, str(path), "(got b'\\xff\\xfeme')")
+    with pytest.raises(UserError) as of_draft:
+        read_piece(path, "parquet", 10, 10_000)
+    assert str(of_draft.value) == problem
+
+
 @pytest.mark.real_data
 @pytest.mark.skipif(not SHARED_CASES.exists(), reason="no ../shared/cases")
 def test_what_duckdb_writes_as_v2_is_read_or_told_as_what_pyarrow_does_not_know() -> None:
