@@ -6,6 +6,7 @@ threads or on a GPU, use TensorFlow's.
 
 import functools
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,12 +14,15 @@ from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
+from schemas.errors import UserError
 from trainer_module.native.library import functions, operations
 
 # Shape suffixes: B batch, I inputs, N networks, E experts, T tasks, H width of an output.
 
 _WIDEST = 2_048
 """Most inputs of a layer: with 4,096 TensorFlow's products are faster in float32 (ADR 0049)."""
+LAYERS_VARIABLE = "SANGAM_LAYERS"
+"""Environment variable: `tensorflow` computes layers as on a processor without the units; `native` is the default."""
 _Use = Literal["none", "gradients together", "inputs first"]
 _USE: ContextVar[_Use] = ContextVar("use", default="none")
 
@@ -55,8 +59,19 @@ def is_used() -> bool:
 
 
 def computes_layers(x: tf.Tensor) -> bool:
-    """Returns whether `layer` takes an input: it needs AVX-512, in bfloat16 AMX too, and is slower on wide ones."""
-    return applies_to(x) and x.shape[1] <= _WIDEST and has_units_for(x.dtype)
+    """Returns whether `layer` takes an input: it needs AVX-512, in bfloat16 AMX too, and is slower on wide ones.
+
+    Raises:
+        UserError: LAYERS_VARIABLE has an unknown value.
+    """
+    return applies_to(x) and x.shape[1] <= _WIDEST and _are_layers_native() and has_units_for(x.dtype)
+
+
+def _are_layers_native() -> bool:
+    value = os.environ.get(LAYERS_VARIABLE, "native")
+    if value not in ("native", "tensorflow"):
+        raise UserError(f"{LAYERS_VARIABLE}: unknown (got {value!r}); take native or tensorflow, or unset it")
+    return value == "native"
 
 
 @functools.cache
@@ -234,7 +249,7 @@ def adam_rows(
     """Updates rows where they lie by Adam, and their books.
 
     Args:
-        rows: [any, at least 3 dim], [w | m | v | books].
+        rows: [any, 3 dim], [w | m | v], or with books [any, 3 dim + 2].
         numbers: [n] int64, each once but 0.
         gradients: [n, dim].
         corrected: rate times the correction of the step, see `embedding.row_optimizers.adam`.

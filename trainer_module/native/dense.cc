@@ -12,21 +12,14 @@ namespace {
 
 struct Sizes {
   int32_t experts, tasks;
+  explicit Sizes(TF_OpKernelConstruction* construction)
+      : experts(int_attribute(construction, "E")), tasks(int_attribute(construction, "TASKS")) {}
 };
-
-void* sizes(TF_OpKernelConstruction* construction) {
-  return new Sizes{int_attribute(construction, "E"), int_attribute(construction, "TASKS")};
-}
-
-void destroy_sizes(void* state) { delete static_cast<Sizes*>(state); }
 
 struct Bins {
   int32_t bins;
+  explicit Bins(TF_OpKernelConstruction* construction) : bins(int_attribute(construction, "BINS")) {}
 };
-
-void* bins(TF_OpKernelConstruction* construction) { return new Bins{int_attribute(construction, "BINS")}; }
-
-void destroy_bins(void* state) { delete static_cast<Bins*>(state); }
 
 template <typename N>
 struct mix_arguments {
@@ -64,16 +57,14 @@ ALWAYS_INLINE inline void mix_of(mix_arguments<N> a) {
 FOR_BOTH(mix)
 
 template <typename N>
-void mix_kernel(void* state, Call& call) {
-  auto [num_experts, num_tasks] = *static_cast<Sizes*>(state);
-  Tensor gates = call.input(0);
-  std::vector<Tensor> experts = inputs(call, 1, num_experts);
-  if (!call.ok()) return;
-  int64_t batch = experts[0].dim(0), width = experts[0].dim(1);
-  std::vector<Tensor> mixed = outputs(call, 0, num_tasks, kType<N>, batch, width);
-  if (!call.ok()) return;
-  mix(mix_arguments<N>{gates.data<N>(), pointers<N>(experts).data(), pointers<N>(mixed).data(), num_experts, num_tasks,
-                       batch, width});
+void mix_kernel(const Sizes& sizes, Call& call) {
+  Tensor gates = call.input(0, "gates", {kAny, sizes.tasks, sizes.experts});
+  int64_t batch = gates.dim(0);
+  std::vector<Tensor> experts = call.inputs(1, "experts", sizes.experts, batch, kAny);
+  int64_t width = experts[0].dim(1);
+  std::vector<Tensor> mixed = call.outputs(0, sizes.tasks, kType<N>, batch, width);
+  mix(mix_arguments<N>{gates.data<N>(), pointers<N>(experts).data(), pointers<N>(mixed).data(), sizes.experts,
+                       sizes.tasks, batch, width});
 }
 
 template <typename N>
@@ -117,18 +108,17 @@ ALWAYS_INLINE inline void mix_gradient_of(mix_gradient_arguments<N> a) {
 FOR_BOTH(mix_gradient)
 
 template <typename N>
-void mix_gradient_kernel(void* state, Call& call) {
-  auto [num_experts, num_tasks] = *static_cast<Sizes*>(state);
-  Tensor gates = call.input(0);
-  std::vector<Tensor> experts = inputs(call, 1, num_experts), gradients = inputs(call, 1 + num_experts, num_tasks);
-  if (!call.ok()) return;
-  int64_t batch = experts[0].dim(0), width = experts[0].dim(1);
-  Tensor of_gates = call.output(0, kType<N>, {batch, num_tasks, num_experts});
-  std::vector<Tensor> of_experts = outputs(call, 1, num_experts, kType<N>, batch, width);
-  if (!call.ok()) return;
+void mix_gradient_kernel(const Sizes& sizes, Call& call) {
+  Tensor gates = call.input(0, "gates", {kAny, sizes.tasks, sizes.experts});
+  int64_t batch = gates.dim(0);
+  std::vector<Tensor> experts = call.inputs(1, "experts", sizes.experts, batch, kAny);
+  int64_t width = experts[0].dim(1);
+  std::vector<Tensor> gradients = call.inputs(1 + sizes.experts, "gradients", sizes.tasks, batch, width);
+  Tensor of_gates = call.output(0, kType<N>, {batch, sizes.tasks, sizes.experts});
+  std::vector<Tensor> of_experts = call.outputs(1, sizes.experts, kType<N>, batch, width);
   mix_gradient(mix_gradient_arguments<N>{gates.data<N>(), pointers<N>(experts).data(), pointers<N>(gradients).data(),
-                                         of_gates.data<N>(), pointers<N>(of_experts).data(), num_experts, num_tasks,
-                                         batch, width});
+                                         of_gates.data<N>(), pointers<N>(of_experts).data(), sizes.experts,
+                                         sizes.tasks, batch, width});
 }
 
 // The bin of a number in bin coordinates; numbers below and above the bins belong to the first and the last.
@@ -159,13 +149,12 @@ void piecewise(const float* numbers_NB, const float* w_NTD, float* out_NBD, int6
   }
 }
 
-void piecewise_kernel(void*, TF_OpKernelContext* context) {
-  Call call(context);
-  Tensor numbers = call.input(0), w = call.input(1);
-  if (!call.ok()) return;
-  int64_t count = numbers.dim(0), batch = numbers.dim(1), bins = w.dim(1), dim = w.dim(2);
+void piecewise_kernel(const NoState&, Call& call) {
+  Tensor numbers = call.input(0, "numbers", {kAny, kAny});
+  int64_t count = numbers.dim(0), batch = numbers.dim(1);
+  Tensor w = call.input(1, "w", {count, at_least(1), kAny});
+  int64_t bins = w.dim(1), dim = w.dim(2);
   Tensor out = call.output(0, TF_FLOAT, {count, batch, dim});
-  if (!call.ok()) return;
   piecewise(numbers.data<float>(), w.data<float>(), out.data<float>(), count, batch, bins, dim);
 }
 
@@ -197,29 +186,27 @@ void piecewise_gradient(const float* numbers_NB, const float* g_NBD, float* of_w
   }
 }
 
-void piecewise_gradient_kernel(void* state, TF_OpKernelContext* context) {
-  Call call(context);
-  int64_t bins = static_cast<Bins*>(state)->bins;
-  Tensor numbers = call.input(0), g = call.input(1);
-  if (!call.ok()) return;
-  int64_t count = numbers.dim(0), batch = numbers.dim(1), dim = g.dim(2);
+void piecewise_gradient_kernel(const Bins& state, Call& call) {
+  Tensor numbers = call.input(0, "numbers", {kAny, kAny});
+  int64_t count = numbers.dim(0), batch = numbers.dim(1), bins = state.bins;
+  Tensor g = call.input(1, "gradients", {count, batch, kAny});
+  int64_t dim = g.dim(2);
   Tensor of_w = call.output(0, TF_FLOAT, {count, bins, dim});
-  if (!call.ok()) return;
   piecewise_gradient(numbers.data<float>(), g.data<float>(), of_w.data<float>(), count, batch, bins, dim);
 }
 
 [[maybe_unused]] const bool registered =
     Operation("SangamMix").input("gates: N").input("experts: E * N").output("mixed: TASKS * N").attribute(NUMBERS)
         .attribute("E: int >= 1").attribute("TASKS: int >= 1")
-        .kernel(sizes, either<mix_kernel<float>, mix_kernel<Half>>, destroy_sizes) &&
+        .kernel<Sizes, either<Sizes, mix_kernel<float>, mix_kernel<Half>>>() &&
     Operation("SangamMixGradient").input("gates: N").input("experts: E * N").input("gradients: TASKS * N")
         .output("of_gates: N").output("of_experts: E * N").attribute(NUMBERS).attribute("E: int >= 1")
         .attribute("TASKS: int >= 1")
-        .kernel(sizes, either<mix_gradient_kernel<float>, mix_gradient_kernel<Half>>, destroy_sizes) &&
+        .kernel<Sizes, either<Sizes, mix_gradient_kernel<float>, mix_gradient_kernel<Half>>>() &&
     Operation("SangamPiecewise").input("numbers: float").input("w: float").output("vectors: float")
-        .kernel(no_state, piecewise_kernel, none_to_destroy) &&
+        .kernel<NoState, piecewise_kernel>() &&
     Operation("SangamPiecewiseGradient").input("numbers: float").input("gradients: float").output("of_w: float")
-        .attribute("BINS: int >= 1").kernel(bins, piecewise_gradient_kernel, destroy_bins);
+        .attribute("BINS: int >= 1").kernel<Bins, piecewise_gradient_kernel>();
 
 }  // namespace
 }  // namespace sangam

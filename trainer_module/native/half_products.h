@@ -100,6 +100,9 @@ struct HalfProducts {
         uint16_t bytes_of_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
         uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
       } shape;
+      static_assert(sizeof(shape) == 64);
+      // The intrinsic declares 8 of the 64 bytes that the processor reads.
+      asm volatile("" : : "m"(shape));
       _tile_loadconfig(&shape);
     }
     ~Tiles() { _tile_release(); }
@@ -125,6 +128,8 @@ struct HalfProducts {
   // Stores, or adds, the sums over k of a[r, k] b[k / 2, c, k % 2]: [32, 32].
   ALWAYS_INLINE static void multiply(Rows a, const Half* b, int64_t depth, float* sums, bool adds) {
     constexpr int64_t kLine = kColumns * sizeof(float);
+    // The intrinsics do not declare the memory that tiles are loaded from: what was stored there has to be there.
+    asm volatile("" : : : "memory");
     if (adds) {
       _tile_loadd(0, sums, kLine);
       _tile_loadd(1, sums + 16, kLine);

@@ -79,84 +79,75 @@ FOR_BOTH(share_out)
 
 struct Inputs {
   std::vector<int32_t> features;  // Number of an example's features that each part gathers; 0: own numbers.
-  int gathered = 0;               // Number of parts with an index.
-  TF_DataType numbers = TF_FLOAT;
+  int gathered;                   // Number of parts with an index.
+  TF_DataType numbers;
+  explicit Inputs(TF_OpKernelConstruction* construction)
+      : features(int_attributes(construction, "FEATURES", int_attribute(construction, "P"), 0)),
+        gathered(static_cast<int>(features.size() - std::count(features.begin(), features.end(), 0))),
+        numbers(type_attribute(construction, "N")) {
+    int32_t indexes = int_attribute(construction, "G");
+    if (indexes != gathered) refuse("indexes", "one for each part with FEATURES", indexes, "needs ", gathered);
+  }
 };
 
-void* made(TF_OpKernelConstruction* construction) {
-  auto* of = new Inputs{int_attributes(construction, "FEATURES")};
-  of->gathered = static_cast<int>(of->features.size() - std::count(of->features.begin(), of->features.end(), 0));
-  of->numbers = type_attribute(construction, "N");
-  return of;
-}
+// The parts of a call, and the inputs whose memory they point to. The first part decides the number of examples.
+struct Parts {
+  std::vector<Tensor> numbers, indexes;
+  std::vector<Part> parts;
+  int64_t batch = kAny, width = 0;
 
-void destroy(void* state) { delete static_cast<Inputs*>(state); }
-
-// Returns the number of examples; -1, and the step fails, if parts differ in it or an index is out of range.
-int64_t find_parts(Call& call, const Inputs& of, const std::vector<Tensor>& shapes, const std::vector<Tensor>& numbers,
-                   const std::vector<Tensor>& indexes, std::vector<Part>& parts) {
-  int64_t batch = -1;
-  size_t gathered = 0;
-  for (size_t p = 0; p < of.features.size(); ++p) {
-    int64_t examples = shapes[p].dim(0);
-    parts.push_back({numbers[p].data<float>(), nullptr, of.features[p], shapes[p].dim(1)});
-    if (of.features[p] > 0) {
-      const Tensor& index = indexes[gathered++];
-      const auto *begin = index.data<int32_t>(), *end = begin + index.size();
-      parts.back().index = begin;
-      if (std::any_of(begin, end, [rows = examples](int32_t row) { return row < 0 || row >= rows; })) {
-        call.fail(TF_INVALID_ARGUMENT, "inputs: indexes are not all in [0, " + std::to_string(examples) + ")");
-        return -1;
+  Parts(const Inputs& of, Call& call, int first) {
+    int count = static_cast<int>(of.features.size());
+    for (int p = 0; p < count; ++p) {
+      int64_t features = of.features[p], gathered = static_cast<int64_t>(indexes.size());
+      numbers.push_back(call.input(first + p, {"parts", p}, {features > 0 ? kAny : batch, kAny}));
+      const Tensor& its = numbers.back();
+      parts.push_back({its.data<float>(), nullptr, features, its.dim(1)});
+      if (features > 0) {
+        Name name{"indexes", gathered};
+        int place = first + count + static_cast<int>(gathered);
+        indexes.push_back(call.input(place, name, {p == 0 ? kAny : batch * features}));
+        parts.back().index = checked(indexes.back(), name, its.dim(0), features);
       }
-      examples = index.size() / of.features[p];
+      if (p == 0) batch = features > 0 ? indexes[0].size() / features : its.dim(0);
+      width += parts.back().width();
     }
-    if (p > 0 && examples != batch) {
-      call.fail(TF_INVALID_ARGUMENT,
-                "inputs: parts of " + std::to_string(batch) + " and of " + std::to_string(examples) + " examples");
-      return -1;
-    }
-    batch = examples;
   }
-  return batch;
+
+ private:
+  static const int32_t* checked(const Tensor& index, Name name, int64_t rows, int64_t features) {
+    if (index.size() % features != 0) refuse_shape(index, name, {index.size() / features * features});
+    const auto *begin = index.data<int32_t>(), *end = begin + index.size();
+    const auto* wrong = std::find_if(begin, end, [rows](int32_t row) { return row < 0 || row >= rows; });
+    if (wrong != end) refuse(name.whole(), "not a row", *wrong, "rows are in [0, ", rows, ")");
+    return begin;
+  }
+};
+
+void join_kernel(const Inputs& of, Call& call) {
+  Parts its(of, call, 0);
+  int64_t count = static_cast<int64_t>(its.parts.size());
+  Tensor x = call.output(0, of.numbers, {its.batch, its.width});
+  if (of.numbers == TF_FLOAT)
+    join(join_arguments<float>{its.parts.data(), count, its.batch, x.data<float>()});
+  else
+    join(join_arguments<Half>{its.parts.data(), count, its.batch, x.data<Half>()});
 }
 
-void join_kernel(void* state, TF_OpKernelContext* context) {
-  Call call(context);
-  const Inputs& of = *static_cast<Inputs*>(state);
-  int count = static_cast<int>(of.features.size());
-  std::vector<Tensor> numbers = inputs(call, 0, count), indexes = inputs(call, count, of.gathered);
-  if (!call.ok()) return;
-  std::vector<Part> parts;
-  int64_t batch = find_parts(call, of, numbers, numbers, indexes, parts), width = 0;
-  if (batch < 0) return;
-  for (const Part& part : parts) width += part.width();
-  Tensor x = call.output(0, of.numbers, {batch, width});
-  if (!call.ok()) return;
-  if (of.numbers == TF_FLOAT)
-    join(join_arguments<float>{parts.data(), count, batch, x.data<float>()});
-  else
-    join(join_arguments<Half>{parts.data(), count, batch, x.data<Half>()});
-}
-
-void share_out_kernel(void* state, TF_OpKernelContext* context) {
-  Call call(context);
-  const Inputs& of = *static_cast<Inputs*>(state);
-  int count = static_cast<int>(of.features.size());
-  Tensor of_x = call.input(0);
-  std::vector<Tensor> numbers = inputs(call, 1, count), indexes = inputs(call, 1 + count, of.gathered), gradients;
-  if (!call.ok()) return;
-  for (int p = 0; p < count && call.ok(); ++p) {
-    gradients.push_back(call.output(p, TF_FLOAT, {numbers[p].dim(0), numbers[p].dim(1)}));
-    if (call.ok() && of.features[p] > 0) std::memset(gradients[p].data<float>(), 0, gradients[p].bytes());
+void share_out_kernel(const Inputs& of, Call& call) {
+  Parts its(of, call, 1);
+  int64_t count = static_cast<int64_t>(its.parts.size());
+  Tensor of_x = call.input(0, "of_x", {its.batch, its.width});
+  std::vector<Tensor> gradients;
+  for (int p = 0; p < static_cast<int>(count); ++p) {
+    gradients.push_back(call.output(p, TF_FLOAT, {its.numbers[p].dim(0), its.numbers[p].dim(1)}));
+    if (of.features[p] > 0) std::memset(gradients[p].data<float>(), 0, gradients[p].bytes());
+    its.parts[p].numbers = gradients[p].data<float>();
   }
-  if (!call.ok()) return;
-  std::vector<Part> parts;
-  int64_t batch = find_parts(call, of, numbers, gradients, indexes, parts);
-  if (batch < 0) return;
   if (of.numbers == TF_FLOAT)
-    share_out(share_out_arguments<float>{parts.data(), count, batch, of_x.data<float>()});
+    share_out(share_out_arguments<float>{its.parts.data(), count, its.batch, of_x.data<float>()});
   else
-    share_out(share_out_arguments<Half>{parts.data(), count, batch, of_x.data<Half>()});
+    share_out(share_out_arguments<Half>{its.parts.data(), count, its.batch, of_x.data<Half>()});
 }
 
 // P parts, G of them with an index.
@@ -166,10 +157,10 @@ Operation& input_attributes(Operation& operation) {
 
 [[maybe_unused]] const bool registered =
     input_attributes(Operation("SangamInputs").input("parts: P * float").input("indexes: G * int32").output("x: N"))
-        .kernel(made, join_kernel, destroy) &&
+        .kernel<Inputs, join_kernel>() &&
     input_attributes(Operation("SangamInputsGradient").input("of_x: N").input("parts: P * float")
                          .input("indexes: G * int32").output("of_parts: P * float"))
-        .kernel(made, share_out_kernel, destroy);
+        .kernel<Inputs, share_out_kernel>();
 
 }  // namespace
 }  // namespace sangam

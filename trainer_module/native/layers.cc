@@ -15,88 +15,99 @@ using Products = std::conditional_t<sizeof(N) == sizeof(float), FloatProducts, H
 // The layer's shape from the operation's attributes: number, width and relu of each matrix's networks.
 struct Shape {
   std::vector<Networks> matrices;
-  int64_t outputs = 0;
+  int count, outputs;
+  explicit Shape(TF_OpKernelConstruction* construction)
+      : count(int_attribute(construction, "M")), outputs(int_attribute(construction, "OUTPUTS")) {
+    std::vector<int32_t> counts = int_attributes(construction, "COUNTS", count, 1),
+                         widths = int_attributes(construction, "WIDTHS", count, 1),
+                         relus = int_attributes(construction, "RELUS", count, 0);
+    int64_t networks = 0;
+    for (int m = 0; m < count; ++m) {
+      matrices.push_back({counts[m], widths[m], relus[m] != 0});
+      networks += counts[m];
+    }
+    if (networks != outputs) refuse("COUNTS", "wrong sum", networks, "needs OUTPUTS, ", outputs);
+  }
+
+  // The matrices; if `inputs` is not exact, the first one decides.
+  std::vector<Tensor> weights(Call& call, int first, int64_t inputs) const {
+    std::vector<Tensor> found;
+    for (int m = 0; m < count; ++m) {
+      found.push_back(call.input(first + m, {"w", m}, {inputs, matrices[m].columns()}));
+      inputs = found[0].dim(0);
+    }
+    return found;
+  }
+
+  // A matrix of each network, in as many rows as the first one.
+  std::vector<Tensor> networks(Call& call, int first, const char* name, int64_t batch) const {
+    std::vector<Tensor> found;
+    for (auto [networks, width, has_relu] : matrices)
+      for (int64_t n = 0; n < networks; ++n) {
+        int place = static_cast<int>(found.size());
+        found.push_back(call.input(first + place, {name, place}, {batch, width}));
+        batch = found[0].dim(0);
+      }
+    return found;
+  }
 };
 
-void* shape(TF_OpKernelConstruction* construction) {
-  std::vector<int32_t> counts = int_attributes(construction, "COUNTS"), widths = int_attributes(construction, "WIDTHS"),
-                       relus = int_attributes(construction, "RELUS");
-  auto* made = new Shape;
-  for (size_t m = 0; m < counts.size(); ++m) {
-    made->matrices.push_back({counts[m], widths[m], relus[m] != 0});
-    made->outputs += counts[m];
-  }
-  return made;
-}
-
-void destroy_shape(void* state) { delete static_cast<Shape*>(state); }
-
 template <typename N>
-void forward(void* state, Call& call) {
-  auto& [matrices, num_outputs] = *static_cast<Shape*>(state);
-  int num_matrices = static_cast<int>(matrices.size());
-  Tensor x = call.input(0);
-  std::vector<Tensor> w = inputs(call, 1, num_matrices), biases = inputs(call, 1 + num_matrices, num_matrices), made;
-  if (!call.ok()) return;
-  Layer of(x.dim(0), x.dim(1), matrices);
-  for (auto [count, width, has_relu] : matrices)
-    for (int64_t n = 0; n < count && call.ok(); ++n)
+void forward(const Shape& shape, Call& call) {
+  Tensor x = call.input(0, "x", {kAny, at_least(1)});
+  std::vector<Tensor> w = shape.weights(call, 1, x.dim(1)), biases, made;
+  for (int m = 0; m < shape.count; ++m)
+    biases.push_back(call.input(1 + shape.count + m, {"biases", m}, {shape.matrices[m].columns()}));
+  Layer of(x.dim(0), x.dim(1), shape.matrices);
+  for (auto [networks, width, has_relu] : shape.matrices)
+    for (int64_t n = 0; n < networks; ++n)
       made.push_back(call.output(static_cast<int>(made.size()), kType<N>, {of.batch, width}));
-  if (!call.ok()) return;
   Products<N>::forward(of, x.data<N>(), pointers<N>(w).data(), pointers<N>(biases).data(), pointers<N>(made).data());
 }
 
 template <typename N>
-void inputs_gradient(void* state, Call& call) {
-  auto& [matrices, num_outputs] = *static_cast<Shape*>(state);
-  int num_matrices = static_cast<int>(matrices.size()), count = static_cast<int>(num_outputs);
-  std::vector<Tensor> results = inputs(call, 0, count), gradients = inputs(call, count, count),
-                      w = inputs(call, 2 * count, num_matrices), of_biases;
-  if (!call.ok()) return;
-  Layer of(results[0].dim(0), w[0].dim(0), matrices);
+void inputs_gradient(const Shape& shape, Call& call) {
+  std::vector<Tensor> results = shape.networks(call, 0, "outputs", kAny),
+                      gradients = shape.networks(call, shape.outputs, "gradients", results[0].dim(0)),
+                      w = shape.weights(call, 2 * shape.outputs, at_least(1)), of_biases;
+  Layer of(results[0].dim(0), w[0].dim(0), shape.matrices);
   Tensor of_x = call.output(0, kType<N>, {of.batch, of.inputs});
   Tensor kept = call.output(1, kType<N>, {Products<N>::kept_size(of)});
-  for (int m = 0; m < num_matrices && call.ok(); ++m)
-    of_biases.push_back(call.output(2 + m, TF_FLOAT, {matrices[m].columns()}));
-  if (!call.ok()) return;
+  for (int m = 0; m < shape.count; ++m)
+    of_biases.push_back(call.output(2 + m, TF_FLOAT, {shape.matrices[m].columns()}));
   Products<N>::inputs_gradient(of, pointers<N>(results).data(), pointers<N>(gradients).data(), pointers<N>(w).data(),
                                of_x.data<N>(), kept.data<N>(), pointers<float>(of_biases).data());
 }
 
 template <typename N>
-void weights_gradient(void* state, Call& call) {
-  auto& [matrices, num_outputs] = *static_cast<Shape*>(state);
-  Tensor x = call.input(0), kept = call.input(1);
+void weights_gradient(const Shape& shape, Call& call) {
+  Tensor x = call.input(0, "x", {kAny, at_least(1)});
+  Layer of(x.dim(0), x.dim(1), shape.matrices);
+  Tensor kept = call.input(1, "kept", {Products<N>::kept_size(of)});
   std::vector<Tensor> of_w;
-  if (!call.ok()) return;
-  Layer of(x.dim(0), x.dim(1), matrices);
-  for (size_t m = 0; m < matrices.size() && call.ok(); ++m)
-    of_w.push_back(call.output(static_cast<int>(m), kType<N>, {of.inputs, matrices[m].columns()}));
-  if (!call.ok()) return;
+  for (int m = 0; m < shape.count; ++m)
+    of_w.push_back(call.output(m, kType<N>, {of.inputs, shape.matrices[m].columns()}));
   Products<N>::weights_gradient(of, x.data<N>(), kept.data<N>(), pointers<N>(of_w).data());
 }
 
 template <typename N>
-void gradient(void* state, Call& call) {
-  auto& [matrices, num_outputs] = *static_cast<Shape*>(state);
-  int num_matrices = static_cast<int>(matrices.size()), count = static_cast<int>(num_outputs);
-  Tensor x = call.input(0);
-  std::vector<Tensor> results = inputs(call, 1, count), gradients = inputs(call, 1 + count, count),
-                      w = inputs(call, 1 + 2 * count, num_matrices), of_w, of_biases;
-  if (!call.ok()) return;
-  Layer of(x.dim(0), x.dim(1), matrices);
+void gradient(const Shape& shape, Call& call) {
+  Tensor x = call.input(0, "x", {kAny, at_least(1)});
+  std::vector<Tensor> results = shape.networks(call, 1, "outputs", x.dim(0)),
+                      gradients = shape.networks(call, 1 + shape.outputs, "gradients", x.dim(0)),
+                      w = shape.weights(call, 1 + 2 * shape.outputs, x.dim(1)), of_w, of_biases;
+  Layer of(x.dim(0), x.dim(1), shape.matrices);
   Tensor of_x = call.output(0, kType<N>, {of.batch, of.inputs});
-  for (int m = 0; m < num_matrices && call.ok(); ++m) {
-    of_w.push_back(call.output(1 + m, kType<N>, {of.inputs, matrices[m].columns()}));
-    of_biases.push_back(call.output(1 + num_matrices + m, TF_FLOAT, {matrices[m].columns()}));
+  for (int m = 0; m < shape.count; ++m) {
+    of_w.push_back(call.output(1 + m, kType<N>, {of.inputs, shape.matrices[m].columns()}));
+    of_biases.push_back(call.output(1 + shape.count + m, TF_FLOAT, {shape.matrices[m].columns()}));
   }
-  if (!call.ok()) return;
   Products<N>::gradient(of, x.data<N>(), pointers<N>(results).data(), pointers<N>(gradients).data(),
                         pointers<N>(w).data(), of_x.data<N>(), pointers<N>(of_w).data(),
                         pointers<float>(of_biases).data());
 }
 
-// Number type, and the attributes that `shape` reads; M matrices, OUTPUTS networks.
+// Number type, and the attributes that `Shape` reads; M matrices, OUTPUTS networks.
 Operation& layer_attributes(Operation& operation) {
   return operation.attribute(NUMBERS).attribute("M: int >= 1").attribute("OUTPUTS: int >= 1")
       .attribute("COUNTS: list(int)").attribute("WIDTHS: list(int)").attribute("RELUS: list(int)");
@@ -105,17 +116,17 @@ Operation& layer_attributes(Operation& operation) {
 [[maybe_unused]] const bool registered =
     layer_attributes(Operation("SangamLayer").input("x: N").input("w: M * N").input("biases: M * N")
                          .output("outputs: OUTPUTS * N"))
-        .kernel(shape, either<forward<float>, forward<Half>>, destroy_shape) &&
+        .kernel<Shape, either<Shape, forward<float>, forward<Half>>>() &&
     layer_attributes(Operation("SangamLayerGradient").input("x: N").input("outputs: OUTPUTS * N")
                          .input("gradients: OUTPUTS * N").input("w: M * N").output("of_x: N").output("of_w: M * N")
                          .output("of_biases: M * float"))
-        .kernel(shape, either<gradient<float>, gradient<Half>>, destroy_shape) &&
+        .kernel<Shape, either<Shape, gradient<float>, gradient<Half>>>() &&
     layer_attributes(Operation("SangamLayerInputsGradient").input("outputs: OUTPUTS * N")
                          .input("gradients: OUTPUTS * N").input("w: M * N").output("of_x: N").output("kept: N")
                          .output("of_biases: M * float"))
-        .kernel(shape, either<inputs_gradient<float>, inputs_gradient<Half>>, destroy_shape) &&
+        .kernel<Shape, either<Shape, inputs_gradient<float>, inputs_gradient<Half>>>() &&
     layer_attributes(Operation("SangamLayerWeightsGradient").input("x: N").input("kept: N").output("of_w: M * N"))
-        .kernel(shape, either<weights_gradient<float>, weights_gradient<Half>>, destroy_shape);
+        .kernel<Shape, either<Shape, weights_gradient<float>, weights_gradient<Half>>>();
 
 bool has_avx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
@@ -135,7 +146,7 @@ bool has_amx() {
 }  // namespace
 
 // Whether this process can compute layers of this number type.
-extern "C" __attribute__((visibility("default"))) bool sangam_has_layers(bool bfloat16) {
+extern "C" __attribute__((visibility("default"))) bool sangam_has_layers(bool bfloat16) noexcept {
   return has_avx512() && (!bfloat16 || has_amx());
 }
 

@@ -28,7 +28,9 @@ T* scratch(int64_t size) {
   int64_t bytes = rounded_up(size * static_cast<int64_t>(sizeof(T)), 64);
   if (bytes > buffer.bytes) {
     std::free(buffer.memory);
+    buffer.bytes = 0;
     buffer.memory = std::aligned_alloc(64, bytes);
+    if (buffer.memory == nullptr) throw std::bad_alloc();
     buffer.bytes = bytes;
   }
   return static_cast<T*>(buffer.memory);

@@ -9,14 +9,15 @@ namespace {
 
 constexpr int64_t kAhead = 8;  // Rows to prefetch ahead.
 constexpr int64_t kLine = 16;  // Floats in a cache line.
+constexpr int64_t kBooks = 2;  // Floats of a row's bookkeeping.
 
-// Whether all numbers are valid row numbers; else the step fails.
-bool are_rows(Call& call, const Tensor& rows, const Tensor& numbers) {
+// The numbers of rows to read or to change.
+const int64_t* checked(const Tensor& numbers, const Tensor& rows) {
   const auto *begin = numbers.data<int64_t>(), *end = begin + numbers.size();
   int64_t count = rows.dim(0);
-  if (std::all_of(begin, end, [count](int64_t number) { return number >= 0 && number < count; })) return true;
-  call.fail(TF_INVALID_ARGUMENT, "rows: numbers are not all in [0, " + std::to_string(count) + ")");
-  return false;
+  const auto* wrong = std::find_if(begin, end, [count](int64_t number) { return number < 0 || number >= count; });
+  if (wrong != end) refuse("numbers", "not a row", *wrong, "rows are in [0, ", count, ")");
+  return begin;
 }
 
 ALWAYS_INLINE inline void fetch(const float* row, int64_t floats) {
@@ -37,22 +38,14 @@ void read(const float* rows, int64_t width, const int64_t* numbers, int64_t coun
 
 struct Columns {
   int32_t columns;
+  explicit Columns(TF_OpKernelConstruction* construction) : columns(int_attribute(construction, "COLUMNS")) {}
 };
 
-void* columns(TF_OpKernelConstruction* construction) {
-  return new Columns{int_attribute(construction, "COLUMNS")};
-}
-
-void destroy_columns(void* state) { delete static_cast<Columns*>(state); }
-
-void read_kernel(void* state, TF_OpKernelContext* context) {
-  Call call(context);
-  int64_t columns = static_cast<Columns*>(state)->columns;
-  Tensor numbers = call.input(1), rows = call.variable();
-  if (!call.ok() || !are_rows(call, rows, numbers)) return;
-  Tensor out = call.output(0, TF_FLOAT, {numbers.size(), columns});
-  if (!call.ok()) return;
-  read(rows.data<float>(), rows.dim(1), numbers.data<int64_t>(), numbers.size(), out.data<float>(), columns);
+void read_kernel(const Columns& of, Call& call) {
+  Tensor numbers = call.input(1, "numbers", {kAny}), rows = call.variable("rows", {kAny, at_least(of.columns)});
+  const int64_t* its = checked(numbers, rows);
+  Tensor out = call.output(0, TF_FLOAT, {numbers.size(), of.columns});
+  read(rows.data<float>(), rows.dim(1), its, numbers.size(), out.data<float>(), of.columns);
 }
 
 // A step's usage of each row's id, merged into the row's bookkeeping as by `embedding.bookkeeping.merged_books`; null
@@ -61,7 +54,7 @@ struct Seen {
   const int32_t *newest, *occurrences;
   ALWAYS_INLINE void merge(int64_t n, float* its_books) const {
     if (newest == nullptr) return;
-    int32_t books[2];
+    int32_t books[kBooks];
     std::memcpy(books, its_books, sizeof(books));
     books[0] = std::max(books[0], newest[n]);
     books[1] = std::min(books[1], INT32_MAX - occurrences[n]) + occurrences[n];
@@ -124,15 +117,22 @@ void rowwise_adagrad(const Update& update) {
   }
 }
 
-template <void (*update)(const Update&)>
-void update_kernel(void*, TF_OpKernelContext* context) {
-  Call call(context);
-  Tensor numbers = call.input(1), gradients = call.input(2), settings = call.input(3), newest = call.input(4),
-         occurrences = call.input(5), rows = call.variable();
-  if (!call.ok() || !are_rows(call, rows, numbers)) return;
+// A row has `parts` parts of the gradient's width, `more` numbers, and its books.
+template <void (*update)(const Update&), int parts, int more, int num_settings>
+void update_kernel(const NoState&, Call& call) {
+  Tensor numbers = call.input(1, "numbers", {kAny});
+  int64_t count = numbers.size();
+  Tensor gradients = call.input(2, "gradients", {count, at_least(1)}),
+         settings = call.input(3, "settings", {num_settings}), newest = call.input(4, "newest", {kAny});
+  bool has_books = newest.size() > 0;
+  if (has_books) check_shape(newest, "newest", {count});
+  Tensor occurrences = call.input(5, "occurrences", {newest.size()});
+  int64_t without_books = parts * gradients.dim(1) + more;
+  Tensor rows = call.variable("rows", {kAny, kAny});
+  if (has_books || rows.dim(1) != without_books) check_shape(rows, "rows", {kAny, without_books + kBooks});
   Seen seen{nullptr, nullptr};
-  if (newest.size() > 0) seen = {newest.data<int32_t>(), occurrences.data<int32_t>()};
-  update({rows.data<float>(), rows.dim(1), numbers.data<int64_t>(), numbers.size(), gradients.data<float>(),
+  if (has_books) seen = {newest.data<int32_t>(), occurrences.data<int32_t>()};
+  update({rows.data<float>(), rows.dim(1), checked(numbers, rows), count, gradients.data<float>(),
           gradients.dim(1), settings.data<float>(), seen});
 }
 
@@ -143,9 +143,9 @@ Operation update_of(const char* name) {
 
 [[maybe_unused]] const bool registered =
     Operation("SangamReadRows").input("rows: resource").input("numbers: int64").output("part: float")
-        .attribute("COLUMNS: int >= 1").stateful().kernel(columns, read_kernel, destroy_columns) &&
-    update_of("SangamAdamRows").kernel(no_state, update_kernel<adam>, none_to_destroy) &&
-    update_of("SangamRowwiseAdagradRows").kernel(no_state, update_kernel<rowwise_adagrad>, none_to_destroy);
+        .attribute("COLUMNS: int >= 1").stateful().kernel<Columns, read_kernel>() &&
+    update_of("SangamAdamRows").kernel<NoState, update_kernel<adam, 3, 0, 6>>() &&
+    update_of("SangamRowwiseAdagradRows").kernel<NoState, update_kernel<rowwise_adagrad, 1, 1, 1>>();
 
 }  // namespace
 }  // namespace sangam

@@ -107,16 +107,16 @@ bool has_ended(int rank) {
   return kill(job.processes[rank], 0) != 0 && errno == ESRCH;
 }
 
-// Waits until a rank's counter reaches a number; returns an error, or an empty string.
-std::string wait_for(int rank, std::atomic<uint32_t>& word, uint32_t number) {
+// Waits until a rank's counter reaches a number.
+void wait_for(int rank, std::atomic<uint32_t>& word, uint32_t number) {
   for (int spin = 0;; ++spin) {
     uint32_t value = word.load(std::memory_order_acquire);
-    if (static_cast<int32_t>(value - number) >= 0) return "";
+    if (static_cast<int32_t>(value - number) >= 0) return;
     if (spin < job.spins) {
       _mm_pause();
       continue;
     }
-    if (has_ended(rank)) return "rank " + std::to_string(rank) + " has left the job";
+    if (has_ended(rank)) fail(TF_UNAVAILABLE, "rank " + std::to_string(rank) + " has left the job");
     sleep_while(word, value);
   }
 }
@@ -162,85 +162,88 @@ char* room_for(int channel, int slot, int64_t bytes) {
 
 struct Attributes {
   int32_t channel;
+  explicit Attributes(TF_OpKernelConstruction* construction) : channel(int_attribute(construction, "channel")) {
+    if (channel < 0 || channel >= kChannels) refuse("channel", "unknown", channel, "channels are below ", kChannels);
+  }
 };
 
-void* create(TF_OpKernelConstruction* construction) {
-  auto* attributes = new Attributes{int_attribute(construction, "channel")};
-  return attributes;
+// This rank's end of a channel.
+Channel& own_channel(const Attributes& attributes) {
+  if (job.ranks == 0) fail(TF_FAILED_PRECONDITION, "this process has joined no job of shared memory");
+  return job.controls[job.rank]->channels[attributes.channel];
 }
 
-void destroy(void* attributes) { delete static_cast<Attributes*>(attributes); }
-
-void post(void* attributes, TF_OpKernelContext* context) {
-  Call call(context);
-  Tensor data = call.input(0), counts = call.input(1), number = call.output(0, TF_INT64, {});
-  if (!call.ok()) return;
-  if (job.ranks == 0) return call.fail(TF_FAILED_PRECONDITION, "this process has joined no job of shared memory");
-  int index = static_cast<Attributes*>(attributes)->channel;
-  Channel& channel = job.controls[job.rank]->channels[index];
+void post(const Attributes& attributes, Call& call) {
+  Channel& channel = own_channel(attributes);
+  Tensor data = call.input(0, "data", {kAny}), counts = call.input(1, "counts", {at_least(1)}),
+         number = call.output(0, TF_INT64, {});
+  int64_t parts = counts.size(), elements = data.size(), width = elements > 0 ? data.bytes() / elements : 1, sum = 0;
+  const int32_t* count = counts.data<int32_t>();
+  if (parts > 1) check_shape(counts, "counts", {job.ranks});
+  for (int64_t part = 0; part < parts; sum += count[part++])
+    if (count[part] < 0) refuse("counts", "negative", count[part], "at least ", 0);
+  if (sum != elements) refuse("counts", "parts do not add up to data", sum, "needs ", elements);
   uint32_t next = channel.posted.load(std::memory_order_relaxed) + 1;
   for (int rank = 0; rank < job.ranks; ++rank) {
     if (rank == job.rank) continue;
-    std::string wrong = wait_for(rank, job.controls[rank]->channels[index].collected, next - kSlots);
-    if (!wrong.empty()) return call.fail(TF_UNAVAILABLE, wrong);
+    wait_for(rank, job.controls[rank]->channels[attributes.channel].collected, next - kSlots);
   }
-  char* memory = room_for(index, next % kSlots, data.bytes());
-  if (memory == nullptr) return call.fail(TF_RESOURCE_EXHAUSTED, "no shared memory: " + std::string(strerror(errno)));
+  char* memory = room_for(attributes.channel, next % kSlots, data.bytes());
+  if (memory == nullptr) fail(TF_RESOURCE_EXHAUSTED, "no shared memory: " + std::string(strerror(errno)));
   memcpy(memory, data.data<char>(), data.bytes());
   Slot& slot = channel.slots[next % kSlots];
-  int64_t parts = counts.size(), width = data.size() ? data.bytes() / data.size() : 1;
   slot.offsets[0] = 0;
-  for (int64_t part = 0; part < parts; ++part) {
-    slot.offsets[part + 1] = slot.offsets[part] + counts.data<int32_t>()[part] * width;
-  }
-  if (slot.offsets[parts] != data.bytes()) return call.fail(TF_INVALID_ARGUMENT, "parts must add up to the message");
+  for (int64_t part = 0; part < parts; ++part) slot.offsets[part + 1] = slot.offsets[part] + count[part] * width;
   *number.data<int64_t>() = next;
   publish(channel.posted, next);
 }
 
-// Waits for message `number` of all ranks; false: the call has failed.
-bool arrived(Call& call, int channel, uint32_t number, char* memories[kMaxRanks]) {
+// A part of a rank's message.
+struct Part {
+  const char* memory;
+  int64_t bytes;
+};
+
+// Waits for all ranks' messages of the number in the first input; returns one part of each.
+std::vector<Part> arrived(Call& call, const Attributes& attributes, int part, int64_t width, uint32_t& number) {
+  Channel& own = own_channel(attributes);
+  uint32_t posted = own.posted.load(std::memory_order_relaxed);
+  int64_t given = *call.input(0, "number", {}).data<int64_t>();
+  number = static_cast<uint32_t>(given);
+  if (number != given || posted - number >= kSlots || own.slots[number % kSlots].serial == 0)
+    refuse("number", "of no message under way", given, "the last one is ", posted);
+  std::vector<Part> found;
   for (int rank = 0; rank < job.ranks; ++rank) {
-    std::string wrong = wait_for(rank, job.controls[rank]->channels[channel].posted, number);
-    if (wrong.empty() && (memories[rank] = memory_of(rank, channel, number % kSlots)) == nullptr) {
-      wrong = "rank " + std::to_string(rank) + ": its memory cannot be read: " + strerror(errno);
+    wait_for(rank, job.controls[rank]->channels[attributes.channel].posted, number);
+    const char* memory = memory_of(rank, attributes.channel, number % kSlots);
+    if (memory == nullptr) {
+      fail(TF_UNAVAILABLE, "rank " + std::to_string(rank) + ": its memory cannot be read: " + strerror(errno));
     }
-    if (!wrong.empty()) {
-      call.fail(TF_UNAVAILABLE, wrong);
-      return false;
-    }
+    const int64_t* offsets = job.controls[rank]->channels[attributes.channel].slots[number % kSlots].offsets;
+    int64_t begin = offsets[part], bytes = offsets[part + 1] - begin;
+    int64_t capacity = job.mappings[rank][attributes.channel][number % kSlots].capacity;
+    if (begin < 0 || bytes < 0 || bytes > capacity - begin || bytes % width != 0)
+      refuse("rank " + std::to_string(rank), "its message has another type", bytes, "bytes are a multiple of ", width);
+    found.push_back({memory + begin, bytes});
   }
-  return true;
+  return found;
 }
 
 // Reads the parts for this rank, or with `whole` all posted parts.
 template <bool whole>
-void collect_parts(void* attributes, TF_OpKernelContext* context) {
-  Call call(context);
-  int channel = static_cast<Attributes*>(attributes)->channel;
-  char* memories[kMaxRanks];
-  Tensor posted = call.input(0);
-  if (!call.ok()) return;
-  uint32_t number = static_cast<uint32_t>(*posted.data<int64_t>());
-  if (!arrived(call, channel, number, memories)) return;
-  int64_t width = static_cast<int64_t>(TF_DataTypeSize(TF_ExpectedOutputDataType(context, 0))), total = 0;
-  int part = whole ? 0 : job.rank;
-  for (int rank = 0; rank < job.ranks; ++rank) {
-    const int64_t* offsets = job.controls[rank]->channels[channel].slots[number % kSlots].offsets;
-    total += offsets[part + 1] - offsets[part];
-  }
-  Tensor received = call.output(0, TF_ExpectedOutputDataType(context, 0), {total / width});
-  Tensor counts = call.output(1, TF_INT32, {job.ranks});
-  if (!call.ok()) return;
+void collect_parts(const Attributes& attributes, Call& call) {
+  TF_DataType type = call.type_of_output(0);
+  int64_t width = static_cast<int64_t>(TF_DataTypeSize(type)), total = 0;
+  uint32_t number = 0;
+  std::vector<Part> parts = arrived(call, attributes, whole ? 0 : job.rank, width, number);
+  for (const Part& part : parts) total += part.bytes;
+  Tensor received = call.output(0, type, {total / width}), counts = call.output(1, TF_INT32, {job.ranks});
   char* to = received.data<char>();
-  for (int rank = 0; rank < job.ranks; ++rank) {
-    const int64_t* offsets = job.controls[rank]->channels[channel].slots[number % kSlots].offsets;
-    int64_t bytes = offsets[part + 1] - offsets[part];
-    memcpy(to, memories[rank] + offsets[part], bytes);
-    to += bytes;
-    counts.data<int32_t>()[rank] = static_cast<int32_t>(bytes / width);
+  for (int rank = 0; rank < job.ranks; to += parts[rank++].bytes) {
+    memcpy(to, parts[rank].memory, parts[rank].bytes);
+    counts.data<int32_t>()[rank] = static_cast<int32_t>(parts[rank].bytes / width);
   }
-  publish(job.controls[job.rank]->channels[channel].collected, number);
+  publish(own_channel(attributes).collected, number);
 }
 
 FOR_EACH_PROCESSOR
@@ -249,43 +252,36 @@ void add(float* __restrict sum, const float* __restrict part, int64_t size) {
 }
 
 // Adds in rank order, so that all ranks have the same bits.
-void collect_sum(void* attributes, TF_OpKernelContext* context) {
+void collect_sum(const Attributes& attributes, Call& call) {
   constexpr int64_t kBlock = 8192;  // Floats of the sum that stay in the first-level cache during the additions.
-  Call call(context);
-  int channel = static_cast<Attributes*>(attributes)->channel;
-  char* memories[kMaxRanks];
-  Tensor posted = call.input(0);
-  if (!call.ok()) return;
-  uint32_t number = static_cast<uint32_t>(*posted.data<int64_t>());
-  if (!arrived(call, channel, number, memories)) return;
-  int64_t size = job.controls[job.rank]->channels[channel].slots[number % kSlots].offsets[1] / sizeof(float);
-  for (int rank = 0; rank < job.ranks; ++rank) {
-    if (job.controls[rank]->channels[channel].slots[number % kSlots].offsets[1] / int64_t(sizeof(float)) != size) {
-      return call.fail(TF_INVALID_ARGUMENT, "ranks have posted vectors of different lengths");
-    }
-  }
+  uint32_t number = 0;
+  std::vector<Part> parts = arrived(call, attributes, 0, sizeof(float), number);
+  for (int rank = 1; rank < job.ranks; ++rank)
+    if (parts[rank].bytes != parts[0].bytes)
+      refuse("rank " + std::to_string(rank), "a vector of another length, in bytes", parts[rank].bytes, "rank 0 has ",
+             parts[0].bytes);
+  int64_t size = parts[0].bytes / static_cast<int64_t>(sizeof(float));
   Tensor sum = call.output(0, TF_FLOAT, {size});
-  if (!call.ok()) return;
   for (int64_t start = 0; start < size; start += kBlock) {
     int64_t length = std::min(kBlock, size - start);
-    memcpy(sum.data<float>() + start, reinterpret_cast<float*>(memories[0]) + start, length * sizeof(float));
-    for (int rank = 1; rank < job.ranks; ++rank) {
-      add(sum.data<float>() + start, reinterpret_cast<float*>(memories[rank]) + start, length);
-    }
+    float* to = sum.data<float>() + start;
+    memcpy(to, reinterpret_cast<const float*>(parts[0].memory) + start, length * sizeof(float));
+    for (int rank = 1; rank < job.ranks; ++rank)
+      add(to, reinterpret_cast<const float*>(parts[rank].memory) + start, length);
   }
-  publish(job.controls[job.rank]->channels[channel].collected, number);
+  publish(own_channel(attributes).collected, number);
 }
 
 #define TYPES "T: {float, double, int64, int32, uint8}"
 [[maybe_unused]] const bool registered =
     Operation("SangamPost").input("data: T").input("counts: int32").output("number: int64")
-        .attribute("channel: int").attribute(TYPES).stateful().kernel(create, post, destroy) &&
+        .attribute("channel: int").attribute(TYPES).stateful().kernel<Attributes, post>() &&
     Operation("SangamCollectParts").input("number: int64").output("received: T").output("counts: int32")
-        .attribute("channel: int").attribute(TYPES).stateful().kernel(create, collect_parts<false>, destroy) &&
+        .attribute("channel: int").attribute(TYPES).stateful().kernel<Attributes, collect_parts<false>>() &&
     Operation("SangamCollectAll").input("number: int64").output("received: T").output("counts: int32")
-        .attribute("channel: int").attribute(TYPES).stateful().kernel(create, collect_parts<true>, destroy) &&
+        .attribute("channel: int").attribute(TYPES).stateful().kernel<Attributes, collect_parts<true>>() &&
     Operation("SangamCollectSum").input("number: int64").output("sum: float").attribute("channel: int").stateful()
-        .kernel(create, collect_sum, destroy);
+        .kernel<Attributes, collect_sum>();
 
 }  // namespace
 }  // namespace sangam
@@ -295,7 +291,7 @@ void collect_sum(void* attributes, TF_OpKernelContext* context) {
 extern "C" {
 
 // Creates this process's control block; returns its file, or -errno.
-int sangam_open() {
+int sangam_open() noexcept {
   using namespace sangam;
   job = Job{};
   job.control_file = made_file(sizeof(Control));
@@ -308,10 +304,10 @@ int sangam_open() {
 }
 
 // Joins the ranks' control blocks, given by process and file in rank order; returns the first rank with an unreadable
-// block, or -1.
-int sangam_join(int rank, int ranks, const int* processes, const int* files) {
+// block, or -1. It returns 64 if there cannot be such a rank.
+int sangam_join(int rank, int ranks, const int* processes, const int* files) noexcept {
   using namespace sangam;
-  if (ranks > kMaxRanks) return kMaxRanks;
+  if (ranks < 1 || ranks > kMaxRanks || rank < 0 || rank >= ranks) return kMaxRanks;
   for (int other = 0; other < ranks; ++other) {
     int file = opened(processes[other], files[other]);
     if (file < 0) return other;
@@ -333,7 +329,7 @@ int sangam_join(int rank, int ranks, const int* processes, const int* files) {
 }
 
 // Leaves the job, after the others have read this rank's posts; ranks that wait for more posts fail.
-void sangam_leave() {
+void sangam_leave() noexcept {
   using namespace sangam;
   if (job.ranks == 0) return;
   Control* own = job.controls[job.rank];

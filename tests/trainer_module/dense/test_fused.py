@@ -11,7 +11,7 @@ import pytest
 
 from schemas.errors import UserError
 from schemas.spec import RankerSpec
-from tests.errors import mentions
+from tests.errors import mentions, place_and_value
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -109,6 +109,11 @@ def test_a_layer_keeps_a_nan(of_layers: Any) -> None:
         assert bool(tf.reduce_all(tf.math.is_nan(output)))
 
 
+def _not_a_row(place: str, numbers: list[int], rows: int) -> str:
+    wrong = next(number for number in numbers if not 0 <= number < rows)
+    return place_and_value(place, f"(got {wrong}) ... [0, {rows})")
+
+
 def _exact(x: Any) -> Any:
     return tf.cast(x, tf.float32)
 
@@ -146,7 +151,7 @@ def test_inputs_equal_parts_gathered_put_side_by_side_and_rounded(dtype: Any) ->
 def test_an_index_that_no_row_has_fails_the_step(index: list[int]) -> None:
     from trainer_module.dense.fused import Gathered, inputs
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indexes are not all in \[0, 7\)"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=_not_a_row("SangamInputs: indexes[0]", index, 7)):
         inputs([Gathered(_random(7, 8), tf.constant(index), 1)], tf.float32)
 
 
@@ -223,7 +228,7 @@ def test_a_number_that_no_row_has_fails_the_step_and_changes_nothing(numbers: li
     rows = tf.Variable(tf.ones([5, 3]))
     wrong, g = tf.constant(numbers, tf.int64), tf.ones([2, 1])
     for call in (lambda: read_rows(rows, wrong, 1), lambda: adam_rows(rows, wrong, g, 0.1, (0.9, 0.99), 1e-7)):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"numbers are not all in \[0, 5\)"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=_not_a_row(r"Sangam ... numbers", numbers, 5)):
             call()
     np.testing.assert_array_equal(rows, tf.ones([5, 3]))
 
@@ -235,8 +240,24 @@ _MODELS: dict[str, dict[str, Any]] = {
 }
 
 
+def test_a_switch_computes_layers_with_tensorflow_on_every_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainer_module.dense import fused
+
+    monkeypatch.setattr(fused, "is_possible", lambda: True)
+    with fused.in_training():
+        for value, expected in {"native": fused.has_units_for(tf.float32), "tensorflow": False}.items():
+            monkeypatch.setenv("SANGAM_LAYERS", value)
+            assert fused.computes_layers(_random(B, INPUTS)) == expected
+        monkeypatch.setenv("SANGAM_LAYERS", "sse")
+        with pytest.raises(UserError, match=place_and_value("SANGAM_LAYERS", "(got 'sse') ... tensorflow")):
+            fused.computes_layers(_random(B, INPUTS))
+
+
+@pytest.mark.parametrize("layers", ["native", "tensorflow"])
 @pytest.mark.parametrize("kind", _MODELS)
-def test_a_training_step_computes_what_predictions_compute(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_step_computes_what_predictions_compute(
+    kind: str, layers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.trainer_module.sample_job import declared
     from trainer_module.dense import fused
     from trainer_module.ranker import Ranker
@@ -251,6 +272,7 @@ def test_a_training_step_computes_what_predictions_compute(kind: str, monkeypatc
 
     expected = _with_gradients(logits, [flat, x])
     monkeypatch.setattr(fused, "is_possible", lambda: True)
+    monkeypatch.setenv("SANGAM_LAYERS", layers)
     with fused.in_training():
         _equal(_with_gradients(logits, [flat, x]), expected)
 
