@@ -16,7 +16,7 @@ Metrics = dict[str, float | None]
 """Metric to value; None where it is undefined."""
 Intervals = dict[str, tuple[float, float]]
 """Metric to both ends of its confidence interval; metrics without one are absent."""
-Kind = Literal["output", "finite", "rows", "value", "change", "gain"]
+Kind = Literal["output", "finite", "leak", "rows", "value", "change", "gain"]
 NEVER_BY_HAND: frozenset[Kind] = frozenset({"output", "finite"})
 """Gates that cannot be overridden: a model that fails them cannot be served."""
 
@@ -29,9 +29,9 @@ class GateVerdict(_Record):
     """The verdict on one bound.
 
     Attributes:
-        kind: bounded quantity. `output`: the model scores the task; `finite`: the scores are finite; `rows`: the loss
-            of reduced rows; `value`: the metric; `change`: its decline from the last blessed model's; `gain`: its
-            improvement.
+        kind: bounded quantity. `output`: the model scores the task; `finite`: the scores are finite; `leak`: the AUC or
+            that of one column alone, is too good; `rows`: the loss of reduced rows; `value`: the metric; `change`: its
+            decline from the last blessed model's; `gain`: its improvement.
         metric: name of the metric.
         slice: slice, such as `tab=home` or `each tab`; empty: all examples.
         bound: value of at_least or at_most; for a band its lower end; for a change max_drop or max_rise; for a gain

@@ -4,14 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from components.examples.leaks import BINS, MIN_OF_CLASS, MOST_TEXTS, NEARLY_ALONE, auc_alone
 from pipelines.drafting.values import Values
 
-NEARLY_ALONE = 0.99
-"""AUC of a single column above which it counts as a form of the label."""
-MIN_OF_CLASS = 20
-"""Fewest rows with each label in each half of the sample."""
-_BINS = 256
-_MOST_TEXTS = 1000
 _SHARE_FILLED = 0.2
 
 
@@ -41,41 +36,16 @@ def leak_of(values: Values, label: Values) -> str:
     return f"alone predicts {{label}} with an AUC of {auc:.3f}" if auc >= NEARLY_ALONE else ""
 
 
-def auc_alone(groups: Any, target: Any) -> float:
-    """Returns the AUC of each group's mean label, computed on every other row and evaluated on the rest.
-
-    Args:
-        groups: group of each row, a number from 0.
-        target: 0 or 1 for each row.
-
-    Returns:
-        From 0 to 1; 0.5 with too few rows of a class.
-    """
-    order = np.random.default_rng(1).permutation(len(target))
-    seen, unseen = order[::2], order[1::2]
-    for half in (seen, unseen):
-        if min(target[half].sum(), (1 - target[half]).sum()) < MIN_OF_CLASS:
-            return 0.5
-    size = int(groups.max()) + 1
-    mean = target[seen].mean()
-    scores = (np.bincount(groups[seen], target[seen], size) + mean) / (np.bincount(groups[seen], minlength=size) + 1)
-    _, ranks = np.unique(scores[groups[unseen]], return_inverse=True)
-    positives = np.bincount(ranks, target[unseen])
-    negatives = np.bincount(ranks, 1 - target[unseen])
-    below = np.cumsum(negatives) - negatives / 2
-    return float((positives * below).sum() / (positives.sum() * negatives.sum()))
-
-
 def _groups(values: Values) -> Any:
     """Returns the group of each row: its value, or the quantile of a number; rows without a value are one group."""
     if values.is_list:
-        return np.minimum(values.lengths, _BINS)
-    if values.kind == "string" or values.num_different <= _BINS:
-        if values.num_different > _MOST_TEXTS:
+        return np.minimum(values.lengths, BINS)
+    if values.kind == "string" or values.num_different <= BINS:
+        if values.num_different > MOST_TEXTS:
             return None
         encoded = values.values.dictionary_encode()
         return np.asarray(encoded.indices.fill_null(len(encoded.dictionary)), np.int64)
-    ends = np.unique(np.quantile(values.present_numbers, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    ends = np.unique(np.quantile(values.present_numbers, np.linspace(0, 1, BINS + 1)[1:-1]))
     return np.where(values.is_present, np.searchsorted(ends, values.numbers, side="right"), len(ends) + 1)
 
 

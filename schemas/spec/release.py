@@ -58,6 +58,9 @@ class Evaluation(FrozenModel):
     """Confidence intervals of the metrics."""
     min_slice_examples: PositiveInt = 100
     """Fewest examples of a slice that a gate judges."""
+    leaks: Literal["note", "refuse"] = "note"
+    """What follows if the AUC of a binary task, or of one column alone, is above 0.99, as if a feature were known only
+    after the event: a note, or (`refuse`) a gate that fails."""
 
 
 class Gate(FrozenModel):

@@ -15,12 +15,13 @@ from components.registry.blessed import BlessedModel, baseline_for, read_all
 from components.reports.evaluation import FILE_NAME, TEXT_FILE, Verdict
 from components.steps.evaluator.judge import blessing
 from components.steps.evaluator.judge.judge import Baseline, judge
+from components.steps.evaluator.judge.leaks import columns_of, leaks_of
 from components.steps.evaluator.judge.reduced_rows import ReducedRows, reduced_rows
 from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, read_measured
 from components.steps.evaluator.models import candidate, loaded
 from components.steps.evaluator.models.baseline import usable_baseline
 from components.steps.evaluator.models.baseline_days import evaluation_days
-from components.steps.evaluator.models.examples import num_examples, sources
+from components.steps.evaluator.models.examples import first_rows, num_examples, sources
 from components.steps.evaluator.models.scoring import Models
 from components.steps.evaluator.plan import Plan, plan_of
 from components.steps.evaluator.slices.measuring import measure
@@ -38,6 +39,8 @@ _GATES: TypeAdapter[tuple[Gate, ...]] = TypeAdapter(tuple[Gate, ...])
 
 _EXAMPLES_PER_PART = 50_000
 """Examples whose groups are measured together."""
+_LEAK_EXAMPLES = 20_000
+"""Examples in which a column that tells a label is looked for."""
 
 Artifacts = dict[str, list[Any]]
 Properties = dict[str, Any]
@@ -92,14 +95,20 @@ class Executor(BeamExecutor):
         )
         results = artifact_utils.get_single_uri(output_dict["evaluation"])
         self._measure(plan, examples, _model_path(input_dict), baseline, results)
+        measured = read_measured(results, inputs, evaluation)
+        leaks = None
+        if "" in measured:
+            rows = first_rows(examples, EVAL, columns_of(inputs), _LEAK_EXAMPLES)
+            leaks = leaks_of(inputs, measured[""].candidate, rows)
         return judge(
             inputs=inputs,
             evaluation=evaluation,
             gates=gates,
             baseline=baseline,
-            measured=read_measured(results, inputs, evaluation),
+            measured=measured,
             rows=_reduced_rows(input_dict, exec_properties),
             known_id_features=candidate.features_with_known_ids(_model_path(input_dict)),
+            leaks=leaks,
         )
 
     def _measure(self, plan: Plan, examples: Any, model_path: str, baseline: Baseline, folder: str) -> None:

@@ -6,6 +6,7 @@ Pure functions: Beam measures, this module decides.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from components.examples.leaks import NEARLY_ALONE
 from components.reports.evaluation import (
     CalibrationBucket,
     GateVerdict,
@@ -16,6 +17,7 @@ from components.reports.evaluation import (
 )
 from components.steps.evaluator.judge import bounds
 from components.steps.evaluator.judge.bounds import BoundResult, SliceMetrics
+from components.steps.evaluator.judge.leaks import Leak
 from components.steps.evaluator.judge.reduced_rows import ReducedRows, rows_verdict
 from components.steps.evaluator.metrics.measured import UNDEFINED, SliceResult, name_of
 from components.steps.evaluator.metrics.measured import Metrics as MeasuredMetrics
@@ -54,6 +56,7 @@ def judge(
     measured: Mapping[str, SliceResult],
     rows: ReducedRows | None = None,
     known_id_features: Collection[str] | None = None,
+    leaks: Mapping[str, Sequence[Leak]] | None = None,
 ) -> Verdict:
     """Returns the verdict.
 
@@ -65,6 +68,7 @@ def judge(
         measured: measured values by slice; the empty name is all examples.
         rows: measured loss of reduced rows; None for full rows.
         known_id_features: features whose known ids the candidate reports; None: all.
+        leaks: results that are too good, by task.
 
     Raises:
         UserError: if no example was evaluated.
@@ -83,6 +87,11 @@ def judge(
     for task in inputs.tasks:
         verdicts = [finite_verdict(overall.candidate[task])]
         verdicts += [rows_verdict(rows, task, inputs.tasks[task])] if rows else []
+        too_good = (leaks or {}).get(task, ())
+        if evaluation.leaks == "refuse":
+            verdicts += map(_leak_verdict, too_good)
+        else:
+            notes += [leak.reason for leak in too_good]
         for gate in (gate for gate in gates if gate.task == task):
             judged, unjudged = evaluator.judge(gate)
             verdicts += judged
@@ -103,6 +112,10 @@ def finite_verdict(metrics: MeasuredMetrics) -> GateVerdict:
     else:
         reason = f"{share * count:.0f} of {count:.0f} predictions are NaN or infinite"
     return GateVerdict(kind="finite", metric="non_finite", bound=0.0, value=share, passed=share == 0, reason=reason)
+
+
+def _leak_verdict(leak: Leak) -> GateVerdict:
+    return GateVerdict(kind="leak", metric="auc", bound=NEARLY_ALONE, value=leak.auc, passed=False, reason=leak.reason)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,18 @@ def read(source: str) -> Iterator[pa.RecordBatch]:
     yield from batches(source)
 
 
+def first_rows(examples: Any, split: str, columns: list[str], most: int) -> pa.Table:
+    """Returns columns of the first examples of a split: a list of values per example."""
+    parts, rows = [], 0
+    for source in sources(examples, split):
+        for batch in read(source):
+            parts.append(pa.Table.from_batches([batch]).select(columns).slice(0, most - rows))
+            rows += parts[-1].num_rows
+            if rows >= most:
+                return pa.concat_tables(parts)
+    return pa.concat_tables(parts)
+
+
 def model_input(batch: pa.RecordBatch) -> tf.Tensor:
     """Returns the examples as a model's signatures take them: serialized."""
     return tf.constant(serialized(batch), tf.string)

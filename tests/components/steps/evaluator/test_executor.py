@@ -127,6 +127,24 @@ def test_one_task_below_its_bound_refuses_the_model_though_the_mean_is_fine(
     assert blessed_uris(tmp_path) == []
 
 
+def test_a_column_that_tells_a_label_refuses_the_model_if_asked(
+    world: Any, columns: dict[str, np.ndarray], models: Path, tmp_path: Path
+) -> None:
+    telling = columns | {"noise": columns["like"].astype(np.float32)}
+    sample_files.write_eval_split(tmp_path / "examples", telling)
+    judged = world.evaluate(
+        tmp_path / "run",
+        root=tmp_path,
+        examples=tmp_path / "examples",
+        model=models / "good",
+        evaluation_config={"leaks": "refuse"},
+    )
+    failed = {task: [gate.kind for gate in verdict.failures] for task, verdict in judged.verdict.tasks.items()}
+    assert failed == {"like": ["leak"], "download": [], "watch": []}
+    assert mentions(judged.verdict.tasks["like"].failures[0].reason, "like: ... 'noise' ... 1.0000")
+    assert not judged.verdict.blessed
+
+
 def test_a_worse_candidate_is_refused_against_the_blessed_model(
     world: Any, columns: dict[str, np.ndarray], examples: Path, models: Path, tmp_path: Path
 ) -> None:

@@ -1,11 +1,12 @@
 """Measurements made up for the judge: no TFMA, exact small numbers."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from components.reports.evaluation import GateVerdict, Verdict
 from components.steps.evaluator.judge.judge import Baseline, judge
+from components.steps.evaluator.judge.leaks import Leak
 from components.steps.evaluator.metrics.measured import Measured, SliceResult
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation, Gate
@@ -58,6 +59,7 @@ def judged(
     baseline: Baseline = NO_BASELINE,
     evaluation: dict[str, Any] | None = None,
     known_id_features: Collection[str] | None = None,
+    leaks: Mapping[str, Sequence[Leak]] | None = None,
 ) -> Verdict:
     """Returns the verdict on gates as the YAML declares them; slice "" is made up unless given."""
     gates = [Gate.model_validate_json(json.dumps(one)) for one in (gate if isinstance(gate, list) else [gate])]
@@ -70,6 +72,7 @@ def judged(
         baseline=baseline,
         measured=measured,
         known_id_features=known_id_features,
+        leaks=leaks,
     )
 
 
