@@ -59,8 +59,16 @@ def test_a_time_on_the_clock_of_the_machine(zone: str, local: str) -> None:
     assert machine_time("02:05", 2024, ZONES / zone) == local
 
 
-def test_a_clock_that_changes_with_the_season_is_no_clock_for_cron(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("zone", "here"),
+    [
+        ("Europe/Berlin", "03:05 and 04:05"),
+        ("Australia/Lord_Howe", "12:35 and 13:05"),
+        ("Africa/Casablanca", "02:05 and 03:05"),
+    ],
+)
+def test_a_clock_that_changes_with_the_season_is_no_clock_for_cron(tmp_path: Path, zone: str, here: str) -> None:
     with pytest.raises(UserError) as caught:
-        machine_time("02:05", 2024, ZONES / "Europe/Berlin")
-    assert "(got 02:05 UTC, 03:05 and 04:05 here)" in str(caught.value)
+        machine_time("02:05", 2024, ZONES / zone)
+    assert f"(got 02:05 UTC, {here} here)" in str(caught.value)
     assert machine_time("02:05", 2024, tmp_path / "none") == "02:05"
