@@ -1,5 +1,6 @@
 """Few lines of text from Beam's workers, in one file below any path: Beam's writer reads brackets as a pattern."""
 
+import posixpath
 import uuid
 from collections.abc import Iterable
 
@@ -22,6 +23,7 @@ class WriteLines(beam.PTransform):
 
 def _write(lines: Iterable[str], path: str) -> None:
     # Renamed when whole: a worker may be tried again.
+    fileio.makedirs(posixpath.dirname(path))
     temporary = f"{path}.{uuid.uuid4().hex}"
     with fileio.open(temporary, "w") as file:
         file.write("".join(f"{line}\n" for line in lines))

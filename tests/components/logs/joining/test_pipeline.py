@@ -111,7 +111,7 @@ def test_what_is_wrong_in_a_source_is_told_with_its_file(tmp_path: Path) -> None
     bad = root / "likes" / DAYS[1] / "part-1.parquet"
     good = bad.read_bytes()
     bad.write_bytes(good[:40] + b"\0" * 40 + good[80:])
-    with pytest.raises(UserError, match=place_and_value(str(bad), "corrupt")):
+    with pytest.raises(UserError, match=place_and_value(str(bad), "damaged")):
         joined(logs(), root, tmp_path / "first")
     row = {"row": "a", "post": 1, "time": MIDNIGHT[DAYS[1]] * 1000, "what": "like", "day": 1.0}
     write(bad, "parquet", [row] * 10)
