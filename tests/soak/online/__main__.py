@@ -129,7 +129,7 @@ class Soak:
         return int("".join(letter for letter in found[-1].name if letter.isdigit())) if found else 0
 
     def _is_all_learned(self) -> bool:
-        return self._learned() >= self.feed.truth.trained(self.feed.today)
+        return self._learned() >= len(self.feed.truth.views)
 
     def _learned(self) -> int:
         return int(books.state_of(self.world).get("examples", 0))
@@ -170,9 +170,8 @@ def refuse_unbalanced(world: SoakWorld, soak: Soak) -> tuple[int, float]:
     books.refuse_wrong_joins(world, truth)
     books.refuse_uncounted(world, truth, is_folder=soak.feed.folder is not None)
     assert (gap_s := books.longest_gap_s(world)) <= MOST_GAP_S, f"no examples for {gap_s:.0f} s"
-    trained = truth.trained(soak.feed.today)
-    assert state["examples"] == trained, state
-    assert books.trained(world) == {1: trained}
+    assert state["examples"] == len(truth.views), state
+    assert books.trained(world) == {1: len(truth.views)}
     model, addresses = books.export_last(world), soak.programs.addresses()
     assert addresses is not None
     number, difference = books.served_differs(model, addresses["grpc"], list(soak.feed.rows.values()))

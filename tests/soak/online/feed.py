@@ -46,11 +46,6 @@ class Truth:
     labels: dict[str, set[str]] = field(default_factory=lambda: {task: set() for task in TASKS})
     messages: Counter[str] = field(default_factory=Counter)
 
-    def trained(self, today: int) -> int:
-        """Returns the number of views that are trained on: in files, times of earlier days are clipped to days that the
-        base has learned from."""
-        return sum(at >= today for at in self.views.values())
-
 
 class Feed:
     """Produces the rows of a day again and again, each time as views of their own, until it is stopped.
@@ -65,7 +60,7 @@ class Feed:
         self.folder = Folder(to, self._chance) if isinstance(to, Path) else None
         if self.folder is None:
             self._producer = Producer({"bootstrap.servers": to, "enable.idempotence": True, "log_level": 0})
-        self.today = int(time.time()) // _DAY_S * _DAY_S  # The base has learned from what came before.
+        self._first = int(time.time()) // _DAY_S * _DAY_S - _DAY_S  # Yesterday, which the base was evaluated on.
         self._waiting: dict[str, list[dict[str, Any]]] = {VIEWS: [], ACTIONS: []}
         self._number = 0
         self._later: list[tuple[float, str, dict[str, Any]]] = []
@@ -145,7 +140,7 @@ class Feed:
 
     def _is_counted(self, wrong_s: int, at: int) -> bool:
         """Returns whether a row of a clock becomes a dead letter or is left out, instead of being joined."""
-        is_old = self.folder is None and at < self.today  # A file's day is that of its path.
+        is_old = self.folder is None and at < self._first  # A file's day is that of its path; times are clipped to it.
         return wrong_s > AHEAD_S or is_old
 
     def _produce(self, topic: str, row: dict[str, Any]) -> None:
