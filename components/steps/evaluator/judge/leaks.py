@@ -1,6 +1,6 @@
 """Results that are too good: the AUC of a task, or of one column alone, suggests a feature from after the event."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,13 @@ def columns_of(inputs: Inputs) -> list[str]:
     """Returns the columns that `leaks_of` reads: labels of binary tasks, and all features that predictions have."""
     labels = {inputs.label_of(task) for task in _binary(inputs)}
     return sorted(labels | set(_features(inputs)))
+
+
+def of_one_type(parts: Sequence[pa.Array]) -> pa.Array:
+    """Returns lists of values as one column; a part without any value may not know its type."""
+    kind = next((part.type for part in parts if not pa.types.is_null(part.type.value_type)), pa.list_(pa.null()))
+    typed = [part if part.type == kind else pa.nulls(len(part), kind) for part in parts]
+    return pa.concat_arrays(typed) if typed else pa.nulls(0, kind)
 
 
 def leaks_of(inputs: Inputs, overall: Mapping[str, Metrics], rows: pa.Table) -> dict[str, list[Leak]]:
@@ -90,8 +97,10 @@ def _lengths(column: Any) -> NDArray[np.int64]:
 
 
 def _groups(column: Any) -> NDArray[Any] | None:
-    """Returns the group of each row: its value, quantile or number of values; None for too many texts."""
+    """Returns the group of each row: its value, quantile or number of values; None for none, or too many texts."""
     lengths, values = _lengths(column), column.flatten()
+    if not len(values):
+        return None
     if lengths.max(initial=0) > 1:
         return np.minimum(lengths, BINS)
     encoded = values.dictionary_encode()

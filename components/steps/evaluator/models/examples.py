@@ -1,5 +1,6 @@
 """Reads examples, and converts them to models' inputs."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ import tensorflow as tf
 
 from components.examples.listing import read_listing
 from components.examples.reading import batches, serialized
+from components.steps.evaluator.judge.leaks import of_one_type
 
 
 def sources(examples: Any, split: str) -> list[str]:
@@ -27,14 +29,15 @@ def read(source: str) -> Iterator[pa.RecordBatch]:
 
 def first_rows(examples: Any, split: str, columns: list[str], most: int) -> pa.Table:
     """Returns columns of the first examples of a split: a list of values per example."""
-    parts, rows = [], 0
-    for source in sources(examples, split):
-        for batch in read(source):
-            parts.append(pa.Table.from_batches([batch]).select(columns).slice(0, most - rows))
-            rows += parts[-1].num_rows
-            if rows >= most:
-                return pa.concat_tables(parts)
-    return pa.concat_tables(parts)
+    parts: dict[str, list[pa.Array]] = {column: [] for column in columns}
+    rows = 0
+    for batch in itertools.chain.from_iterable(map(read, sources(examples, split))):
+        for column, arrays in parts.items():
+            arrays.append(batch.column(batch.schema.get_field_index(column)).slice(0, most - rows))
+        rows = min(most, rows + batch.num_rows)
+        if rows == most:
+            break
+    return pa.table({column: of_one_type(arrays) for column, arrays in parts.items()})
 
 
 def model_input(batch: pa.RecordBatch) -> tf.Tensor:

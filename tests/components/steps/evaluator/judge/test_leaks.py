@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.steps.evaluator.judge.leaks import Leak, columns_of, leaks_of
+from components.steps.evaluator.judge.leaks import Leak, columns_of, leaks_of, of_one_type
 from schemas.spec import Inputs
 from tests.components.steps.evaluator.judge.sample_measurements import judged, metrics
 from tests.errors import mentions
@@ -57,6 +57,16 @@ def test_columns_that_predict_a_little_are_no_leaks() -> None:
     assert columns_of(INPUTS) == ["length", "like", "seconds_to_like", "tab", "tags"]
     assert _found(_rows()) == []
     assert _found(_rows().slice(0, 0), auc=None) == []
+
+
+def test_parts_and_columns_without_a_value_tell_nothing() -> None:
+    empty, some = pa.array([None, []], pa.list_(pa.null())), pa.array([[1], []], pa.list_(pa.int64()))
+    assert of_one_type([empty, some]).to_pylist() == [None, None, [1], []]
+    assert of_one_type([]).to_pylist() == []
+    rows = _rows()
+    nothing = of_one_type([pa.nulls(ROWS, empty.type)])
+    for column in ("length", "like"):
+        assert _found(rows.set_column(rows.schema.get_field_index(column), column, nothing)) == []
 
 
 @pytest.mark.parametrize("column", TELLING)
