@@ -22,11 +22,16 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
 from components.beam.code_version import code_version
 from components.processes.stopping import Stopped, StopSignals
+from schemas.host.grpc_calls import BoundedCalls
+from schemas.host.plain_text import log_to_stderr
 
 _LOG = logging.getLogger(__name__)
 _WORKER = "components.beam.worker"
 _GRACE_S = 5.0
 _REAP_S = 10.0
+_THREADS = 64
+_ARRIVAL_TIMEOUT_S = 30.0
+_MAX_MESSAGE_BYTES = 2**20
 NEEDED = {"TF_USE_LEGACY_KERAS": "1"}
 """Environment variables that each worker needs before it imports TensorFlow."""
 
@@ -91,8 +96,12 @@ def serve(address: str) -> int:
     pool = WorkerPool()
     # The options of Beam's own pool: engines keep connections open for a long time.
     server = grpc.server(
-        futures.ThreadPoolExecutor(max_workers=8, thread_name_prefix="worker-pool"),
+        futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="worker-pool"),
+        interceptors=[BoundedCalls(max_waiting=_THREADS // 2, timeout_s=_ARRIVAL_TIMEOUT_S)],
+        maximum_concurrent_rpcs=_THREADS,
         options=[
+            ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+            ("grpc.server_handshake_timeout_ms", 10_000),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.http2.max_ping_strikes", 0),
             ("grpc.so_reuseport", 0),
@@ -127,7 +136,7 @@ def main(arguments: Sequence[str]) -> int:
         help="to listen on (%(default)s); anybody who reaches it can start workers, which run what they are sent",
     )
     given = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr()
     return serve(f"{given.host}:{given.port}")
 
 

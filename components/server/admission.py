@@ -47,6 +47,15 @@ class Admission:
         """Returns whether a new request would wait, and not be refused."""
         return self._num_calls >= self._max_running and len(self._waiting) < self._max_waiting
 
+    def refuse_if_full(self) -> None:
+        """Refuses a request that `enter` would refuse now.
+
+        Raises:
+            RequestError: too many requests wait.
+        """
+        if self._num_calls >= self._max_running and len(self._waiting) >= self._max_waiting:
+            raise self._full()
+
     def enter(self, ticket: Ticket, deadline: float | None) -> bool:
         """Waits for a slot until `deadline`, of time.monotonic; `leave` must follow.
 
@@ -64,11 +73,7 @@ class Admission:
                 self.num_running += 1
                 return True
             if len(self._waiting) >= self._max_waiting:
-                raise RequestError(
-                    Code.RESOURCE_EXHAUSTED,
-                    f"server: busy (got {self.num_running} requests running and {len(self._waiting)} waiting); "
-                    "try again later, or at another replica",
-                )
+                raise self._full()
             self._waiting.append(ticket)
         self._wait(ticket, deadline)
         return ticket._is_called
@@ -96,6 +101,13 @@ class Admission:
                 self._num_calls -= 1
         for ticket in taken:
             ticket._woken.release()
+
+    def _full(self) -> RequestError:
+        return RequestError(
+            Code.RESOURCE_EXHAUSTED,
+            f"server: busy (got {self.num_running} requests running and {len(self._waiting)} waiting); "
+            "try again later, or at another replica",
+        )
 
     def _wait(self, ticket: Ticket, deadline: float | None) -> None:
         # grpc gives calls without a deadline one in hundreds of years, beyond the longest timeout of a lock.

@@ -1,7 +1,6 @@
 """Limits on the connections of the REST interface: their number, and the time that a request may take to arrive."""
 
 import asyncio
-import logging
 import time
 from typing import Any
 
@@ -9,14 +8,12 @@ from aiohttp import http_exceptions, web
 
 from components.server.metrics import Metrics
 from components.server.request_error import Code, RequestError, invalid
+from schemas.host.limited_log import LimitedLog
 
-_LOG = logging.getLogger("components.server")
 _IDLE_S = 60.0
 """Seconds from a response to the head of the next request."""
 _LINGERING_S = 2.0
 """Seconds to read the rest of a refused body: a client that is still sending would not read the response."""
-_LOG_EVERY_S = 10.0
-_DETAIL_CHARACTERS = 200
 
 
 class ClientGone(Exception):
@@ -52,7 +49,7 @@ class Connection(web.RequestHandler):
         if isinstance(error, (http_exceptions.HttpProcessingError, web.RequestPayloadError, ConnectionError)):
             self._all.count("no_http", f"{type(error).__name__}: {error}")
         else:
-            super().log_exception(*args, **kw)
+            self._all.log.error("api=rest failed", error if isinstance(error, Exception) else RuntimeError(str(args)))
 
     def has_head(self) -> None:
         """Stops the timeout of the first request's head."""
@@ -69,19 +66,28 @@ class Connections:
 
     Attributes:
         timeout_s: timeout for the first head, and for each body from its head on.
+        log: log of dropped connections.
     """
 
-    def __init__(self, *, max_open: int, max_body_bytes: int, max_bytes: int, timeout_s: float, metrics: Metrics):
+    def __init__(
+        self,
+        *,
+        max_open: int,
+        max_body_bytes: int,
+        max_bytes: int,
+        timeout_s: float,
+        metrics: Metrics,
+        log: LimitedLog,
+    ):
         """Takes the limits of connections, of one body, and of all incomplete bodies together."""
         self._max_open, self._max_body_bytes, self._max_bytes = max_open, max_body_bytes, max_bytes
-        self.timeout_s, self._metrics = timeout_s, metrics
+        self.timeout_s, self._metrics, self.log = timeout_s, metrics, log
         # Connections before their first request and between requests, in the order in which they started to wait.
         self._new: dict[Connection, None] = {}
         self._idle: dict[Connection, None] = {}
         self._busy: set[Connection] = set()
         self._bodies: dict[Connection, int] = {}
         self._num_bytes = 0
-        self._logged_at = -_LOG_EVERY_S
         metrics.connections.set_function(self._num_open)
 
     def opened(self, connection: Connection) -> None:
@@ -120,10 +126,7 @@ class Connections:
     def count(self, reason: str, detail: str = "") -> None:
         """Counts a dropped connection, and logs some: a line for each could fill the disk."""
         self._metrics.dropped_connections.labels(reason).inc()
-        if time.monotonic() - self._logged_at > _LOG_EVERY_S:
-            self._logged_at = time.monotonic()
-            text = detail.encode("unicode_escape").decode()[:_DETAIL_CHARACTERS]
-            _LOG.warning("api=rest no_request=%s %s (sangam_dropped_connections_total counts all)", reason, text)
+        self.log.warning(f"api=rest no_request={reason}", detail or "sangam_dropped_connections_total counts all")
 
     async def body(self, request: web.Request, deadline: float) -> bytes:
         """Returns the complete body of a request.

@@ -1,79 +1,84 @@
-"""Ends calls whose message does not arrive: a client may open them and send nothing, and each occupies a thread."""
+"""Bounds the gRPC calls of the server: those without a message, and the memory that messages take."""
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
-
-import grpc
-from google.protobuf.message import DecodeError
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn
 
 from components.server.predictor import Predictor
 from components.server.request_error import Code, RequestError, invalid
+from components.server.room import request_bytes, worst_message_bytes
+from schemas.host.grpc_calls import BoundedCalls
 
-_SWEEP_S = 0.5
-_PATIENCE_S = 1.0
-"""Minimum seconds that a call may wait for its message: a burst of legitimate calls takes time."""
+PREDICT = "Predict"
+_SMALL_BYTES = 64 * 2**10
+"""Maximum size of messages that may be parsed at the same time; their parsed size is not measured."""
 
 
-class Arrivals(grpc.ServerInterceptor):
-    """Passes each unary method its message when it arrives, and ends calls whose message does not.
-
-    It handles them as streams of requests, as grpc calls no handler of a unary method before its message has arrived.
-    An invalid message is reported as the client's mistake; grpc itself would report it as the server's.
-    """
+class Arrivals(BoundedCalls):
+    """Refuses messages that there is no memory for; reports invalid ones as the client's mistake."""
 
     def __init__(self, predictor: Predictor, *, max_waiting: int, timeout_s: float):
-        """Takes the number of calls that may wait for longer than a moment, and their timeout."""
-        self._predictor, self._max_waiting, self._timeout_s = predictor, max_waiting, timeout_s
-        self._lock = threading.Lock()
-        self._waiting: dict[int, tuple[float, Any]] = {}
+        """Takes the limits of `BoundedCalls`."""
+        super().__init__(max_waiting=max_waiting, timeout_s=timeout_s, dropped=self._drop)
+        self._predictor = predictor
+        # One thread: malloc keeps freed memory for each thread.
+        self._parser = ThreadPoolExecutor(1, thread_name_prefix="grpc-parser")
 
-    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
-        """Returns the handler of a method."""
-        handler = continuation(details)
-        if handler is None or handler.unary_unary is None:
-            return handler
-        method = details.method.rpartition("/")[2]
-
-        def call(messages: Iterator[bytes], context: Any) -> Any:
-            raw = self._first(messages, context)
-            try:
-                request = handler.request_deserializer(raw)
-            except DecodeError as error:
-                self._refuse(method, context, f"message: is not a {method} request (got {len(raw)} bytes: {error})")
-            return handler.unary_unary(request, context)
-
-        return grpc.stream_unary_rpc_method_handler(call, None, handler.response_serializer)
-
-    def start(self) -> None:
-        """Starts the thread that ends calls."""
-        threading.Thread(target=self._sweep, name="grpc-arrivals", daemon=True).start()
-
-    def _first(self, messages: Iterator[bytes], context: Any) -> bytes:
-        with self._lock:
-            self._waiting[id(context)] = time.monotonic(), context
+    def answer(self, handler: Any, method: str, raw: bytes, context: Any) -> Any:
+        """Returns the answer of a unary method, whose message holds its memory until then."""
+        room = self._predictor.room
         try:
-            return next(messages, b"")
+            if method == PREDICT:
+                self._predictor.refuse_if_full()
+            request, num_bytes = self._parsed(handler, method, raw, context)
+        except RequestError as error:
+            room.trim_after(worst_message_bytes(raw))
+            self._refused(method, context, error)
+        try:
+            return handler.unary_unary(request, context)
+        except Exception as error:  # noqa: BLE001 Raised again.
+            # Its frames hold the message.
+            error.__context__ = None
+            raise error.with_traceback(None) from None
         finally:
-            with self._lock:
-                self._waiting.pop(id(context), None)
+            del request
+            room.give(num_bytes)
 
-    def _refuse(self, method: str, context: Any, text: str) -> None:
+    def _parsed(self, handler: Any, method: str, raw: bytes, context: Any) -> tuple[Any, int]:
+        """Returns a message and the memory that is taken for it."""
+        if len(raw) > _SMALL_BYTES:
+            return self._parser.submit(self._measured, handler, method, raw, context).result()
+        num_bytes = worst_message_bytes(raw)
+        self._predictor.room.take(num_bytes)
+        try:
+            return self.decoded(handler, method, raw, context), num_bytes
+        except BaseException:
+            self._predictor.room.give(num_bytes)
+            raise
+
+    def _measured(self, handler: Any, method: str, raw: bytes, context: Any) -> tuple[Any, int]:
+        request = self.decoded(handler, method, raw, context)
+        num_bytes = worst_message_bytes(raw)
+        if method == PREDICT:
+            request.DiscardUnknownFields()
+            num_bytes = request_bytes(request, raw)
+        try:
+            self._predictor.room.take(num_bytes)
+        except RequestError:
+            del request  # Before the next one is parsed.
+            raise
+        return request, num_bytes
+
+    def refuse(self, method: str, context: Any, text: str) -> NoReturn:
+        """Ends a call whose message is invalid."""
+        self._refused(method, context, invalid(text))
+
+    def _refused(self, method: str, context: Any, error: RequestError) -> NoReturn:
         try:
             with self._predictor.observe("grpc", method):
-                raise invalid(f"{text}; send the message of the service's definition")
+                raise error
         except RequestError as refused:
             context.abort(refused.code, refused.text)
+        raise AssertionError("unreachable")
 
-    def _sweep(self) -> None:
-        while True:
-            time.sleep(_SWEEP_S)
-            now = time.monotonic()
-            with self._lock:
-                waiting = list(self._waiting.values())
-            num_over = len(waiting) - self._max_waiting
-            for index, (since, context) in enumerate(waiting):
-                if now - since > (_PATIENCE_S if index < num_over else self._timeout_s):
-                    self._predictor.metrics.requests.labels("grpc", "", "", Code.CANCELLED.name).inc()
-                    context.cancel()
+    def _drop(self) -> None:
+        self._predictor.metrics.requests.labels("grpc", "", "", Code.CANCELLED.name).inc()

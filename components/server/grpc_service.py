@@ -27,6 +27,7 @@ from components.server.request_error import Code, RequestError, invalid
 from components.server.signature import Signature
 from components.server.statuses import metadata, model_status
 from components.server.tensors import to_array, write
+from schemas.host.limited_log import shown
 
 # Reflection knows imported files only: the services' own modules, not only the messages'.
 SERVICES = tuple(
@@ -37,7 +38,7 @@ SERVICES = tuple(
 _SIGNATURE_DEF = "signature_def"
 _SPARE_CALLS = 64
 """Open calls in addition to running and waiting ones, each with a thread and possibly a message in memory: calls
-answered at once (health, status and refusals), and, up to half, calls whose message has not arrived."""
+answered at once (health, status and refusals), and, up to half, streams and calls whose message has not arrived."""
 _ARRIVAL_TIMEOUT_S = 30.0
 _TIMES = [
     # For a connection that sends nothing, not even HTTP/2's preface.
@@ -132,6 +133,16 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         )
 
 
+class _Health(health.HealthServicer):
+    """The health service of the services that exist: each other name that was watched would stay in memory."""
+
+    def Watch(self, request: Any, context: Any, send_response_callback: Any = None) -> Any:
+        """Sends the status of a service, and each change of it."""
+        if request.service not in ("", *SERVICES):
+            context.abort(Code.NOT_FOUND, f"service: unknown (got '{shown(request.service)}'); see reflection")
+        return super().Watch(request, context, send_response_callback)
+
+
 class GrpcServer:
     """The server and its health.
 
@@ -146,10 +157,10 @@ class GrpcServer:
             RuntimeError: if it cannot listen there.
         """
         num_calls = num_requests + _SPARE_CALLS
-        self._arrivals = Arrivals(predictor, max_waiting=_SPARE_CALLS // 2, timeout_s=_ARRIVAL_TIMEOUT_S)
+        arrivals = Arrivals(predictor, max_waiting=_SPARE_CALLS // 2, timeout_s=_ARRIVAL_TIMEOUT_S)
         self._server = grpc.server(
             futures.ThreadPoolExecutor(num_calls, thread_name_prefix="grpc"),
-            interceptors=[self._arrivals],
+            interceptors=[arrivals],
             maximum_concurrent_rpcs=num_calls,
             options=[
                 *_TIMES,
@@ -160,9 +171,7 @@ class GrpcServer:
         )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(predictor), self._server)
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(predictor), self._server)
-        # Open streams must not occupy the threads of requests.
-        streams = futures.ThreadPoolExecutor(2, thread_name_prefix="grpc-streams")
-        self._health = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=streams)
+        self._health = _Health(experimental_non_blocking=True)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         self.set_ready(False)
@@ -170,7 +179,6 @@ class GrpcServer:
 
     def start(self) -> None:
         """Starts to answer."""
-        self._arrivals.start()
         self._server.start()
 
     def set_ready(self, is_ready: bool) -> None:

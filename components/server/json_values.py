@@ -91,6 +91,9 @@ def _input(signature: Signature, name: str, values: Any) -> NDArray[Any]:
     if expected.is_string:
         array = _array(name, _bytes(name, values), object, "string")
     else:
+        # NumPy would give each value of an array the room of its longest string.
+        if str in _types(values):
+            raise invalid(f"inputs.{name}: wrong type (got string); {dtype.name} is needed")
         array = _array(name, values, None, dtype.name)
         if expected.numpy_dtype.kind in "iu":
             _check_range(name, values, array, expected.numpy_dtype)
@@ -133,6 +136,15 @@ def _integers(values: Any) -> Iterator[int]:
             yield from _integers(value)
     elif isinstance(values, int) and not isinstance(values, bool):
         yield values
+
+
+def _types(values: Any) -> set[type]:
+    if not isinstance(values, list):
+        return {type(values)}
+    found: set[type] = set(map(type, values))
+    if list in found:
+        found.update(*(_types(value) for value in values if isinstance(value, list)))
+    return found
 
 
 def _bytes(name: str, values: Any) -> Any:

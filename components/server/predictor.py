@@ -14,12 +14,16 @@ from components.server.joining import Joined
 from components.server.metrics import Metrics
 from components.server.model import LoadedModel
 from components.server.request_error import Code, RequestError, invalid
+from components.server.room import Room
 from components.server.signature import Signature
 from components.server.versions import Versions
 from schemas.contracts.export import SERVE
+from schemas.host.limited_log import LimitedLog
 
 _LOG = logging.getLogger("components.server")
-_DETAIL_CHARACTERS = 300
+_ROOM_OF_LARGEST = 16
+"""Memory of all requests together, in requests of the largest size."""
+_MIN_ROOM_BYTES = 64 * 2**20
 _MAX_AHEAD_BYTES = 2**20
 """Maximum size of a waiting request's inputs that are read ahead."""
 
@@ -93,7 +97,9 @@ class _Request(Ticket):
 
     def result(self) -> Answer:
         if self.error is not None:
-            raise self.error
+            # Its traceback has frames that hold this request: together they would stay in memory.
+            error, self.error = self.error, None
+            raise error
         assert self.answer is not None
         return self.answer
 
@@ -123,6 +129,7 @@ class Predictor:
         self._admission, self._allow_updates = admission, allow_updates
         self._max_rows, self._max_batch_rows = max_rows, max_batch_rows
         self._reading_ahead = threading.Lock()
+        self.log, self.room = LimitedLog(_LOG), Room(max(_ROOM_OF_LARGEST * max_bytes, _MIN_ROOM_BYTES))
         metrics.in_flight.set_function(lambda: admission.num_running)
         metrics.waiting.set_function(lambda: admission.num_waiting)
 
@@ -159,6 +166,14 @@ class Predictor:
                 self._admission.leave(taken)
         return request.result()
 
+    def refuse_if_full(self) -> None:
+        """Refuses a request before its inputs are parsed, if too many wait.
+
+        Raises:
+            RequestError: server is busy.
+        """
+        self._admission.refuse_if_full()
+
     def check_name(self, name: str) -> None:
         """Refuses requests for other models.
 
@@ -172,7 +187,7 @@ class Predictor:
 
     @contextmanager
     def observe(self, api: str, method: str) -> Iterator[Observation]:
-        """Counts and times a request, and logs it if it fails.
+        """Counts and times a request, and logs some of those that fail.
 
         Raises:
             RequestError: for any error within.
@@ -184,15 +199,12 @@ class Predictor:
             except RequestError:
                 raise
             except Exception as error:
-                _LOG.exception("api=%s method=%s failed", api, method)
+                self.log.error(f"api={api} method={method} failed", error)
                 raise RequestError(Code.INTERNAL, f"server: failed ({type(error).__name__}); see its log") from error
         except RequestError as refused:
             code = refused.code.name
-            took = (time.perf_counter() - start) * 1e3
-            detail = refused.text[:_DETAIL_CHARACTERS].encode("unicode_escape").decode()
-            _LOG.warning(
-                "api=%s method=%s signature=%s code=%s ms=%.1f: %s", api, method, observed.signature, code, took, detail
-            )
+            kind = f"api={api} method={method} signature={observed.signature} code={code}"
+            self.log.warning(kind, refused.text)
             raise
         finally:
             self.metrics.observe(api, method, observed.signature, code, time.perf_counter() - start)

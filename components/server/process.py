@@ -20,6 +20,7 @@ from schemas.errors import UserError
 from schemas.host.early_sigterm import exit_on
 from schemas.host.files import write_whole
 from schemas.host.needless_imports import leave_out_needless
+from schemas.host.plain_text import LOG_FORM, log_to_stderr
 
 if TYPE_CHECKING:
     from components.server.serving import Serving
@@ -145,7 +146,7 @@ def _stop_with(parent_pid: int) -> None:
 def _quieten() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.Formatter.converter = time.gmtime
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)sZ %(levelname)s %(name)s %(message)s", force=True)
+    log_to_stderr(level=logging.WARNING, form=LOG_FORM.replace("%(asctime)s", "%(asctime)sZ"), force=True)
     _LOG.setLevel(logging.INFO)
     for noisy in ("tensorflow", "absl", "aiohttp", "grpc"):
         logging.getLogger(noisy).setLevel(logging.ERROR)

@@ -19,6 +19,9 @@ HTTP_STATUS = {
 """The codes that this server uses."""
 
 
+_MAX_CHARACTERS = 1500
+
+
 class RequestError(Exception):
     """A request was refused.
 
@@ -29,6 +32,8 @@ class RequestError(Exception):
     """
 
     def __init__(self, code: Code, text: str, http_status: int | None = None):
+        # Names and values of a request may be as long as the request; trailers of gRPC have 8 kB.
+        text = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
         super().__init__(text)
         self.code, self.text = code, text
         self.http_status = http_status or HTTP_STATUS[code]

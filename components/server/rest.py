@@ -10,11 +10,13 @@ from typing import Any
 
 from aiohttp import web
 from google.protobuf import json_format
+from pydantic_core import from_json
 
 from components.server import json_values
 from components.server.connections import ClientGone, Connection, Connections
 from components.server.predictor import Observation, Predictor, Target
 from components.server.request_error import Code, RequestError, invalid
+from components.server.room import json_bytes
 from components.server.statuses import metadata, model_status
 
 _API = "rest"
@@ -60,6 +62,7 @@ class RestServer:
             max_bytes=predictor.max_bytes * _MAX_ARRIVING_BODIES,
             timeout_s=timeout_s,
             metrics=predictor.metrics,
+            log=predictor.log,
         )
         self._workers = futures.ThreadPoolExecutor(num_requests + 2, thread_name_prefix="rest")
         self._loop = asyncio.new_event_loop()
@@ -165,9 +168,10 @@ class RestServer:
         """Handles the request in a worker thread once its body has arrived; errors are JSON too."""
         deadline = time.monotonic() + self._timeout_s
         refused: RequestError | None = None
-        body = b""
+        body, room = b"", self._predictor.room
         try:
             body = await self._read(request, deadline)
+            room.take(len(body))
         except RequestError as error:
             refused = error
         except ClientGone:
@@ -187,6 +191,7 @@ class RestServer:
                 return _response(await self._loop.run_in_executor(self._workers, observed_work), 200)
             finally:
                 self._num_arrived -= 1
+                room.give(len(body))
         except RequestError as error:
             return _json({"error": error.text}, error.http_status)
 
@@ -201,7 +206,18 @@ class RestServer:
         return body
 
     def _run(self, request: web.Request, raw: bytes, observed: Observation, deadline: float) -> bytes:
-        body = _parse(raw)
+        self._predictor.refuse_if_full()
+        num_bytes = json_bytes(raw) - len(raw)
+        self._predictor.room.take(num_bytes)
+        try:
+            return self._predicted(request, _parse(raw), observed, deadline)
+        except RequestError as error:
+            error.__context__ = None
+            raise error.with_traceback(None) from None  # Frames hold the values.
+        finally:
+            self._predictor.room.give(num_bytes)
+
+    def _predicted(self, request: web.Request, body: dict[str, Any], observed: Observation, deadline: float) -> bytes:
         name, version = _target(request)
         answer = self._predictor.predict(
             Target(name, version, body.get("signature_name", "")),
@@ -227,9 +243,10 @@ class RestServer:
 
 def _parse(raw: bytes) -> dict[str, Any]:
     try:
-        body = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise invalid(f"body: is not JSON (got {type(error).__name__}: {error}); give an object") from None
+        # It nests lists up to 200 deep, and refuses half a surrogate pair, which no string in UTF-8 has.
+        body = from_json(raw)
+    except ValueError as error:
+        raise invalid(f"body: is not JSON (got {error}); give an object, nested 200 deep at most") from None
     if not isinstance(body, dict) or ("instances" in body) == ("inputs" in body):
         got = sorted(body) if isinstance(body, dict) else type(body).__name__
         raise invalid(f"body: needs either instances or inputs (got {got}); rows or columns")

@@ -58,7 +58,7 @@ def _slice(panel: Axes, trials: Sequence[Trial], objective: Objective, key: str,
         choices = [json.dumps(value, sort_keys=True) for value in searched.values]
         where = [float(choices.index(json.dumps(trial.values[key], sort_keys=True))) for trial in trials]
         labels = [text if len(text) <= _LABEL_LETTERS else f"{text[: _LABEL_LETTERS - 1]}…" for text in choices]
-        panel.set_xticks(range(len(labels)), labels, fontsize=7, rotation=20, ha="right")
+        panel.set_xticks(range(len(labels)), labels, fontsize=7, rotation=20, ha="right", parse_math=False)
         panel.set_xlim(-0.5, len(labels) - 0.5)
     else:
         where = [float(trial.values[key]) for trial in trials]

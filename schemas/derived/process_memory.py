@@ -25,6 +25,9 @@ from schemas.spec import RankerSpec
 from schemas.spec.features import IdsFeature, SequenceFeature
 from schemas.spec.sync import Async, InStep, Served, Shadow, Stale
 
+_COUNTS_BYTES = 64 * 2**20
+"""Messages about an epoch or a table: losses by step, histograms."""
+
 
 @dataclass(frozen=True)
 class ProcessPlan:
@@ -130,11 +133,22 @@ def _copies_of_weights(sync: Shadow, ranks: int) -> int:
             assert_never(sync.algorithm)
 
 
-def _in_flight_bytes(ranker: RankerSpec, sync: Served) -> int:
-    """Returns the most that a rank's batches between reading rows and applying their gradients hold: no id repeats.
+def message_bytes(ranker: RankerSpec) -> int:
+    """Returns the most that a message between a rank and a parameter server has: a batch, the dense state, counts."""
+    dense = dense_parameters(ranker) * FLOAT_BYTES * (2 + ranker.training.dense_optimizer.num_moments)
+    return _COUNTS_BYTES + dense + _batch_bytes(ranker)
 
-    The batch that is trained on, and `staleness` others, each with its keys, embeddings and gradients.
+
+def _in_flight_bytes(ranker: RankerSpec, sync: Served) -> int:
+    """Returns the most that a rank's batches between reading rows and applying their gradients hold.
+
+    The batch that is trained on, and `staleness` others.
     """
+    return (sync.staleness + 1) * _batch_bytes(ranker)
+
+
+def _batch_bytes(ranker: RankerSpec) -> int:
+    """Returns the most that a batch has: keys, embeddings and gradients where no id repeats."""
     bytes_per_example = 0
     for name, feature in ranker.features.items():
         if table := ranker.table_of(name):
@@ -144,7 +158,7 @@ def _in_flight_bytes(ranker: RankerSpec, sync: Served) -> int:
             elif isinstance(feature, SequenceFeature):
                 ids = feature.max_length
             bytes_per_example += ids * (KEY_BYTES + 2 * FLOAT_BYTES * ranker.tables[table].dim)
-    return (sync.staleness + 1) * ranker.training.batch_size_per_rank * bytes_per_example
+    return ranker.training.batch_size_per_rank * bytes_per_example
 
 
 def _process(

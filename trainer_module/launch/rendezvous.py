@@ -18,7 +18,10 @@ from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPSer
 from pydantic import ValidationError
 from typing_extensions import Self
 
+from schemas.host.limited_log import LimitedLog
+
 _LOG = logging.getLogger(__name__)
+_REFUSALS = LimitedLog(_LOG)
 _LOOPBACK, _INTERFACE = "127.0.0.1", "lo"
 MAX_BODY_BYTES = 128 * 1024
 HOST_PATH, LIFELINE_PATH = "/host", "/lifeline"
@@ -72,7 +75,7 @@ class _Handler(RendezvousHandler):
                 return
             reply = hosts.answer(message)
         except ValidationError as error:
-            _LOG.warning("refused a message of %s: %s", self.client_address[0], error.errors(include_input=False))
+            _REFUSALS.warning("refused a message", f"{self.client_address[0]}: {error.errors(include_input=False)}")
             self.send_status_code(HTTPStatus.BAD_REQUEST)
             return
         self.send_response(HTTPStatus.OK)

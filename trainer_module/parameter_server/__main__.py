@@ -20,9 +20,11 @@ import tensorflow as tf
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.monitoring import PLACE
 from schemas.contracts.training_job import TrainJob, read_job
+from schemas.derived.process_memory import message_bytes
 from schemas.errors import UserError
 from schemas.host.files import write_whole
 from schemas.host.parent_process import end_with_parent
+from schemas.host.plain_text import log_to_stderr
 from schemas.spec.sync import Served
 from trainer_module.monitoring.endpoint import Endpoint, new_registry
 from trainer_module.monitoring.tables import TableMetrics
@@ -47,7 +49,7 @@ def main() -> int:
     """Serves one attempt until stopped; returns the exit code if it cannot serve."""
     arguments = _arguments()
     end_with_parent(arguments.parent_pid)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr()
     try:
         _serve(arguments)
     except UserError as error:
@@ -68,7 +70,13 @@ def _serve(arguments: argparse.Namespace) -> None:
     if declared := os.environ.get(delay.VARIABLE):
         handler = delay.Delayed(service, declared)
     ranks, ahead = job.ranker.cluster.ranks, sync.staleness + 1
-    _server, port = serve(handler, address=f"{arguments.host}:0", ranks=ranks, ahead=ahead)
+    _server, port = serve(
+        handler,
+        address=f"{arguments.host}:0",
+        ranks=ranks,
+        ahead=ahead,
+        max_message_bytes=message_bytes(job.ranker),
+    )
     address = f"{arguments.host}:{port}"
     _LOG.info("start server=%d address=%s attempt=%s mode=%s", arguments.number, address, arguments.attempt, sync.kind)
     metrics = _monitored(job, arguments.number)

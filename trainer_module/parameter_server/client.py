@@ -24,10 +24,17 @@ LOST_AFTER_S = 30.0
 _START_S = 120.0
 _POLL_S = 0.05
 _PAUSE_S = 0.2
-_PASSING = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+_PASSING = {
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    # While a stranger opens more calls than the server takes.
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.CANCELLED,
+}
 _OPTIONS = (
     *CHANNEL_OPTIONS,
     NO_HTTP_PROXY,
+    ("grpc.max_receive_message_length", -1),
     ("grpc.enable_retries", 0),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.keepalive_time_ms", 10_000),
@@ -35,6 +42,8 @@ _OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.use_local_subchannel_pool", 1),
 )
+_TOO_LARGE = "larger than max"
+"""Part of gRPC's text for a message that is too large, whose code is that of too many calls."""
 
 Arrays = list[NDArray[Any]]
 
@@ -123,7 +132,7 @@ class Answer:
                 _, arrays = decode(self._future.result())
                 return arrays
             except grpc.RpcError as error:
-                if error.code() not in _PASSING:
+                if error.code() not in _PASSING or _TOO_LARGE in (error.details() or ""):
                     raise _meant(error) from error
                 failing_since = failing_since or time.monotonic()
                 if time.monotonic() - failing_since > LOST_AFTER_S:

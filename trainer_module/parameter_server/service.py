@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from schemas.contracts.training_job import TrainJob
 from schemas.errors import UserError
+from schemas.host.grpc_calls import BoundedCalls
+from schemas.host.limited_log import LimitedLog
 from trainer_module.checkpoint.files import DamagedError
 from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import own_rows
@@ -33,7 +35,6 @@ from trainer_module.parameter_server.wire import Caller, MessageError, attempt_n
 _LOG = logging.getLogger("trainer_module.parameter_server")
 SERVICE = "sangam.ParameterServer"
 CHANNEL_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.http2.max_frame_size", 16_777_215),
     ("grpc.http2.bdp_probe", 0),
@@ -42,6 +43,11 @@ CHANNEL_OPTIONS = (
 """Messages are as large as a batch; small frames and windows would take as long as copying them."""
 _ALLOWED_PINGS = ("grpc.http2.min_ping_interval_without_data_ms", 5_000)
 """Allows the ranks' pings, every 10 s."""
+_HANDSHAKE = ("grpc.server_handshake_timeout_ms", 10_000)
+_SPARE_CALLS = 64
+"""Threads in addition to those of the ranks' calls; up to half as many calls may wait for their message."""
+_ARRIVAL_TIMEOUT_S = 300.0
+"""Time limit of a message: the dense state of a large model takes minutes on a slow network."""
 PATIENCE_S = 5.0
 """Seconds after which a call that waits for other ranks is answered; the rank then calls again."""
 
@@ -69,6 +75,7 @@ class Service(grpc.GenericRpcHandler):
         self._table_counts: TableCounts | None = None
         self._writer = ServerWriter(server)
         self._begun = Window()
+        self._refusals = LimitedLog(_LOG)
         self._seconds: dict[str, float] = {}
         self._calls: dict[str, int] = {}
         self._counts_lock, self._disk_lock = threading.Lock(), threading.Lock()
@@ -108,7 +115,7 @@ class Service(grpc.GenericRpcHandler):
                     self._calls[name] = self._calls.get(name, 0) + 1
                 return answered
             except MessageError as error:
-                _LOG.warning("refused %s: %s", name, error)
+                self._refusals.warning(f"refused {name}", str(error))
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             except DamagedError as error:
                 context.abort(grpc.StatusCode.DATA_LOSS, str(error))
@@ -121,7 +128,7 @@ class Service(grpc.GenericRpcHandler):
                 context.abort(grpc.StatusCode.FAILED_PRECONDITION, told)
             except Exception as error:
                 if not isinstance(error, grpc.RpcError) and context.code() is None:
-                    _LOG.exception("%s failed", name)
+                    self._refusals.error(f"{name} failed", error)
                 raise
             raise AssertionError("unreachable")
 
@@ -269,7 +276,9 @@ class Service(grpc.GenericRpcHandler):
         return {name: message.take(np.int32, 2, 2) for name in self._counting}
 
 
-def serve(service: grpc.GenericRpcHandler, *, address: str, ranks: int, ahead: int) -> tuple[grpc.Server, int]:
+def serve(
+    service: grpc.GenericRpcHandler, *, address: str, ranks: int, ahead: int, max_message_bytes: int
+) -> tuple[grpc.Server, int]:
     """Starts a gRPC server; returns it and its port.
 
     Args:
@@ -277,13 +286,18 @@ def serve(service: grpc.GenericRpcHandler, *, address: str, ranks: int, ahead: i
         address: host:port; port 0 for any.
         ranks: number of ranks that may call at once.
         ahead: number of one rank's calls that may wait for other ranks at once.
+        max_message_bytes: maximum size of a request.
 
     Raises:
         UserError: the port is in use.
     """
+    num_calls = _SPARE_CALLS + ranks * (ahead + 4)
+    limit = ("grpc.max_receive_message_length", max_message_bytes)
     server = grpc.server(
-        ThreadPoolExecutor(8 + ranks * (ahead + 4), "call"),
-        options=[*CHANNEL_OPTIONS, _ALLOWED_PINGS, ("grpc.so_reuseport", 0)],
+        ThreadPoolExecutor(num_calls, "call"),
+        interceptors=[BoundedCalls(max_waiting=_SPARE_CALLS // 2, timeout_s=_ARRIVAL_TIMEOUT_S)],
+        maximum_concurrent_rpcs=num_calls,
+        options=[*CHANNEL_OPTIONS, limit, _HANDSHAKE, _ALLOWED_PINGS, ("grpc.so_reuseport", 0)],
     )
     server.add_generic_rpc_handlers([service])
     try:

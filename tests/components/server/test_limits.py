@@ -63,7 +63,7 @@ def test_a_larger_message_than_allowed(strict: Running) -> None:
 
 
 def test_one_request_waits_and_the_next_is_refused(strict: Running, in_background: Any) -> None:
-    first = _occupy(strict, in_background, 1.0)
+    first = _occupy(strict, in_background, 3.0)
     second = in_background(lambda: strict.client.predict("rank", candidates(3), 20))
     wait_until(lambda: strict.metric("sangam_requests_waiting") == 1, "a request waits")
     code, text = refusal(lambda: strict.client.predict("rank", candidates(3), 20))

@@ -248,13 +248,11 @@ def test_metrics_count_requests_by_method_signature_and_code(server: Running) ->
 
 
 def test_errors_are_logged_in_one_line_and_answers_not_at_all(server: Running) -> None:
-    request = server.client.request("rank", candidates(1))
-    request.model_spec.name = "line\nfeed"
     length = len(server.log.read_text().splitlines())
     server.client.predict("rank", candidates(1), 10)
-    refusal(lambda: server.client.send(request, 10))
+    assert server.post({"instances": []}, "/v1/models/line%0Afeed:predict").status_code == 404
     [line] = server.log.read_text().splitlines()[length:]
-    assert "api=grpc method=Predict signature= code=NOT_FOUND" in line
+    assert "api=rest method=Predict signature= code=NOT_FOUND: model: unknown (got 'line\\nfeed')" in line
 
 
 def test_bytes_of_examples_are_the_same_over_both_interfaces(server: Running) -> None:

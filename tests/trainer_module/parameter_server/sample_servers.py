@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from schemas.contracts.training_job import TrainJob
+from schemas.derived.process_memory import message_bytes
 from schemas.spec import RankerSpec
 from schemas.spec.sync import Served
 from tests.trainer_module.sample_job import job
@@ -54,7 +55,12 @@ def serving(made: TrainJob, attempt: str, service_of: MakeService = plain) -> It
     with ExitStack() as stack:
         addresses = []
         for service in services:
-            of_calls, port = serve(service, address="127.0.0.1:0", ranks=spec.cluster.ranks, ahead=sync.staleness + 1)
+            limits = {
+                "ranks": spec.cluster.ranks,
+                "ahead": sync.staleness + 1,
+                "max_message_bytes": message_bytes(spec),
+            }
+            of_calls, port = serve(service, address="127.0.0.1:0", **limits)
             stack.callback(lambda of_calls=of_calls: of_calls.stop(None).wait())
             addresses.append(f"127.0.0.1:{port}")
         yield services, addresses
