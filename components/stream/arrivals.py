@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from components.logs.files.day_files import visible
 from components.logs.files.listing import Listed
@@ -44,11 +45,20 @@ class Arrival:
     newest: int | None = None
 
 
+class _Changing(NamedTuple):
+    facts: Facts
+    since: float
+    """When these facts were seen first."""
+    begun: float
+    """When the file was seen first, or was read."""
+
+
 class Folder:
     """A folder in which log files appear.
 
     A file is complete when its size and time have stayed the same for `settle_s`, for CSV whose last line has no end
-    `idle_s`. Files that change after they were read arrive again.
+    `idle_s`. CSV that is written to all the time is read every `idle_s`. Files that change after they were read arrive
+    again.
 
     Attributes:
         is_behind: whether known files are unread; always False for a folder.
@@ -72,7 +82,7 @@ class Folder:
         self._oldest, self._tolerance = oldest_days(job), datetime.timedelta(days=job.logs.times.tolerance_days)
         self._dead = DeadLetters(Path(job.dead_letters))
         self._files: dict[tuple[str, str], Arrival] = {}
-        self._changing: dict[tuple[str, str], tuple[Facts, float]] = {}
+        self._changing: dict[tuple[str, str], _Changing] = {}
         self._turn: list[tuple[str, str]] = []
 
     def complete(self, known: Callable[[Arrival], tuple[bool, Facts | None]]) -> list[Arrival]:
@@ -94,10 +104,10 @@ class Folder:
             if facts is None or facts == known(listed)[1]:
                 self._changing.pop(key, None)
                 continue
-            before, since = self._changing.get(key, (facts, now))
-            since = since if before == facts else now
-            self._changing[key] = facts, since
-            if now - since >= self._pause_s(listed, facts):
+            before = self._changing.get(key, _Changing(facts, now, now))
+            self._changing[key] = changing = before if before.facts == facts else _Changing(facts, now, before.begun)
+            if self._is_complete(listed, changing, now):
+                self._changing[key] = _Changing(facts, now, now)
                 found.append(Arrival(listed.source, listed.path, listed.name, listed.day, facts))
         return sorted(found, key=lambda arrival: (arrival.day, arrival.source, arrival.name))
 
@@ -148,7 +158,7 @@ class Folder:
                     if listed := self._listed(source, posixpath.join(folder, name)):
                         self._files[source, listed.name] = listed
                         if (facts := _facts(listed.path)) is not None:
-                            self._changing[source, listed.name] = facts, now
+                            self._changing[source, listed.name] = _Changing(facts, now, now)
 
     def _listed(self, source: str, path: str) -> Arrival | None:
         """Returns a file of a day that is read; None for another one."""
@@ -166,20 +176,26 @@ class Folder:
             return None
         return Arrival(source, path, name, day)
 
-    def _pause_s(self, listed: Arrival, facts: Facts) -> float:
-        """Returns the seconds without a change after which a file is complete."""
-        settle_s = self._settings.settle_s
-        if listed.source not in self._csv or listed.name.endswith(".gz") or not facts[0]:
-            return settle_s
-        try:
-            with open(listed.path, "rb") as file:
-                file.seek(-1, os.SEEK_END)
-                return settle_s if file.read(1) in b"\r\n" else max(settle_s, self._settings.idle_s)
-        except OSError:
-            return settle_s
+    def _is_complete(self, listed: Arrival, changing: _Changing, now: float) -> bool:
+        settle_s, idle_s = self._settings.settle_s, self._settings.idle_s
+        is_settled = now - changing.since >= settle_s
+        if listed.source not in self._csv or listed.name.endswith(".gz") or not changing.facts[0]:
+            return is_settled
+        if now - changing.since >= max(settle_s, idle_s):
+            return True
+        return (is_settled or now - changing.begun >= idle_s) and _ends_in_line_end(listed.path)
 
     def _today(self) -> Day:
         return datetime.datetime.fromtimestamp(self._wall(), datetime.timezone.utc).date()
+
+
+def _ends_in_line_end(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) in b"\r\n"
+    except OSError:
+        return False
 
 
 def _facts(path: str) -> Facts | None:

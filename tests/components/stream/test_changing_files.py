@@ -67,6 +67,17 @@ def test_a_line_that_is_not_written_to_its_end_is_waited_for(tmp_path: Path) -> 
     assert stream.finish() == _EACH_ONCE | {20: [0]}
 
 
+def test_a_file_that_is_written_to_all_the_time_is_read_now_and_then(tmp_path: Path) -> None:
+    stream = Stream(tmp_path, "csv", settle_s=5.0)
+    path = stream.path("shown", "a.csv")
+    for seconds in range(64):
+        stream.write(path, [(n, AT + n) for n in range(seconds + 1)])
+        stream.step(1)
+    assert stream.joiner.counts["rows"] in (60, 61, 62)
+    stream.step(5)
+    assert stream.finish() == {n: [0] for n in range(64)}
+
+
 @pytest.mark.parametrize(
     "how",
     [
