@@ -20,7 +20,12 @@ _SPEC: dict[str, Any] = {
     "name": "odd",
     "data": {"kind": "days", "format": "parquet", "pattern": "{YYYY}/{M}/{D}/*.parquet", "train_days": 1},
     "event_time": "event_time",
-    "tables": {name: {"dim": 4} for name in ("users", "posts", "levels", "tags")},
+    "tables": {
+        "users": {"dim": 4, "expire_after_days": 30},
+        "posts": {"dim": 4},
+        "levels": {"dim": 4},
+        "tags": {"dim": 4},
+    },
     "features": {
         "user": {"kind": "id", "column": "user_id", "type": "string", "table": "users"},
         "post": {"kind": "id", "column": "post_id", "type": "int", "table": "posts"},
