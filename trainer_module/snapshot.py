@@ -1,5 +1,7 @@
 """The whole state of training as arrays: the content of a checkpoint."""
 
+import math
+import mmap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,8 +64,15 @@ class Copies:
         if last is None or len(last) < shape[0] or last.shape[1:] != shape[1:] or last.dtype != dtype:
             del last
             self._arrays.pop(name, None)  # Before the new one is allocated.
-            self._arrays[name] = np.empty([max(room, shape[0]), *shape[1:]], dtype)
+            self._arrays[name] = _unwritten((max(room, shape[0]), *shape[1:]), np.dtype(dtype))
         return self._arrays[name][: shape[0]]
+
+
+def _unwritten(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Returns new memory. NumPy asks for huge pages, which virtual machines may give far more slowly."""
+    count = math.prod(shape)
+    memory = mmap.mmap(-1, max(count * dtype.itemsize, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(memory, dtype, count).reshape(shape)
 
 
 @dataclass(frozen=True)

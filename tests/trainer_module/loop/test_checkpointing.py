@@ -36,7 +36,8 @@ class CountingTrainer:
     def save_rows(self, target: Path) -> None:
         """Nothing: no other process holds rows."""
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, copies: Any = None) -> Snapshot:
+        del copies
         self.copies.append(self.step)
         if self.progress:
             self.copied_with_heartbeat.append(self.progress.is_beating)
