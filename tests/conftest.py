@@ -2,6 +2,7 @@
 
 import os
 import re
+import zlib
 
 from tests.paths import REPOSITORY
 
@@ -31,10 +32,21 @@ def demo_spec_path(repository: Path) -> Path:
     return repository / "pipelines" / "specs" / "short_video.yaml"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--part`."""
+    parser.addoption("--part", help="K/N: every N-th file, from the K-th on, in an order without meaning")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves out files of other tiers as a whole, so that nothing imports TensorFlow for them."""
     wanted = config.option.markexpr
-    if not wanted or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+    if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    if config.option.part:
+        part, parts = map(int, config.option.part.split("/"))
+        if zlib.crc32(str(collection_path.relative_to(REPOSITORY)).encode()) % parts != part % parts:
+            return True
+    if not wanted:
         return None
     text = collection_path.read_text(encoding="utf-8")
     if wanted == "long":
