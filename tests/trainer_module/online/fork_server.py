@@ -1,7 +1,7 @@
 """Forks ranks from a process that has imported TensorFlow, so that a start takes a second and not ten.
 
-`python -m tests.trainer_module.online.fork_server` reads a line of JSON for each start and answers with one: the ranks'
-exit codes. The forked processes are the real ranks; one of them may be told to kill itself at its n-th access to a file
+`python -m tests.trainer_module.online.fork_server PARENT_PID` reads a line of JSON for each start and answers with one: the
+ranks' exit codes. The forked processes are the real ranks; one of them may be told to kill itself at its n-th access to a file
 below the job's folder, be it in the middle of a delta, a checkpoint or a segment, or some time after its first step.
 """
 
@@ -22,6 +22,7 @@ import time
 import traceback
 from typing import Any
 
+from schemas.host.parent_process import end_with_parent
 from trainer_module.__main__ import main
 
 _ACCESSES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.listdir", "os.scandir"}
@@ -81,5 +82,6 @@ def _start(request: dict[str, Any]) -> dict[int, int]:
 
 
 if __name__ == "__main__":
+    end_with_parent(int(sys.argv[1]))
     for line in sys.stdin:
         print(json.dumps(_start(json.loads(line))), file=_ANSWERS, flush=True)

@@ -1,6 +1,7 @@
 """Ranks of an online training that are forked and killed; see `fork_server`."""
 
 import json
+import os
 import select
 import signal
 import subprocess
@@ -91,7 +92,7 @@ class ForkServer:
 def fork_server() -> Iterator[ForkServer]:
     """Runs a fork server."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.trainer_module.online.fork_server"],
+        [sys.executable, "-m", "tests.trainer_module.online.fork_server", str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
