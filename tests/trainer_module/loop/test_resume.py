@@ -113,7 +113,7 @@ def test_with_a_pool_no_example_is_lost_or_seen_twice_when_a_worker_and_a_rank_a
     rank_process(launched.pid, 0).kill()
     _assert_ends(launched, tmp_path)
     assert len(report_of(tmp_path)["resumed_from_step"]) == 1
-    said = [line for line in (tmp_path / "logs" / "progress.jsonl").read_text().splitlines() if "says" in line]
+    said = [line for line in (tmp_path / "logs" / "progress.jsonl").read_text().splitlines() if "retry" in line]
     assert "data worker 0 lost (signal 9)" in said[0]
     assert "rank 0 lost (signal 9)" in said[1]
     assert "(attempt 3 of 3)" in said[1]

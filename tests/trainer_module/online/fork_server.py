@@ -1,8 +1,9 @@
 """Forks ranks from a process that has imported TensorFlow, so that a start takes a second and not ten.
 
-`python -m tests.trainer_module.online.fork_server PARENT_PID` reads a line of JSON for each start and answers with one: the
-ranks' exit codes. The forked processes are the real ranks; one of them may be told to kill itself at its n-th access to a file
-below the job's folder, be it in the middle of a delta, a checkpoint or a segment, or some time after its first step.
+`python -m tests.trainer_module.online.fork_server PARENT_PID` reads a line of JSON for each start and answers with one:
+the ranks' exit codes. The forked processes are the real ranks; one of them may be told to kill itself at its n-th
+access to a file below the job's folder, be it in the middle of a delta, a checkpoint or a segment, or some time after
+its first step.
 """
 
 import os
