@@ -1,8 +1,10 @@
 """What every test needs: an environment set before TensorFlow is imported anywhere, and the paths of this checkout."""
 
+import logging
 import os
 import re
 import zlib
+from collections.abc import Iterator
 
 from tests.paths import REPOSITORY
 
@@ -30,6 +32,13 @@ def repository() -> Path:
 def demo_spec_path(repository: Path) -> Path:
     """The spec of the demo."""
     return repository / "pipelines" / "specs" / "short_video.yaml"
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """Restores what a command that runs in this process has silenced."""
+    yield
+    logging.disable(logging.NOTSET)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

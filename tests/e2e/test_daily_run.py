@@ -43,7 +43,7 @@ print(len(raw), max(float(np.abs(served[t].numpy() - expected[t]).max()) for t i
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, demo_spec_path: Path) -> World:
-    made = World(tmp_path_factory.mktemp("daily"), demo_spec_path)
+    made = World(tmp_path_factory.mktemp("daily [v1] #2 100% {x}"), demo_spec_path)
     made.generate()
     return made
 

@@ -28,7 +28,8 @@ def test_any_text_is_shown_as_it_is(text: str) -> None:
     rows = table("column", "becomes")
     for column in rows.columns:
         column.overflow = "fold"
-    rows.add_row(text, Text(text, "red"))
+    line = text.replace("\n", " ")  # Lines of two cells would be printed in turn.
+    rows.add_row(line, Text(line, "red"))
     for printed in (text, Text.assemble((text, "red"), "!"), rows):
         shown = io.StringIO()
         console.file = shown

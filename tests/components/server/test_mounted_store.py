@@ -46,7 +46,7 @@ def test_a_pushed_withdrawn_and_restored_version_is_whole_and_loads(models: dict
 
     mounted_store.run(_PROGRAM, tmp_path, str(tmp_path), str(models[1]), str(models[2]))
     feed = tmp_path / "feed"
-    assert sorted(path.name for path in feed.iterdir()) == ["20240101001", "20240101002", "withdrawn"]
+    assert sorted(path.name for path in feed.iterdir()) == [".lock", "20240101001", "20240101002", "withdrawn"]
     assert list((feed / "withdrawn").iterdir()) == []
     for version in versions.versions(feed):
         assert versions.damage(feed / version) is None

@@ -4,6 +4,7 @@ import fcntl
 import logging
 import os
 import socket
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -122,11 +123,10 @@ def test_who_may_not_open_it_still_sees_whether_it_is_held(tmp_path: Path, monke
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser may become another user")
-def test_a_reader_of_the_folder_cannot_hold_up_its_writers(tmp_path: Path) -> None:
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(parent.stat().st_mode | 0o055)
-    file = tmp_path / LOCK_FILE
-    with locked(file, "--root"):
+def test_a_reader_of_the_folder_cannot_hold_up_its_writers() -> None:
+    with tempfile.TemporaryDirectory() as folder, locked(Path(folder) / LOCK_FILE, "--root"):
+        Path(folder).chmod(0o755)
+        file = Path(folder) / LOCK_FILE
         child = os.fork()
         if child == 0:
             code = 9

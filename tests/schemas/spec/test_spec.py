@@ -1,9 +1,9 @@
 """A spec is frozen, cheap to load, and its digest is that of its meaning."""
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pydantic
@@ -64,16 +64,17 @@ def test_columns_labels_and_tables_default_to_names(tmp_path: Path) -> None:
     assert (spec.table_of("user"), spec.table_of("age")) == ("users", None)
 
 
-def test_loading_takes_under_two_seconds_and_no_tensorflow(tmp_path: Path, repository: Path) -> None:
+def test_loading_takes_under_two_seconds_of_a_core_and_no_tensorflow(tmp_path: Path, repository: Path) -> None:
     path = write(tmp_path / "spec.yaml", changed({}))
     program = (
         "import sys, json, pathlib, schemas.loading as loading; loading.load_spec(pathlib.Path(sys.argv[1]));"
         "heavy = {'tensorflow', 'tfx', 'apache_beam', 'numpy', 'pyarrow', 'horovod'};"
         "print(json.dumps(sorted(heavy & set(sys.modules))))"
     )
-    started = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ran = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, check=True, cwd=repository)
-    assert time.monotonic() - started < 2
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
     assert json.loads(ran.stdout) == []
 
 
