@@ -17,7 +17,7 @@ import grpc
 import httpx
 
 from components.server.client import Client, connect
-from tests.components.server.sample_models import NAME
+from tests.components.server.sample_models import NAME, candidates
 
 TIMEOUT_S = 30.0
 
@@ -103,6 +103,15 @@ def refusal(ask: Callable[[], Any]) -> tuple[str, str]:
     except grpc.RpcError as error:
         return error.code().name, error.details()
     raise AssertionError(f"was answered: {answer}")
+
+
+def is_answered(server: Running) -> bool:
+    """Returns whether a request for scores is answered."""
+    try:
+        server.client.predict("rank", candidates(2), 1)
+    except grpc.RpcError:
+        return False
+    return True
 
 
 def b64(value: bytes) -> dict[str, str]:

@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2
 from tensorflow_serving.apis import predict_pb2
 
 from tests.components.server.sample_models import NAME, candidates, scores
-from tests.components.server.server_process import Running, refusal, running, wait_until
+from tests.components.server.server_process import Running, is_answered, refusal, running, wait_until
 from tests.errors import tells
 
 pytestmark = pytest.mark.slow
@@ -103,7 +103,7 @@ def _field(number: int, payload: bytes) -> bytes:
     return bytes([number << 3 | 2]) + length + bytes([left]) + payload
 
 
-def test_a_large_request_is_answered(attacked: Running) -> None:
+def test_a_large_requestis_answered(attacked: Running) -> None:
     rows = 10_000
     columns = {
         "user": ["u1"],
@@ -182,21 +182,13 @@ def test_open_streams_do_not_lock_out_requests(attacked: Running, method: str, b
         stream = channel.stream_stream(f"/{method}")
         calls = [stream(messages()) for _ in range(200)]
         time.sleep(0.5)
-        wait_until(lambda: _is_answered(attacked), "a request is answered beside them", 20)
+        wait_until(lambda: is_answered(attacked), "a request is answered beside them", 20)
         for _ in range(10):
             found = attacked.client.predict("rank", candidates(2), 10)["like"]
             np.testing.assert_array_equal(found, scores(1, 2))
         for call in calls:
             call.cancel()
         ended.set()
-
-
-def _is_answered(server: Running) -> bool:
-    try:
-        server.client.predict("rank", candidates(2), 1)
-    except grpc.RpcError:
-        return False
-    return True
 
 
 def test_services_that_do_not_exist_cannot_be_watched(attacked: Running) -> None:

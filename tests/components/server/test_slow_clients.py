@@ -19,7 +19,7 @@ import pytest
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
 from tests.components.server.sample_models import NAME, candidates, scores
-from tests.components.server.server_process import TIMEOUT_S, Running, refusal, running, wait_until
+from tests.components.server.server_process import TIMEOUT_S, Running, is_answered, refusal, running, wait_until
 from tests.errors import tells
 
 pytestmark = pytest.mark.slow
@@ -160,7 +160,7 @@ def test_calls_without_a_message_do_not_hold_up_others(server: Running) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         silent = channel.stream_unary("/tensorflow.serving.PredictionService/Predict")
         calls = [silent.future(nothing()) for _ in range(200)]
-        wait_until(lambda: _is_answered(server), "a request is answered beside them", 20)
+        wait_until(lambda: is_answered(server), "a request is answered beside them", 20)
         for _ in range(20):
             found = server.client.predict("rank", candidates(2), 10)["like"]
             np.testing.assert_array_equal(found, scores(1, 2))
@@ -168,14 +168,6 @@ def test_calls_without_a_message_do_not_hold_up_others(server: Running) -> None:
             call.cancel()
     ended.set()
     assert "Traceback" not in server.log.read_text()
-
-
-def _is_answered(server: Running) -> bool:
-    try:
-        server.client.predict("rank", candidates(2), 1)
-    except grpc.RpcError:
-        return False
-    return True
 
 
 def test_bytes_that_are_no_message_are_the_clients_mistake(server: Running) -> None:
