@@ -6,7 +6,7 @@ import posixpath
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ class Arrival:
         name: path below the data folder.
         day: day in its path.
         facts: size, time and inode; None for landed files, which never change.
+        seen: time when these facts were first seen, seconds since 1970; None for landed files.
         newest: latest time that its rows are evidence of; None: that of its rows.
     """
 
@@ -42,6 +43,7 @@ class Arrival:
     name: str
     day: Day
     facts: Facts | None = None
+    seen: int | None = None
     newest: int | None = None
 
 
@@ -51,6 +53,8 @@ class _Changing(NamedTuple):
     """When these facts were seen first."""
     begun: float
     """When the file was seen first, or was read."""
+    seen: int
+    """`since` in seconds since 1970."""
 
 
 class Folder:
@@ -61,11 +65,10 @@ class Folder:
     again.
 
     Attributes:
-        is_behind: whether known files are unread; always False for a folder.
+        is_behind: whether files have been seen that were not complete at the last look.
         horizon: latest time up to which all was read; None: the time of the newest row or action.
     """
 
-    is_behind = False
     horizon: int | None = None
 
     def __init__(
@@ -84,6 +87,7 @@ class Folder:
         self._files: dict[tuple[str, str], Arrival] = {}
         self._changing: dict[tuple[str, str], _Changing] = {}
         self._turn: list[tuple[str, str]] = []
+        self.is_behind = False
 
     def complete(self, known: Callable[[Arrival], tuple[bool, Facts | None]]) -> list[Arrival]:
         """Returns the files that are complete and new or changed, oldest day first, then by source and name.
@@ -95,20 +99,26 @@ class Folder:
         if not self._turn:
             self._turn = list(self._files)
         looked = dict.fromkeys([*self._changing, *(self._turn.pop() for _ in range(min(_LOOKED_AT, len(self._turn))))])
-        now, today, found = self._clock(), self._today(), []
+        now, wall, today, found = self._clock(), int(self._wall()), self._today(), []
+        self.is_behind = False
         for key in looked:
             listed = self._files.get(key)
             if listed is None or listed.day > today + self._tolerance:
+                self._changing.pop(key, None)  # It arrives on its day.
                 continue
             facts = _facts(listed.path)
             if facts is None or facts == known(listed)[1]:
                 self._changing.pop(key, None)
                 continue
-            before = self._changing.get(key, _Changing(facts, now, now))
-            self._changing[key] = changing = before if before.facts == facts else _Changing(facts, now, before.begun)
+            changing = self._changing.get(key, _Changing(facts, now, now, wall))
+            if changing.facts != facts:
+                changing = _Changing(facts, now, changing.begun, wall)
             if self._is_complete(listed, changing, now):
-                self._changing[key] = _Changing(facts, now, now)
-                found.append(Arrival(listed.source, listed.path, listed.name, listed.day, facts))
+                self._changing[key] = _Changing(facts, now, now, wall)
+                found.append(replace(listed, facts=facts, seen=changing.seen))
+            else:
+                self._changing[key] = changing
+                self.is_behind = True
         return sorted(found, key=lambda arrival: (arrival.day, arrival.source, arrival.name))
 
     def path_of(self, file: ReadFile) -> str:
@@ -147,7 +157,7 @@ class Folder:
         """Does nothing: a folder has no connection."""
 
     def _note_changes(self) -> None:
-        now = self._clock()
+        now, wall = self._clock(), int(self._wall())
         for source, watched in self._watched.items():
             for folder, new, gone in watched.changes():
                 for name in gone:
@@ -158,7 +168,7 @@ class Folder:
                     if listed := self._listed(source, posixpath.join(folder, name)):
                         self._files[source, listed.name] = listed
                         if (facts := _facts(listed.path)) is not None:
-                            self._changing[source, listed.name] = _Changing(facts, now, now)
+                            self._changing[source, listed.name] = _Changing(facts, now, now, wall)
 
     def _listed(self, source: str, path: str) -> Arrival | None:
         """Returns a file of a day that is read; None for another one."""

@@ -67,11 +67,12 @@ class Joiner:
         Args:
             is_last: seal what is ready even if no segment is due.
         """
+        # Of the moment before the files are listed: reading them may take long, and others arrive meanwhile.
+        now, wall = self._clock(), int(self._wall())
         read = self._read_new()
-        now = self._clock()
         if read or (self._arrivals.is_behind and not self._is_full):
             self._arrived_at = now
-        ready = self._ready(is_idle=now - self._arrived_at >= self._settings.idle_s)
+        ready = self._ready(quiet_at=wall if now - self._arrived_at >= self._settings.idle_s else None)
         self.stalls.note(self._files.main.values(), self.watermark)
         if not len(ready) and now - self._looked_at >= self._settings.idle_s:
             self._looked_at = now
@@ -137,13 +138,16 @@ class Joiner:
             (source.window_s for source in self._job.logs.sources.values() if source.kind == "actions"), default=0
         )
 
-    def _ready(self, *, is_idle: bool) -> Integers:
+    def _ready(self, *, quiet_at: int | None) -> Integers:
         """Returns order, file and index of the rows whose windows have ended, in their order: [n, 3].
 
         Where nothing arrives, the clock of this machine ends windows: no label that may still change is final.
+
+        Args:
+            quiet_at: time by that clock, seconds since 1970; None: rows arrive.
         """
         found = [np.zeros([0, 3], np.int64)]
-        ended = max(self.watermark, int(self._wall()) - self._settings.lateness_s) if is_idle else self.watermark
+        ended = self.watermark if quiet_at is None else max(self.watermark, quiet_at - self._settings.lateness_s)
         for number, file in self._files.main.items():
             at = np.flatnonzero(file.waits & (file.order + self._window_s <= ended))
             found.append(np.stack([file.order[at], np.full(len(at), number), at], axis=1))

@@ -27,7 +27,7 @@ class ReadFile(FrozenModel):
         name: path below the data folder.
         day: YYYY-MM-DD.
         watermark: watermark before it was read: its rows with earlier times were late.
-        arrived: time of the reading, seconds since 1970; later times are wrong.
+        arrived: time when it was first seen, seconds since 1970; later times are wrong.
         first: index of the first row that no earlier reading had.
         rows: number of rows of the file at this reading.
         unreadable: number of its records that could not be read.

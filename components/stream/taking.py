@@ -122,7 +122,7 @@ class Files:
             name=arrival.name,
             day=arrival.day.isoformat(),
             watermark=watermark,
-            arrived=int(self._wall()),
+            arrived=int(self._wall()) if arrival.seen is None else arrival.seen,
             facts=arrival.facts,
         )
         counts = Counter[str]()
@@ -217,7 +217,10 @@ class Files:
                 counts["rows late"] += int((main.times < file.watermark).sum())
             self.main[file.number] = main
         else:
-            self.others[file.number], wrong = self._reader.other(content, file.number, span, counts)
+            other, wrong = self._reader.other(content, file.number, span, counts)
+            if file.watermark != NEVER and self._job.logs.sources[file.source].kind == "actions":
+                counts[f"rows of {file.source} late"] += int((other.times < file.watermark).sum())
+            self.others[file.number] = other
         bound = content.arrival.newest
         self.newest = max(self.newest, min(self._reader.newest(content, span), file.arrived, bound or file.arrived))
         if wrong:

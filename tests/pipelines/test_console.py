@@ -18,7 +18,7 @@ def _is_shown(text: str, output: str) -> bool:
     return re.sub(r"\s", "", visible(text)) in re.sub(r"\s", "", output)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(text=texts)
 @example(text="\x1b[31m")
 @example(text="[/]")

@@ -13,8 +13,8 @@ from schemas.spec import RankerSpec
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, read_rows
 from trainer_module.input.raw_examples import first_examples
 
-EPOCHS = 10
-EVERY_STEPS = 25
+EPOCHS = 5
+EVERY_STEPS = 15
 """From one checkpoint to the next."""
 
 

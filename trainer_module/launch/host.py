@@ -87,7 +87,7 @@ class Host:
                 heard, alone_s = asked, command.alone_s
                 self._name = name_of(self._index, command.hosts)
                 if command.action in ("done", "failed", "leave"):
-                    self._end_processes()
+                    self.leave()
                     _LOG.info("ending on the coordinator's command: %s", command.action)
                     return ExitCode.DONE if command.action == "done" else ExitCode.FAILED
                 self._link.hold(Lifeline(incarnation=self._heartbeat.incarnation))

@@ -216,6 +216,10 @@ class Hosts:
             _LOG.info("%s: incarnation=%s is here", self._name(heartbeat.index), heartbeat.incarnation)
         host = self._hosts[heartbeat.index] = known or _Host(heartbeat, self._clock())
         host.heartbeat, host.heard = heartbeat, self._clock()
+        is_over = self._action in ("done", "failed")
+        if heartbeat.leaves and is_over:
+            host.has_applied = True  # Not when the reply is sent: it may be lost, or this process may end before.
+            return self._command(self._action)
         if heartbeat.leaves:
             _LOG.info("%s: leaves", self._name(heartbeat.index))
             self._note(host, "lost", "was asked to end by SIGTERM")
@@ -223,7 +227,8 @@ class Hosts:
             return self._command("leave")
         if self._attempt and heartbeat.failure and heartbeat.attempt == self._attempt.label:
             self._attempt.failures.setdefault(heartbeat.index, heartbeat.failure)
-        host.has_applied = self._action in ("done", "failed") or heartbeat.state != "training"
+        if not is_over:
+            host.has_applied = heartbeat.state != "training"
         if self._action == "train" and self._attempt and heartbeat.incarnation not in self._attempt.members:
             return self._command("wait")
         return self._command(self._action)

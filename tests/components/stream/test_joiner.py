@@ -105,7 +105,7 @@ def test_a_late_row_becomes_an_example_and_is_counted_and_a_late_action_changes_
     assert len(after) == len(before) + 1
     assert as_texts(after[:-1]) == before
     assert (after[-1]["at"], after[-1]["like"]) == ([late["at"]], [0])
-    assert joiner.counts["rows late"] == 1
+    assert (joiner.counts["rows late"], joiner.counts["rows of likes late"]) == (1, 1)
 
 
 def test_a_file_that_cannot_be_read_is_a_dead_letter_and_the_others_go_on(

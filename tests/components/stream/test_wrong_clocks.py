@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from components.stream.arrivals import Arrival, Folder
+from components.stream.reading import Content, FileReader
 from tests.components.stream.streaming import AT, WINDOW_S, Stream
 
 pytestmark = pytest.mark.slow
@@ -80,16 +82,68 @@ def test_times_of_another_unit_make_the_file_a_dead_letter_as_they_make_the_dail
     assert stream.joiner.counts["files that cannot be read"] == 2
 
 
-def test_what_stalls_says_so(tmp_path: Path) -> None:
+def test_rows_that_arrive_while_others_are_read_are_not_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow pass over a backlog, with clocks that are ahead: evidence of the time when it began, not when it ended."""
+    stream = Stream(tmp_path)
+    stream.arrive(shown=[(0, AT)])
+    stream.clock.now = AT + WINDOW_S
+    opened = FileReader.open
+
+    def slowly(self: FileReader, arrival: Arrival) -> Content:
+        if not (meanwhile := stream.path("likes", "meanwhile.parquet")).exists():
+            stream.write(meanwhile, [(0, AT + WINDOW_S - 5)])
+            stream.clock.now += 200
+        return opened(self, arrival)
+
+    monkeypatch.setattr(FileReader, "open", slowly)
+    stream.arrive(shown=[(1, AT + WINDOW_S + 60)], likes=[(1, AT + WINDOW_S + 60)])
+    monkeypatch.undo()
+    assert stream.finish() == {0: [1], 1: [1]}
+
+
+def test_a_process_that_stops_for_a_while_does_not_take_its_absence_for_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream(tmp_path)
+    stream.arrive(shown=[(0, AT)])
+    stream.clock.now = AT + WINDOW_S
+    complete = Folder.complete
+
+    def then_stop(self: Folder, known: Any) -> list[Arrival]:
+        found = complete(self, known)
+        if not stream.path("likes", "meanwhile.parquet").exists():
+            stream.clock.now += 100
+            stream.write(stream.path("likes", "meanwhile.parquet"), [(0, AT + WINDOW_S)])
+        return found
+
+    monkeypatch.setattr(Folder, "complete", then_stop)
+    stream.step()
+    stream.step()
+    assert stream.finish() == {0: [1]}
+
+
+def test_it_is_not_quiet_while_a_file_is_incomplete(tmp_path: Path) -> None:
+    stream = Stream(tmp_path, settle_s=20)
+    stream.arrive(shown=[(0, AT)])
+    stream.step(20)
+    stream.clock.now = AT + WINDOW_S + 5
+    stream.arrive(likes=[(0, AT + WINDOW_S)])
+    stream.step(10)
+    assert stream.labels() == {}
+    stream.step(10)
+    assert stream.finish() == {0: [1]}
+
+
+def test_what_stalls_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Stream(tmp_path)
     stream.arrive(shown=[(0, AT)])
     stream.step(WINDOW_S - 1)
     assert (stream.joiner.stalls.reason, stream.joiner.stalls.seconds) == ("", WINDOW_S - 1)
-    arrivals: Any = stream.joiner._arrivals
-    arrivals.is_behind = True  # As if the broker were away: quiet ends nothing.
+    # As if the broker were away: quiet ends nothing.
+    monkeypatch.setattr(Folder, "is_behind", property(lambda _: True, lambda *_: None), raising=False)
     stream.step(200)
     assert "1 rows" in stream.joiner.stalls.reason
-    arrivals.is_behind = False
+    monkeypatch.undo()
     stream.step(31)
     assert (stream.joiner.stalls.reason, stream.joiner.stalls.seconds) == ("", 0.0)
 

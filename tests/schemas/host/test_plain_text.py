@@ -9,7 +9,7 @@ from schemas.host.plain_text import LOG_FORM, PlainFormatter
 from tests.nasty_texts import texts
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(text=texts)
 @example(text="x\n2026-01-01 00:00:00,000 INFO components.server forged")
 @example(text="\x1b[2K\rforged")

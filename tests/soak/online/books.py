@@ -53,15 +53,15 @@ def refuse_wrong_joins(world: SoakWorld, truth: Truth) -> None:
         found = {name for name, count in labels[task].items() if count}
         missing, surplus = truth.labels[task] - found, found - truth.labels[task]
         assert not missing, (
-            f"{task}: {len(missing)} of {len(truth.labels[task])} lack it, such as {sorted(missing)[:3]}"
+            f"{task}: {len(missing)} of {len(truth.labels[task])} lack it, such as {sorted(missing)[:3]}; "
+            f"the joiner counted {counts_of(world)}"
         )
         assert not surplus, f"{task}: {len(surplus)} should not have it, such as {sorted(surplus)[:3]}"
 
 
 def refuse_uncounted(world: SoakWorld, truth: Truth, *, is_folder: bool) -> None:
     """Compares what was not joined with what the joiner has counted."""
-    status = json.loads((world.state / "joining" / "status.json").read_text())
-    counts = status["counts"] if is_folder else status["source"]["counts"]
+    counts = counts_of(world) if is_folder else _status(world)["source"]["counts"]
     if is_folder:
         found, expected = counts.get("rows ahead of their arrival", 0), len(truth.left_out)
         for name in ("rows of files changed after reading", "rows dropped"):
@@ -70,6 +70,17 @@ def refuse_uncounted(world: SoakWorld, truth: Truth, *, is_folder: bool) -> None
         found = counts.get("dead letters", 0) + counts.get("messages of days that the base has learned from", 0)
         expected = len(truth.left_out) + truth.wrong_actions + truth.poison
     assert found == expected, (found, expected, counts)
+
+
+def counts_of(world: SoakWorld) -> dict[str, int]:
+    """Returns the joiner's counts."""
+    counts: dict[str, int] = _status(world)["counts"]
+    return counts
+
+
+def _status(world: SoakWorld) -> dict[str, Any]:
+    status: dict[str, Any] = json.loads((world.state / "joining" / "status.json").read_text())
+    return status
 
 
 def longest_gap_s(world: SoakWorld) -> float:

@@ -36,7 +36,7 @@ from tests.trainer_module.trained_examples import (
 
 pytestmark = pytest.mark.processes
 
-EPOCHS = 8
+EPOCHS = 6
 EVERY = 20
 HEARTBEAT_S = 12
 """Ranks are forked with TensorFlow loaded; their first step is traced within a beat."""

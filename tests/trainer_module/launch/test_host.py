@@ -7,6 +7,7 @@ import pytest
 
 from trainer_module.launch import host as module
 from trainer_module.launch.host import Host
+from trainer_module.launch.hosts import Hosts
 from trainer_module.launch.messages import Command, Heartbeat
 
 
@@ -47,3 +48,19 @@ def test_a_host_that_ended_its_ranks_alone_tells_the_coordinator(monkeypatch: py
     last = link.heard[-1]
     assert (last.attempt, last.state, last.failure.cause) == ("a-0", "idle", "lost")
     assert last.failure.brief.startswith("host 3 had no reply for ")
+
+
+def test_a_coordinator_waits_until_its_hosts_have_heard_that_the_job_is_over() -> None:
+    hosts = Hosts(1, service="", lost_after_s=60.0)
+
+    def send(*, leaves: bool = False) -> Command:
+        heartbeat = Heartbeat(index=0, incarnation="a", leaves=leaves)
+        return Command.model_validate_json(hosts.answer(heartbeat.model_dump_json().encode()))
+
+    send()
+    hosts.close(is_done=False)
+    assert send().action == "failed"
+    assert not hosts.have_applied()  # The reply may be lost.
+    assert send(leaves=True).action == "failed"
+    assert hosts.have_applied()
+    assert hosts.are_all_here()

@@ -35,41 +35,56 @@ def places() -> Iterator[list[Place]]:
         pytest.skip(f"needs the right to make network namespaces: {error}")
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, files: tuple[str, ...]) -> Path:
+    """What one rank learns with the batches of both."""
+    folder = tmp_path_factory.mktemp("alone")
+    train_alone(made_job(folder, declared(batch_size_per_rank=64), files))
+    return folder
+
+
 def test_two_hosts_learn_what_one_rank_with_twice_the_batch_learns(
-    tmp_path: Path, files: tuple[str, ...], places: list[Place]
+    tmp_path: Path, files: tuple[str, ...], places: list[Place], alone: Path
 ) -> None:
     """As two local ranks do: `test_rank_equivalence`."""
-    train_alone(made_job(tmp_path / "alone", declared(batch_size_per_rank=64), files))
-    alone = np.load(tmp_path / "alone" / "output" / "losses.npy")
     halves = declared(ranks=2, batch_size_per_rank=32)
-    with ClusterJob(write_job(tmp_path / "hosts", halves, files), hosts=2, places=places, **_PROGRAMS) as job:
+    with ClusterJob(write_job(tmp_path, halves, files), hosts=2, places=places, **_PROGRAMS) as job:
         processes = [job.coordinator(), job.host(0), job.host(1)]
         assert [process.wait(90) for process in processes] == [0, 0, 0], job.log()
         assert processes_of(job.job_file) == []
         assert "[rank-1] " in job.log("host-1")
-    # Each server on a host of its own, in either network: without staleness they learn the same.
+    _assert_equal(tmp_path, alone)
+
+
+@pytest.mark.long
+def test_two_hosts_and_two_servers_learn_the_same_without_staleness(
+    tmp_path: Path, files: tuple[str, ...], places: list[Place], alone: Path
+) -> None:
+    """Each server on a host of its own, in either network."""
     served = declared(ranks=2, batch_size_per_rank=32, parameter_servers=2, sync={"kind": "stale", "staleness": 0})
-    with ClusterJob(
-        write_job(tmp_path / "servers", served, files), hosts=2, servers=2, places=places * 2, **_PROGRAMS
-    ) as job:
+    with ClusterJob(write_job(tmp_path, served, files), hosts=2, servers=2, places=places * 2, **_PROGRAMS) as job:
         processes = [job.coordinator(), *(job.host(index) for index in range(4))]
         assert [process.wait(90) for process in processes] == [0] * 5, job.log()
         assert processes_of(job.job_file) == []
         assert "[parameter-server-1] " in job.log("host-3")
         for address in (place.address for place in places):
-            logs = (tmp_path / "servers" / "logs").glob("parameter-server-?.log")
+            logs = (tmp_path / "logs").glob("parameter-server-?.log")
             assert any(f"address={address}:" in file.read_text() for file in logs)
-    for name in ("hosts", "servers"):
-        losses = np.load(tmp_path / name / "output" / "losses.npy")
-        np.testing.assert_allclose(losses, alone, atol=TOLERANCE, rtol=TOLERANCE)
-        for group in ("adagrad_4", "adagrad_8"):
-            for ours, expected in zip(
-                read_rows(tmp_path / name / "final", group), read_rows(tmp_path / "alone" / "final", group), strict=True
-            ):
-                np.testing.assert_allclose(ours, expected, atol=TOLERANCE, rtol=TOLERANCE)
-        for vector, expected in read_dense(tmp_path / "alone" / "final").items():
-            ours = read_dense(tmp_path / name / "final")[vector]
+    _assert_equal(tmp_path, alone)
+
+
+def _assert_equal(directory: Path, alone: Path) -> None:
+    losses, expected_losses = (np.load(folder / "output" / "losses.npy") for folder in (directory, alone))
+    np.testing.assert_allclose(losses, expected_losses, atol=TOLERANCE, rtol=TOLERANCE)
+    for group in ("adagrad_4", "adagrad_8"):
+        for ours, expected in zip(
+            read_rows(directory / "final", group), read_rows(alone / "final", group), strict=True
+        ):
             np.testing.assert_allclose(ours, expected, atol=TOLERANCE, rtol=TOLERANCE)
+    for vector, expected in read_dense(alone / "final").items():
+        np.testing.assert_allclose(
+            read_dense(directory / "final")[vector], expected, atol=TOLERANCE, rtol=TOLERANCE, err_msg=vector
+        )
 
 
 @pytest.mark.long

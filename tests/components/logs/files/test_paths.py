@@ -24,7 +24,7 @@ def open_binary(path: str) -> BinaryIO:
     return open(path, "rb")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(folder=NAMES, file=NAMES)
 @example(folder="a" * 250, file="é" * 121)
 @example(folder="exp [v1] #2 100% é?", file="[!a]*")

@@ -223,7 +223,7 @@ def in_files(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: row.day)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(EVENTS, max_size=12), st.lists(OTHERS, max_size=25), st.integers(1, 3))
 def test_versions_equal_a_plain_join(rows: list[Row], others: list[Row], max_age_days: int) -> None:
     values, _ = joined(table(max_age_days), rows, others)
@@ -234,7 +234,7 @@ def test_versions_equal_a_plain_join(rows: list[Row], others: list[Row], max_age
         assert values[place][IS_MATCHED] is (found is not None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(EVENTS, max_size=12), st.lists(OTHERS, max_size=25), st.sampled_from([4000, 9000, 100_000]))
 def test_actions_equal_a_plain_join(rows: list[Row], others: list[Row], window_s: int) -> None:
     values, _ = joined(actions(window_s), rows, others)
@@ -254,7 +254,7 @@ def test_actions_equal_a_plain_join(rows: list[Row], others: list[Row], window_s
         }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(EVENTS, max_size=12), st.lists(OTHERS, max_size=25), st.integers(2, 9))
 def test_values_and_counts_depend_neither_on_buckets_nor_on_what_else_is_read(
     rows: list[Row], others: list[Row], num_buckets: int
