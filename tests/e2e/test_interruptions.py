@@ -37,7 +37,9 @@ def _start_and_wait_for_training(world: World, spec: Path) -> tuple[Any, Path]:
     return process, training()[0]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.long), (signal.SIGTERM, 143)]
+)
 def test_a_stop_ends_every_process_and_says_so(world: World, number: signal.Signals, code: int) -> None:
     process, run = _start_and_wait_for_training(world, _train_for_long(world))
     assert len(processes_naming(run)) >= 3

@@ -232,6 +232,7 @@ def test_a_run_for_a_date_without_logs_ends_early_and_leaves_a_summary(tmp_path:
     assert (again.returncode, json.loads(again.stdout)["status"]) == (2, "failed")
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_reread_forgets_what_is_known_of_files(tmp_path: Path) -> None:
     known = tmp_path / "root" / "ingestion" / "digests.json"

@@ -228,7 +228,9 @@ def test_ranks_equal_one_process_on_the_same_global_batches(runs: Path, optimize
 @pytest.mark.parametrize("optimizer", SHARED)
 def test_two_ranks_learn_the_same_bits_through_memory_as_by_horovod(of_two: Path, optimizer: str) -> None:
     for rank in range(2):
-        by_horovod, shared = (np.load(of_two / "2" / f"{name}-{rank}.npz") for name in (optimizer, f"shared-{optimizer}"))
+        by_horovod, shared = (
+            np.load(of_two / "2" / f"{name}-{rank}.npz") for name in (optimizer, f"shared-{optimizer}")
+        )
         assert by_horovod.files == shared.files
         for name in by_horovod.files:
             np.testing.assert_array_equal(shared[name], by_horovod[name], err_msg=name)

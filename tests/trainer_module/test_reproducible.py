@@ -27,6 +27,7 @@ def _declared() -> RankerSpec:
     return RankerSpec.model_validate_json(json.dumps(document))
 
 
+@pytest.mark.long
 def test_two_processes_with_one_seed_end_with_equal_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = write_examples(tmp_path / "data")
     # Names in sets come in another order in every process.

@@ -135,6 +135,7 @@ def test_a_try_after_midnight_has_the_day_of_the_first_and_none_of_its_rubbish(t
     assert second.seen()["found"] == {"examples": []}
 
 
+@pytest.mark.long
 def test_a_try_that_adopts_a_training_job_leaves_it_what_it_has_written(tmp_path: Path) -> None:
     first = Pod(tmp_path / "first", step="trainer", launch="{}", ending="error")
     first.run()
@@ -160,6 +161,7 @@ def test_a_mistake_is_one_line_and_is_told_once(tmp_path: Path) -> None:
     assert tells(alert["reason"], "data", "(got this)")
 
 
+@pytest.mark.long
 def test_another_failure_is_told_when_all_tries_have_failed(tmp_path: Path) -> None:
     with webhook() as hook:
         for attempt in range(2):
@@ -175,6 +177,7 @@ def test_another_failure_is_told_when_all_tries_have_failed(tmp_path: Path) -> N
     assert (alert["step"], alert["date"]) == ("transform", None)
 
 
+@pytest.mark.long
 def test_a_failure_leaves_its_reason_in_the_folder_of_the_run_and_a_success_takes_it_back(tmp_path: Path) -> None:
     for number, (ending, state) in enumerate([("error", "failed"), ("killed", "failed"), ("", "ran")]):
         pod = Pod(tmp_path / str(number), step="transform", ending=ending)
@@ -204,6 +207,7 @@ def test_a_root_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
     assert tells(said, "error: example_gen: pipeline_root", f"(got {pod.root}: ")
 
 
+@pytest.mark.long
 def test_a_step_killed_for_memory_says_what_may_help(tmp_path: Path) -> None:
     code, said = Pod(tmp_path / "pod", ending="killed").run()
     assert code == 137
@@ -254,6 +258,7 @@ def test_a_refused_model_is_told_of_and_no_other(tmp_path: Path, blessed: bool) 
     assert alert["reason"] == "like: auc 0.5 is below 0.6"
 
 
+@pytest.mark.long
 def test_alerts_that_cannot_be_sent_change_nothing(tmp_path: Path) -> None:
     pod = Pod(tmp_path / "pod", step="transform", ending="mistake")
     pod.environment = {"SANGAM_ALERT_URL": "https://127.0.0.1:9/", "SANGAM_ALERT_KEY": "short"}

@@ -45,6 +45,7 @@ def test_sigterm_lets_running_requests_end_and_takes_no_new_ones(models: dict[in
         assert "stopped=true requests_drained=2 requests_left=0" in server.log.read_text()
 
 
+@pytest.mark.long
 def test_the_grace_period_is_not_exceeded(models: dict[int, Path], scratch: Path) -> None:
     with running(models[1], scratch, "--grace-s", "0.5", "--as-json") as server:
         [told] = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
@@ -97,6 +98,7 @@ def test_it_ends_with_its_parent(models: dict[int, Path], scratch: Path) -> None
         parent.kill()
 
 
+@pytest.mark.long
 def test_a_model_that_cannot_be_loaded_ends_the_server_with_the_reason(
     models: dict[int, Path], tmp_path: Path, scratch: Path
 ) -> None:

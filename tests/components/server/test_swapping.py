@@ -258,6 +258,7 @@ def test_a_version_that_lost_its_manifest_is_named(models: dict[int, Path], tmp_
         versions.stop()
 
 
+@pytest.mark.long
 def test_a_model_with_custom_operations_brings_its_module(tmp_path: Path, scratch: Path) -> None:
     version = tmp_path / "feed" / "1"
     save_with_tfra(version)

@@ -361,6 +361,7 @@ def test_new_partitions_are_read_and_an_unknown_topic_is_a_mistake(
     joiner.close()
 
 
+@pytest.mark.long
 def test_a_broker_that_is_away_is_waited_for_and_told_once(
     broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -105,6 +105,7 @@ def test_a_failed_date_stops_and_the_same_command_goes_on_from_it(place: Place) 
     assert place.calls() == []
 
 
+@pytest.mark.long
 def test_another_spec_runs_every_date_again(place: Place) -> None:
     place.run()
     place.calls()
@@ -113,6 +114,7 @@ def test_another_spec_runs_every_date_again(place: Place) -> None:
     assert place.calls() == DATES
 
 
+@pytest.mark.long
 def test_a_date_without_logs_is_skipped_where_the_spec_allows_it(place: Place) -> None:
     (place.data / DATES[1] / "part.parquet").rename(place.data / DATES[1] / "_part.parquet")
     place.change_spec("eval_days: 1", "eval_days: 1\n  missing_days: skip")
@@ -124,6 +126,7 @@ def test_a_date_without_logs_is_skipped_where_the_spec_allows_it(place: Place) -
     assert [DATES[1], "skipped", "no", "logs"] in [line.split() for line in output.splitlines()]
 
 
+@pytest.mark.long
 def test_a_skipped_date_is_run_once_its_logs_have_come(place: Place) -> None:
     marker = "{YYYY}-{MM}-{DD}/_SUCCESS"
     place.change_spec("eval_days: 1", f"eval_days: 1\n  missing_days: skip\n  arrival: {{marker: '{marker}'}}")
@@ -150,7 +153,9 @@ def _hanging(place: Place) -> tuple[Started, psutil.Process]:
     return process, child
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.long)]
+)
 def test_a_stop_ends_the_run_and_the_next_backfill_goes_on(place: Place, number: signal.Signals, code: int) -> None:
     process, child = _hanging(place)
     process.send_signal(number)
@@ -164,6 +169,7 @@ def test_a_stop_ends_the_run_and_the_next_backfill_goes_on(place: Place, number:
     assert place.calls() == DATES[1:]
 
 
+@pytest.mark.long
 def test_after_kill_9_no_run_is_left_and_the_next_backfill_goes_on(place: Place) -> None:
     process, child = _hanging(place)
     process.kill()
@@ -190,6 +196,7 @@ def test_what_cannot_be_run_is_refused(place: Place, spec: str, first: str, last
         check_backfill(SPECS / f"{spec}.yaml", first, last, place.data, place.root)
 
 
+@pytest.mark.long
 def test_an_unreadable_record_is_named(place: Place) -> None:
     assert place.run()[0] == 0
     record = place.root / "backfill" / "short_video" / "backfill.json"

@@ -103,6 +103,7 @@ def test_the_operations_are_compiled() -> None:
     assert doctor.operations().is_ok
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PROBES))
 def test_the_libraries_here_work(name: str) -> None:

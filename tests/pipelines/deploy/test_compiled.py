@@ -10,6 +10,7 @@ from tests.paths import SPECS
 from tests.pipelines.deploy.sample_server import IMAGE, World
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_compiled_pipeline_is_deployed_and_nothing_but_lines_is_printed(world: World, repository: Path) -> None:
     command = [sys.executable, "-m", "pipelines.cli", "deploy", str(SPECS / "short_video.yaml"), "--image", IMAGE]

@@ -36,6 +36,7 @@ def test_a_mistake_is_told_as_if_it_were_compiled_here() -> None:
         compile_apart(load_spec(SPECS / "short_video.yaml"), target)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_text_is_the_same_and_tfx_stays_in_the_other_process() -> None:
     """A backfill held 0.97 GB while it waited."""

@@ -168,6 +168,7 @@ def test_the_page_lies_in_the_runs_folder_and_in_the_reporters_output(video_run:
     assert (video_run.path("reporter", "reporter__page") / "report.html").read_bytes() == page.read_bytes()
 
 
+@pytest.mark.long
 def test_a_step_that_fails_for_good_says_so_in_one_line_and_tells_once(short_video: Path, warm: Start) -> None:
     file = short_video / "short_video.pipeline.yaml"
     with webhook() as hook:

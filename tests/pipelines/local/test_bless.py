@@ -217,6 +217,7 @@ def sangam_bless(run: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.long
 def test_the_command_says_what_was_overridden_and_where_the_model_is(tmp_path: Path) -> None:
     from pipelines.local.bless import current_user
     from tests.pipelines.local.sample_judged_pipeline import REASON, judged_run

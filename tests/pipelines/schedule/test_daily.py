@@ -171,6 +171,7 @@ def test_the_real_command_meets_a_root_in_use(place: Place, tmp_path: Path) -> N
     assert [told["kind"] for told in place.told()] == ["failed"]
 
 
+@pytest.mark.long
 def test_logs_that_never_arrive_fail_the_run_which_tries_to_tell_so_once(place: Place) -> None:
     arrival = "arrival: {marker: '{YYYY}-{MM}-{DD}/_SUCCESS', wait_s: 0}"
     place.spec.write_text(place.spec.read_text().replace("eval_days: 1", f"eval_days: 1\n  {arrival}"))

@@ -22,7 +22,7 @@ RUNNING = "20240310T020000-1a2b3c4d"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_ends_it_at_once_though_somebody_listens(tmp_path: Path, signum: signal.Signals) -> None:
     root = write_runs(tmp_path)
     write_running(root, RUNNING, now=time.time())

@@ -24,6 +24,7 @@ def test_what_is_left_out_cannot_be_imported_and_what_is_loaded_stays() -> None:
     assert done.stdout.split() == ["pandas", "scipy", "googleapiclient"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_pipeline_imports_what_it_names_of_tfx_and_no_client_of_a_cloud() -> None:
     code = (

@@ -382,6 +382,7 @@ def test_a_table_of_the_same_name_with_other_rows_is_refused(
         _warm(checkpoint, _changed(declared(), tables={"users": table}))
 
 
+@pytest.mark.long
 def test_a_job_goes_on_from_the_final_checkpoint_of_another_with_other_ranks(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:

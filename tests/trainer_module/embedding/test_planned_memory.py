@@ -81,7 +81,8 @@ _KEPT_BY_MALLOC = 160e6
 """Of buffers below its limit for mappings of their own (32 MB) that were freed; part of `PROCESS_BYTES`."""
 
 
-@pytest.mark.parametrize("before", [2, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("before", [2, 3])
 def test_while_it_reads_its_rows_back_a_rank_takes_what_is_planned(tmp_path: Path, before: int) -> None:
     keys = np.random.default_rng(0).choice(2**40, ROWS_READ_BACK, replace=False)
     write_users(tmp_path / "c", keys, ranks=before)

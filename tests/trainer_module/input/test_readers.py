@@ -74,7 +74,7 @@ def _own(ranker: RankerSpec, files: tuple[str, ...], *, ranks: int, skip: int = 
     return np.concatenate([_ages(of_step) for of_step in zip(*parts, strict=True)])
 
 
-@pytest.mark.parametrize("shuffle_buffer", [1, 300])
+@pytest.mark.parametrize("shuffle_buffer", [pytest.param(1, marks=pytest.mark.long), 300])
 def test_read_by_the_ranks_examples_come_in_one_order_whatever_the_number_of_ranks_and_the_start(
     files: tuple[str, ...], shuffle_buffer: int
 ) -> None:
@@ -101,7 +101,7 @@ def _pool_epoch(ranker: RankerSpec, files: tuple[str, ...], pool: str, epoch: in
     )
 
 
-@pytest.mark.parametrize("name", ["files", "many_files"])
+@pytest.mark.parametrize("name", ["files", pytest.param("many_files", marks=pytest.mark.long)])
 def test_an_epoch_of_the_pool_goes_on_with_exactly_the_examples_that_were_left(
     request: pytest.FixtureRequest, pool: str, name: str
 ) -> None:
@@ -134,6 +134,7 @@ def _resumed(ranker: RankerSpec, files: tuple[str, ...], pool: str, epoch: int, 
     return found
 
 
+@pytest.mark.long
 def test_what_a_lost_worker_has_taken_with_it_is_asked_for_again(tmp_path: Path, files: tuple[str, ...]) -> None:
     from trainer_module import collectives
     from trainer_module.input.train_input import TrainInput, no_batches
@@ -231,7 +232,7 @@ def test_a_worker_of_a_pool_keeps_the_order(day_files: tuple[str, ...], lone_wor
     assert bool((np.diff(means) >= 0).all()) == (order != "shuffled")
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [1, 2, pytest.param(3, marks=pytest.mark.long)])
 def test_ranks_share_the_validation_split_and_no_rank_opens_anothers_files(
     day_files: tuple[str, ...], tmp_path: Path, ranks: int
 ) -> None:
@@ -255,6 +256,7 @@ def test_ranks_share_the_validation_split_and_no_rank_opens_anothers_files(
     np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(NUM_EXAMPLES))
 
 
+@pytest.mark.long
 def test_of_one_file_each_rank_takes_its_share_and_a_pool_gives_each_example_once(
     files: tuple[str, ...], pool: str
 ) -> None:
@@ -295,7 +297,14 @@ def test_a_part_that_did_not_come_whole_is_noticed_whatever_else_came() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "order"), [*(("day_files", order) for order in ORDERS), ("files", "shuffled"), ("many_files", "shuffled")]
+    ("name", "order"),
+    [
+        pytest.param("day_files", "time", marks=pytest.mark.long),
+        ("day_files", "shuffled_within_day"),
+        pytest.param("day_files", "shuffled", marks=pytest.mark.long),
+        pytest.param("files", "shuffled", marks=pytest.mark.long),
+        ("many_files", "shuffled"),
+    ],
 )
 def test_no_block_is_decompressed_twice_in_an_epoch_of_several_workers_and_ranks(
     request: pytest.FixtureRequest, pool: str, name: str, order: Order, monkeypatch: pytest.MonkeyPatch
@@ -365,6 +374,7 @@ def test_autograph_does_not_spend_seconds_on_the_graph_of_the_input(files: tuple
             build()
 
 
+@pytest.mark.long
 def test_the_graph_of_the_input_is_built_once_for_all_epochs(files: tuple[str, ...], pool: str) -> None:
     from trainer_module.input.example_reader import ExampleReader, transformed_reader
     from trainer_module.input.local_reader import own_batches, validation_batches

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 _PROBE = "tests.trainer_module.launch.page_faults"
 
 
+@pytest.mark.long
 def test_a_process_of_a_job_keeps_the_memory_of_a_step_for_the_next_one(tmp_path: Path) -> None:
     launched, defaults = tmp_path / "launched", tmp_path / "defaults"
     (tmp_path / "logs").mkdir()

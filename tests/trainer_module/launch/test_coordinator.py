@@ -156,6 +156,7 @@ def test_a_model_without_its_report_is_what_a_killed_export_has_left_and_is_writ
     assert job.export_file.read_text() == "of the first"
 
 
+@pytest.mark.long
 def test_a_host_that_is_asked_to_end_says_so_and_the_job_waits_for_its_replacement(tmp_path: Path) -> None:
     with ClusterJob(_job(tmp_path), hosts=2, lost_after_s=600) as job:
         coordinator, staying, leaving = job.coordinator(), job.host(0), job.host(1)
@@ -172,6 +173,7 @@ def test_a_host_that_is_asked_to_end_says_so_and_the_job_waits_for_its_replaceme
         assert tells(ended, "training", "host 1 ... SIGTERM")
 
 
+@pytest.mark.long
 def test_without_retries_a_killed_rank_fails_the_job_with_host_rank_and_log(tmp_path: Path) -> None:
     with ClusterJob(_job(tmp_path, retries=0), hosts=2) as job:
         coordinator, hosts = job.coordinator(), [job.host(0), job.host(1)]
@@ -186,6 +188,7 @@ def test_without_retries_a_killed_rank_fails_the_job_with_host_rank_and_log(tmp_
         assert processes_of(job.job_file) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "called", "section"),
     [("rank-1", "rank-1 on host 1", "host"), ("parameter-server-0", "parameter-server-0", "parameter_server")],

@@ -160,6 +160,7 @@ def test_a_rank_that_hangs_is_noticed_and_not_taken_for_one_that_waits_for_it(
     assert group_of(launched.pid) == []
 
 
+@pytest.mark.long
 def test_a_job_past_its_deadline_is_ended(tmp_path: Path, files: tuple[str, ...]) -> None:
     ranker = declared(ranks=1, data_workers=0, epochs=100_000, deadline_s=12, heartbeat_timeout_s=11)
     job_file = write_job(tmp_path, ranker, files)

@@ -57,6 +57,7 @@ def test_a_forked_process_shows_what_it_runs_and_dies_by_a_signal(nursery: Nurse
     assert forked.wait(10) == -signal.SIGTERM == forked.poll()
 
 
+@pytest.mark.long
 def test_where_the_nursery_is_lost_a_process_starts_by_itself(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     environment = {**environment_of_all(), "PYTHONHOME": str(tmp_path)}  # Where there is no Python.

@@ -63,7 +63,7 @@ def test_last_is_the_mean_over_the_steps_of_the_epoch(batches: list[Any]) -> Non
     np.testing.assert_array_equal(trainer.model, before)
 
 
-@pytest.mark.parametrize("average", [EMA, LAST])
+@pytest.mark.parametrize("average", [EMA, pytest.param(LAST, marks=pytest.mark.long)])
 def test_training_goes_on_from_the_last_weights_and_predictions_are_of_the_average(
     batches: list[Any], average: dict[str, Any]
 ) -> None:
@@ -77,7 +77,7 @@ def test_training_goes_on_from_the_last_weights_and_predictions_are_of_the_avera
     np.testing.assert_array_equal(plain.logits(batches[0]), logits)
 
 
-@pytest.mark.parametrize("average", [EMA, LAST])
+@pytest.mark.parametrize("average", [EMA, pytest.param(LAST, marks=pytest.mark.long)])
 def test_a_skipped_step_is_in_no_average(batches: list[Any], average: dict[str, Any]) -> None:
     trainer, other = _trainer(average), _trainer(average)
     broken = {**batches[1], "floats": tf.fill(batches[1]["floats"].shape, float("inf"))}
@@ -87,7 +87,7 @@ def test_a_skipped_step_is_in_no_average(batches: list[Any], average: dict[str, 
     np.testing.assert_array_equal(trainer.model, other.model)
 
 
-@pytest.mark.parametrize("average", [EMA, LAST])
+@pytest.mark.parametrize("average", [EMA, pytest.param(LAST, marks=pytest.mark.long)])
 def test_a_restored_trainer_goes_on_with_the_same_bits_in_the_middle_of_an_epoch(
     batches: list[Any], average: dict[str, Any]
 ) -> None:

@@ -65,6 +65,7 @@ def _best_step(report: dict[str, Any]) -> int:
     return sum(epoch["steps"] for epoch in report["epochs"][: report["best_epoch"] + 1])
 
 
+@pytest.mark.long
 def test_the_model_is_that_of_a_training_which_ended_with_the_best_epoch(
     ended: tuple[Path, dict[str, Any]], files: tuple[str, ...], tmp_path: Path
 ) -> None:

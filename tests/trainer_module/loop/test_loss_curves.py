@@ -52,7 +52,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return write_examples(tmp_path_factory.mktemp("data"), num_files=1)
 
 
-@pytest.mark.parametrize("ranker", [_mmoe(), _ple()], ids=lambda ranker: ranker.model.kind)
+@pytest.mark.parametrize(
+    "ranker", [_mmoe(), pytest.param(_ple(), marks=pytest.mark.long)], ids=lambda ranker: ranker.model.kind
+)
 def test_losses_follow_the_golden_curve(tmp_path: Path, files: tuple[str, ...], ranker: RankerSpec) -> None:
     losses = _train(tmp_path, files, ranker)
     path = FOLDER / "loss_curves" / f"{ranker.model.kind}.json"

@@ -24,7 +24,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(
     ("label", "balance"),
-    [(0.0, {"kind": "uncertainty"}), (0.0, {"kind": "gradnorm"}), (1.0, {"kind": "fixed"})],
+    [
+        pytest.param(0.0, {"kind": "uncertainty"}, marks=pytest.mark.long),
+        (0.0, {"kind": "gradnorm"}),
+        pytest.param(1.0, {"kind": "fixed"}, marks=pytest.mark.long),
+    ],
     ids=["no positives, uncertainty", "no positives, gradnorm", "no negatives"],
 )
 def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(

@@ -51,6 +51,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory, files: tuple[str, ...]) -> t
     return directory, _train(directory, files)
 
 
+@pytest.mark.long
 def test_validation_examples_are_trained_on_as_often_as_the_others(
     ended: tuple[Path, dict[str, Any]], files: tuple[str, ...]
 ) -> None:

@@ -175,7 +175,7 @@ def test_bfloat16_is_for_products_alone(tmp_path: Path, files: tuple[str, ...]) 
     np.testing.assert_allclose(half_report.mean_losses(), full_report.mean_losses(), rtol=0.02)
 
 
-@pytest.mark.parametrize("place", ["model", "tables"])
+@pytest.mark.parametrize("place", ["model", pytest.param("tables", marks=pytest.mark.long)])
 def test_dropout_is_of_training_alone(tmp_path: Path, files: tuple[str, ...], place: str) -> None:
     document = declared().model_dump(mode="json", exclude_unset=True)
     (document["model"] if place == "model" else document["tables"]["posts"])["dropout"] = 0.5
@@ -241,6 +241,7 @@ def test_a_batch_that_is_a_quarter_full_moves_a_model_a_quarter_as_far_where_it_
     assert not np.allclose(_after_one_batch(files, 16, 0.4, in_proportion=False)["dense"], whole["dense"], atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_full_batch_counts_the_same_in_proportion(files: tuple[str, ...]) -> None:
     found = [_after_one_batch(files, 64, 0.1, in_proportion=in_proportion) for in_proportion in (True, False)]
     for name, values in found[0].items():

@@ -82,6 +82,7 @@ def test_with_staleness_0_a_job_of_one_rank_learns_what_one_in_step_learns(
     assert _report(tmp_path / "stale")["sync"]["staleness"] == {"0": NUM_BATCHES}
 
 
+@pytest.mark.long
 def test_with_staleness_0_two_ranks_learn_what_two_in_step_learn(
     tmp_path: Path, files: tuple[str, ...], of_two_ranks: Path
 ) -> None:
@@ -195,7 +196,10 @@ class _Latest(Service):
         return super()._push(caller, arrays)
 
 
-@pytest.mark.parametrize(("ranks", "staleness"), [(1, 1), (1, 3), (2, 1)])
+@pytest.mark.parametrize(
+    ("ranks", "staleness"),
+    [(1, 1), pytest.param(1, 3, marks=pytest.mark.long), pytest.param(2, 1, marks=pytest.mark.long)],
+)
 def test_a_batch_reads_the_updates_of_all_batches_but_the_last_few(
     tmp_path: Path, files: tuple[str, ...], ranks: int, staleness: int
 ) -> None:

@@ -18,7 +18,6 @@ from trainer_module.parameter_server.wire import Caller
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
-KINDS = ("shadow", "async")
 EVERY = 4
 
 
@@ -61,7 +60,7 @@ def _assert_each_example_counted_once(directory: Path, files: tuple[str, ...]) -
     assert counted_ids(directory) == dict(occurrences(files))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param("shadow", marks=pytest.mark.long), "async"])
 def test_a_job_with_a_slow_rank_that_was_resumed_trains_on_each_example_once(
     tmp_path: Path, files: tuple[str, ...], kind: str
 ) -> None:
@@ -75,6 +74,7 @@ def test_a_job_with_a_slow_rank_that_was_resumed_trains_on_each_example_once(
     _assert_each_example_counted_once(tmp_path, files)
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_is_due_while_another_is_written_holds_nobody_up(
     tmp_path: Path, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def _size_of_dense(model: Any) -> int:
     return int(model.signatures["replace_dense"].inputs["flat"].lengths[0])
 
 
+@pytest.mark.parametrize("version", ["stock", pytest.param("tfra", marks=pytest.mark.long)], indirect=True)
 def test_a_server_that_was_away_has_the_state_of_one_that_was_not_and_of_the_trainer(version: Path) -> None:
     versions = version.parent
     present, following = _served(version)

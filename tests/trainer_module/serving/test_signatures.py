@@ -13,7 +13,12 @@ pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
 
 Exported = Callable[[str, str], TrainJob]
-MODELS = [("stock", "float32"), ("tfra", "float32"), ("stock", "int8"), ("tfra", "int8")]
+MODELS = [
+    ("stock", "float32"),
+    ("tfra", "float32"),
+    pytest.param("stock", "int8", marks=pytest.mark.long),
+    pytest.param("tfra", "int8", marks=pytest.mark.long),
+]
 ONE_USER = ("User_ID", "history", "history_length", "age")
 
 
@@ -102,7 +107,7 @@ def test_an_example_with_nothing_in_its_lists_scores_by_columns_too(loaded: Any,
     _assert_alike(by_examples, signatures["rank"](**ranked(some)), within=1e-6)
 
 
-@pytest.mark.parametrize("stored", ["float32", "int8"])
+@pytest.mark.parametrize("stored", ["float32", pytest.param("int8", marks=pytest.mark.long)])
 def test_both_forms_answer_exactly_the_same(loaded: Any, stored: str) -> None:
     from tests.trainer_module.serving.sample_training import ranked, rows
 

@@ -54,6 +54,7 @@ def validate(rows: list[Row], root: Path, inputs: Inputs = INPUTS) -> None:
     )
 
 
+@pytest.mark.long
 def test_nulls_and_empty_lists_where_they_are_allowed_are_no_anomaly(tmp_path: Path) -> None:
     from tensorflow_metadata.proto.v0 import anomalies_pb2
 
@@ -79,6 +80,7 @@ def test_a_null_in_a_required_column_is_an_anomaly(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_vector_may_be_missing_where_that_is_declared_and_nowhere_else(tmp_path: Path) -> None:
     from components.steps.example_validator.anomalies import DataAnomalies
 

@@ -131,6 +131,7 @@ def test_a_broken_model_is_refused_for_what_is_wrong_with_it(
         assert set(found) == set(reasons)
 
 
+@pytest.mark.long
 def test_a_slow_and_too_big_model_is_refused_for_both(tmp_path: Path) -> None:
     serving = Serving(max_model_size="1kB", max_p99_ms=50, load=Load(candidates=50, clients=2, seconds=0.1))
     verdict = judged(tmp_path, "slow", serving)

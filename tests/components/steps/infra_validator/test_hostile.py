@@ -69,6 +69,7 @@ def asked(signatures: Any, signature: str, tensors: Any) -> dict[str, Any] | Non
     return {task: scores.numpy() for task, scores in outputs.items()}
 
 
+@pytest.mark.long
 def test_every_request_ends_in_finite_scores_or_a_clean_error(described: Any) -> None:
     from components.steps.infra_validator.hostile import hostile_requests
 

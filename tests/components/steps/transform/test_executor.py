@@ -190,6 +190,7 @@ def test_what_was_analyzed_anew_is_told_to_the_user_and_to_the_trainer(second: t
     assert new.endswith(": fresh")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("is_gone", "code"), [(True, "c"), (False, "other")], ids=["no statistics", "other code"])
 def test_where_nothing_can_be_kept_all_is_analyzed_anew_and_told(
     first: Path, tmp_path: Path, is_gone: bool, code: str

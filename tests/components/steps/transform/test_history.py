@@ -197,6 +197,7 @@ def test_a_label_that_an_id_has_on_its_own_day_only_is_not_seen(tmp_path: Path) 
             np.testing.assert_allclose(of_ones, 0.5 / (2 + 3 * counted), rtol=1e-6)
 
 
+@pytest.mark.long
 def test_an_incremental_day_reads_the_days_that_its_base_has_learned(world: World, tmp_path: Path) -> None:
     from components.registry import seal
     from components.registry.base import Base
@@ -220,6 +221,7 @@ def test_an_incremental_day_reads_the_days_that_its_base_has_learned(world: Worl
     assert continued.statistics().features == world.statistics().features
 
 
+@pytest.mark.long
 @pytest.mark.real_data
 def test_online_retails_own_columns_are_what_the_kinds_make_of_its_labels(tmp_path: Path) -> None:
     if not SHARED_DATA.exists():

@@ -149,10 +149,12 @@ def test_the_days_of_the_examples_are_told_apart(window: dict[str, list[Any]]) -
     assert len(set().union(*keys.values())) == 4 * (2 * ROWS_A_DAY + 2)
 
 
+@pytest.mark.long
 def test_a_plain_training_learns_from_the_train_days_alone(window: dict[str, list[Any]], plain: Path) -> None:
     assert learned(plain, keys_by_day(window)) == {FIRST, SECOND}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("order", "refit", "days"),
     [("shuffled", False, {FIRST, SECOND}), ("shuffled_within_day", True, {FIRST, SECOND, VALIDATION_DAY})],
