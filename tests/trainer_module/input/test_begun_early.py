@@ -1,5 +1,6 @@
 """Epochs that the pool has begun before the first batch was asked for."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -43,4 +44,6 @@ def test_an_epoch_begun_early_is_whole_and_one_begun_in_vain_is_in_no_other(tmp_
     assert not np.array_equal(first, second)
     for ages in (first, second, then):
         assert len(ages) == len(np.unique(ages)) == NUM_EXAMPLES
+    del source, batch
+    gc.collect()  # A client of a dispatcher that has ended would call it ten times a second.
     del workers, dispatcher
