@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import sys
 import zlib
 from collections.abc import Iterator
 
@@ -63,6 +64,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     of_file = " ".join(_MARKED.findall(text))
     left_out = re.findall(r"not (\w+)", wanted)
     return True if any(f"pytest.mark.{marker}" in of_file for marker in left_out) else None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keeps TensorFlow, which takes 8 s to import, out of the inner loop."""
+    loaded = {"tensorflow", "apache_beam"} & sys.modules.keys()
+    if "not slow" in session.config.option.markexpr and loaded:
+        raise pytest.UsageError(f"a test without the marker `slow` imports {', '.join(sorted(loaded))}: mark its file")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from tests.pipelines.history.command import sangam
 from tests.pipelines.ui.sample_root import NEW, OLD, run_id, write_runs
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(name=NAMES)
 @example(name="exp [v1] #2 100% é? {x}*")
 @example(name="a" * 250)

@@ -14,6 +14,8 @@ import pytest
 from tests.errors import tells
 from tests.security.oci_archive import write_archive
 
+pytestmark = pytest.mark.processes
+
 DIGEST = "sha256:" + "a" * 64
 TOOLS = ["basename", "bash", "cat", "cp", "dirname", "git", "grep", "ls", "mkdir", "mktemp", "rm", "sed", "tar"]
 ENGINE = f"""#!/bin/bash

@@ -18,6 +18,8 @@ from tests.paths import REPOSITORY
 from tests.security import dockerfile
 from tests.security.shipped import KUBERNETES, Document
 
+pytestmark = pytest.mark.slow
+
 FOLDER = "flink"
 MAIN = "flink-main-container"
 

@@ -5,6 +5,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from pipelines.kubeflow.ir import task_name
 from pipelines.online.supervisor import GRACE_S
 from schemas.contracts.root import Root
@@ -13,6 +15,8 @@ from schemas.loading import load_spec
 from tests.paths import REPOSITORY, SPECS
 from tests.security.shipped import Document
 from tests.security.test_infra_readme import sangam_problems
+
+pytestmark = pytest.mark.slow
 
 FOLDER = "online"
 

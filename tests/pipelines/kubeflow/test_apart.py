@@ -17,6 +17,8 @@ from tests.errors import place_and_value
 from tests.paths import REPOSITORY, SPECS
 from tests.pipelines.kubeflow.compiled_files import TARGET
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("path", sorted(SPECS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_spec_survives_the_way_to_the_other_process(path: Path) -> None:
@@ -29,7 +31,6 @@ def test_a_spec_survives_the_way_to_the_other_process(path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_a_mistake_is_told_as_if_it_were_compiled_here() -> None:
     target = dataclasses.replace(TARGET, pipeline_root="/elsewhere")
     with pytest.raises(UserError, match=place_and_value("--pipeline-root", "(got /elsewhere; volumes: ")):
@@ -37,7 +38,6 @@ def test_a_mistake_is_told_as_if_it_were_compiled_here() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_the_text_is_the_same_and_tfx_stays_in_the_other_process() -> None:
     """A backfill held 0.97 GB while it waited."""
     code = (

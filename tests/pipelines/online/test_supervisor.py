@@ -6,7 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from pipelines.online.supervisor import Supervisor
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_stall_is_told_once_and_so_is_its_end(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def _die_at(operation: int) -> None:
         setattr(os, name, dying(name, getattr(os, name)))
 
 
+@pytest.mark.processes
 def test_a_crash_at_any_moment_leaves_the_one_before_or_the_new_one_whole(tmp_path: Path) -> None:
     write_all(folder.step_folder(tmp_path, 7), ALONE, ranks=1)
     died, operation = [], 0

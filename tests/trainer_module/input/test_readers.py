@@ -14,10 +14,7 @@ import pytest
 
 from schemas.spec import RankerSpec
 from schemas.spec.training import Order
-from tests.trainer_module import sample_job as small_job
-from tests.trainer_module.launch.data_workers import start_data_worker
 from tests.trainer_module.sample_job import FIRST_EVENT_S, NUM_EXAMPLES, declared, write_days, write_examples
-from trainer_module.input.position import Position
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -134,46 +131,6 @@ def _resumed(ranker: RankerSpec, files: tuple[str, ...], pool: str, epoch: int, 
     found = list(_pool_epoch(ranker, files, address, epoch, trained))
     del worker, dispatcher
     return found
-
-
-@pytest.mark.long
-def test_what_a_lost_worker_has_taken_with_it_is_asked_for_again(tmp_path: Path, files: tuple[str, ...]) -> None:
-    from trainer_module import collectives
-    from trainer_module.input.train_input import TrainInput, no_batches
-
-    collectives.start()
-    # Batches of 2, of which the worker holds many and its reader few: a kill in the middle must lose some.
-    ranker = declared(data_workers=1, batch_size_per_rank=2, shuffle_buffer=100)
-    dispatcher = tf.data.experimental.service.DispatchServer()
-    address = dispatcher.target.split("://")[1]
-    worker, port = start_data_worker(tmp_path / "first", address)
-    job = small_job.job(tmp_path, ranker, files)
-    source = TrainInput(
-        job, files, rank=0, ranks=1, service=address, attempt="0", start=Position(), trained=no_batches()
-    )
-    seen, again = [], None
-    for batch in source.batches(0, 0):
-        seen.append(batch)
-        source.stepped()
-        if len(seen) == 40:
-            worker.kill()
-            worker.wait()
-            again, _ = start_data_worker(tmp_path / "second", address, port)
-    for _ in range(5):  # Empty batches, while other ranks still have some.
-        source.stepped()
-    assert len(_ages(seen)) < NUM_EXAMPLES
-    lost = source.lost_batches()
-    assert lost is not None
-    for batch in lost:
-        seen.append(batch)
-        source.stepped()
-    assert again
-    again.kill()
-    again.wait()
-    assert source.lost_batches() is None
-    ages = _ages(seen)
-    assert len(ages) == len(np.unique(ages)) == NUM_EXAMPLES
-    assert len(np.unique(source.trained(), axis=0)) == len(seen)
 
 
 def _ordered(order: Order, **changes: Any) -> RankerSpec:

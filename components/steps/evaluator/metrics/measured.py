@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tfx.dsl.io import fileio
 
 from components.arrow_files import read_parquet
 from components.reports.curves import CURVE_COLUMN
@@ -119,6 +118,8 @@ def _row(slice_key: str, target: Target, name: str, values: Any, level: float, r
 
 def write_measured(slices: Iterable[Sequence[Row]], folder: str) -> None:
     """Writes the rows of all slices."""
+    from tfx.dsl.io import fileio  # Imports TensorFlow, which judging needs not.
+
     rows = sorted((row for rows in slices for row in rows), key=lambda row: (row["slice"], row["model"] != CANDIDATE))
     fileio.makedirs(folder)
     content = pa.BufferOutputStream()
@@ -135,6 +136,8 @@ def read_measured(folder: str, inputs: Inputs, evaluation: Evaluation) -> dict[s
         inputs: the tasks; every slice has a dict of metrics for each, which may be empty.
         evaluation: the slices; names have their features in this order.
     """
+    from tfx.dsl.io import fileio
+
     path = os.path.join(folder, METRICS_FILE)
     if not fileio.exists(path):
         return {}
