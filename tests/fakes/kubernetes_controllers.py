@@ -142,8 +142,6 @@ class Controllers:
             for index in range(roles["Worker"]["replicas"]):
                 template = with_policy(roles["Worker"]["template"], roles["Worker"]["restartPolicy"])
                 self._pod(job, f"{name}-worker-{index}", template, labels={f"{MPI}/replica-index": str(index)})
-            if any(pod.get("status", {}).get("reason") == "Evicted" for pod in owned(store, "pods", job)):
-                set_condition(store, "mpijobs", job, "Failed", reason="MPIJobEvicted", message="workers are evicted")
 
     def _jobset(self, jobset: Object) -> None:
         store, name, spec = self._store, jobset["metadata"]["name"], jobset["spec"]
@@ -324,9 +322,14 @@ def finish(store: Store, pod: str, code: int, *, reason: str = "", condition: st
 
 
 def evict(store: Store, pod: str) -> None:
-    """Says that a pod had to leave its node."""
+    """Says that a pod had to leave its node, and that its MPIJob has failed for that, before anybody can replace it."""
     status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
-    set_status(store, pod, {**status, "containerStatuses": []})
+    with store.changed:
+        set_status(store, pod, {**status, "containerStatuses": []})
+        found = store.get("pods", pod)
+        for owner in found["metadata"]["ownerReferences"] if found else ():
+            if owner["kind"] == "MPIJob" and (job := store.get("mpijobs", owner["name"])):
+                set_condition(store, "mpijobs", job, "Failed", reason="MPIJobEvicted", message="workers are evicted")
 
 
 def _container(state: Object) -> Object:
