@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from components.logs.files.local_files import LocalStorage
 from components.logs.files.source_files import logs_of, supplied_twice
 from components.logs.files.storage import open_file
+from components.logs.files.table_formats import refuse_tables
 from components.logs.joining.canonical import canonical, canonical_type
 from components.logs.joining.keys import buckets
 from components.logs.joining.plan import JoinFile
@@ -280,6 +282,8 @@ class FileReader:
         if arrival.source:
             source = self._logs.sources[arrival.source]
             logs, read = logs_of(logs, source), columns_of_source(source, self._columns)
+        if logs.format == "parquet" and arrival.facts is not None:
+            refuse_tables([arrival.path], LocalStorage())
         with open_file(arrival.path) as file:
             found = formats.inspect(logs, file, arrival.path, read)
         if problems := [*found.problems, *supplied_twice(logs, found.columns, arrival.path)]:

@@ -25,6 +25,7 @@ from schemas.host.environment import drop_proxies, settle
 from schemas.host.plain_text import log_to_stderr
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.link import Link
+from trainer_module.launch.machine import refuse_unfit_machine
 from trainer_module.launch.memory import available_bytes
 from trainer_module.launch.messages import Command, Heartbeat, Lifeline, name_of
 from trainer_module.launch.network import address_of, refuse_unfit_for_horovod
@@ -139,6 +140,7 @@ class Host:
         here = cluster.ranks // command.hosts
         if not self._job.ranker.num_parameter_servers:
             refuse_unfit_for_horovod(self._name, self._interface)
+        refuse_unfit_machine(self._job, ranks=here)
         refuse_unfit(self._job.ranker, available_bytes(), ranks_here=here)
         slots = slots_of(cluster.ranks, command.hosts)
 
@@ -160,6 +162,7 @@ class Host:
     def _server(self, command: Command) -> ParameterServers:
         number = self._index - command.hosts
         address = address_of(self._name, self._interface)
+        refuse_unfit_machine(self._job, servers=1)
         refuse_unfit(self._job.ranker, available_bytes(), ranks_here=0, servers_here=1)
         return ParameterServers(
             self._job_file,

@@ -1,4 +1,5 @@
-"""What a training needs of its machine: checked by its launcher before it starts anything, and by `sangam doctor`."""
+"""What a training needs of its machine: checked by its launcher or host before it starts anything, and by `sangam
+doctor`."""
 
 import math
 import os
@@ -59,19 +60,24 @@ def examine(*, processes: int, names: Sequence[str] = (), memory_mib: float | No
     yield descriptors(_FILES + _PROCESS_FILES * processes)
 
 
-def refuse_unfit_machine(job: TrainJob) -> None:
-    """Refuses a machine on which this job's processes could not start, or could not reach each other.
+def refuse_unfit_machine(job: TrainJob, *, ranks: int = 0, servers: int = 0) -> None:
+    """Refuses a machine on which a job's processes could not start, or could not reach each other.
 
     Raises this process's limit of open files as far as it may.
+
+    Args:
+        job: the training job.
+        ranks: number of its ranks here.
+        servers: number of its parameter servers here.
 
     Raises:
         UserError: with the first reason.
     """
-    cluster, servers = job.ranker.cluster, job.ranker.num_parameter_servers
+    cluster = job.ranker.cluster
     # Horovod resolves the machine's name for the connections of its process sets, see `network`.
-    names = [socket.gethostname()] if cluster.ranks > 1 and not servers else []
-    processes = cluster.ranks + servers + (1 + cluster.own_data_workers if cluster.own_data_workers else 0)
-    for finding in examine(processes=processes, names=names):
+    names = [socket.gethostname()] if cluster.ranks > 1 and not job.ranker.num_parameter_servers else []
+    pool = 1 + cluster.own_data_workers if ranks == cluster.ranks and cluster.own_data_workers else 0
+    for finding in examine(processes=ranks + servers + pool, names=names):
         if not finding.is_ok:
             raise UserError(f"training: this machine cannot run it: {finding.name}: {finding.detail}; {finding.fix}")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

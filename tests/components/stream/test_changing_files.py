@@ -204,6 +204,17 @@ def test_any_error_of_a_reader_and_any_name_is_a_dead_letter(tmp_path: Path, mon
     assert ["of some library" in letter["reason"] for letter in stream.letters()] == [False, True]
 
 
+def test_files_of_a_table_are_dead_letters_that_name_its_format(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    log = Path(stream.job.data_root, "shown", "_delta_log", "00000000000000000000.json")
+    log.parent.mkdir(parents=True)
+    log.write_text("{}")
+    stream.arrive(shown=[(0, AT)])
+    [letter] = stream.letters()
+    assert "is a Delta Lake table" in letter["reason"]
+    assert stream.finish() == {}
+
+
 @pytest.mark.parametrize("what", ["joiner.json", "files-000000000001.jsonl"])
 def test_a_state_that_was_changed_is_refused_although_it_parses(tmp_path: Path, what: str) -> None:
     stream = Stream(tmp_path)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,9 @@ from tests.errors import mentions, place_and_value, tells
 from tests.trainer_module.launch.launched_job import failure
 from tests.trainer_module.sample_job import declared, job, write_job
 from trainer_module.launch import machine
+from trainer_module.launch.host import Host
 from trainer_module.launch.machine import refuse_unfit_machine
+from trainer_module.launch.messages import Command, Heartbeat
 
 pytestmark = pytest.mark.slow  # The sample job imports TensorFlow.
 
@@ -24,7 +27,7 @@ _NO_LOOPBACK = ["unshare", "--map-root-user", "--net"]
 
 def test_this_machine_can_train(tmp_path: Path) -> None:
     began = time.monotonic()
-    refuse_unfit_machine(job(tmp_path, declared(ranks=2, data_workers=2), ()))
+    refuse_unfit_machine(job(tmp_path, declared(ranks=2, data_workers=2), ()), ranks=2)
     assert time.monotonic() - began < 1
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft == hard
@@ -49,7 +52,39 @@ def _fails(*_: object, **__: object) -> None:
 def test_a_firewall_before_loopback_refuses_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_connection", _fails)
     with pytest.raises(UserError, match=place_and_value("training", "loopback ... (got Connection refused)")):
-        refuse_unfit_machine(job(tmp_path, declared(), ()))
+        refuse_unfit_machine(job(tmp_path, declared(), ()), ranks=1)
+
+
+class Leading:
+    """A coordinator that begins an attempt, and ends the job once the host has failed."""
+
+    host, port = "127.0.0.1", 1
+
+    def __init__(self) -> None:
+        self.heard: list[Heartbeat] = []
+
+    def send(self, heartbeat: Heartbeat) -> Command:
+        self.heard.append(heartbeat)
+        if heartbeat.failure is not None:
+            return Command(action="failed", alone_s=5)
+        return Command(action="train", attempt="a-0", hosts=2, alone_s=5)
+
+    def hold(self, lifeline: Any) -> None:
+        """Needs no lifeline."""
+
+
+@pytest.mark.parametrize("index", [0, 2])
+def test_a_host_of_ranks_or_of_a_server_refuses_its_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: int
+) -> None:
+    monkeypatch.setattr(machine.shared_memory, "__defaults__", (tmp_path / "none",))
+    sync = {"kind": "stale"}
+    link: Any = Leading()
+    made = job(tmp_path, declared(ranks=2, sync=sync, parameter_servers=1), ())
+    Host(tmp_path / "job.json", made, link, index=index, interface="lo").follow(patience_s=5)
+    failed = link.heard[-1].failure
+    assert failed.cause == "mistake"
+    assert tells(failed.text, "training", "/dev/shm ... not writable")
 
 
 def test_ports_that_are_all_taken_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
