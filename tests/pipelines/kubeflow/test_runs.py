@@ -122,9 +122,9 @@ def warm() -> Iterator[Start]:
 
 
 @pytest.fixture(scope="module")
-def video_run(short_video: Path) -> Run:
-    """A run without a date, created just after midnight."""
-    backend = Backend(short_video / "pods", secrets(), created="2024-03-08T00:10:00Z")
+def video_run(short_video: Path, warm: Start) -> Run:
+    """A run without a date, created just after midnight. Its tasks start cold in the tests of the cluster."""
+    backend = Backend(short_video / "pods", secrets(), created="2024-03-08T00:10:00Z", start=warm)
     file = short_video / "short_video.pipeline.yaml"
     return run(file, short_video, backend, data_root=str(short_video / "data"))
 
