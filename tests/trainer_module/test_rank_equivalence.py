@@ -152,6 +152,7 @@ def _end_early(rank: int, ranks: int, directory: Path, files: tuple[str, ...]) -
         "early_stopping": {"task": "watch"},
         "checkpoint": {"every_steps": 9, "keep": 1},
         "dense_optimizer": {"kind": "adam", "learning_rate": 0.05},
+        "embedding_optimizer": {"kind": "adagrad", "learning_rate": 1.0},  # Soon worse.
     }
     ranker = declared(ranks=ranks, batch_size_per_rank=32, **stopping)
     like = BinaryTask.model_validate({"kind": "binary", "calibration": {"kind": "platt"}})
