@@ -133,7 +133,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--host",
         default="localhost",
-        help="to listen on (%(default)s); anybody who reaches it can start workers, which run what they are sent",
+        help="to listen on (%(default)s); any client can start workers, which run the code that they get",
     )
     given = parser.parse_args(arguments)
     log_to_stderr()

@@ -66,7 +66,7 @@ def outcome_of(run: StoredRun, by_hand: BlessedModel | None = None) -> Outcome:
         return Outcome(run.state, tone, sentence, problem, () if run.state == "running" else _again(run))
     if run.state in ("failed", "stopped"):
         where = f" in {record.failed_step}" if record.failed_step else ""
-        causes = tuple(line for line in (record.error or "no error was told").splitlines() if line.strip())
+        causes = tuple(line for line in (record.error or "no error was reported").splitlines() if line.strip())
         return Outcome(run.state, tone, f"{run.state}{where}: {causes[0]}", causes, _again(run))
     if run.state == "refused":
         causes = tuple(refusals(record))
@@ -149,7 +149,7 @@ def _on_refusal(run: StoredRun, record: RunRecord) -> tuple[str, ...]:
     if never or "infra_validator" in refusing_steps(record):
         return (compare, "this cannot be overridden by hand: change the spec, and run again")
     if record.runner == "kubeflow":
-        return (compare, "run the same date again once the cause is mended")
+        return (compare, "run the same date again after fixing the cause")
     return (compare, f"bless the model on your responsibility: sangam bless {folder} --because REASON")
 
 
@@ -157,7 +157,7 @@ def _again(run: StoredRun) -> tuple[str, ...]:
     record = run.record
     if record and record.runner == "kubeflow":
         return (
-            "run the same date again once the cause is mended: steps that succeeded come from the cache",
+            "run the same date again after fixing the cause: steps that succeeded come from the cache",
             f"`sangam status {record.name} --host URL` says which steps ran; the whole log is that of the step's pod",
         )
     again = resume_command(run)

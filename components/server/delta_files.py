@@ -101,7 +101,7 @@ def read_delta(versions: Path, place: deltas.Lineage, dims: Mapping[str, int]) -
 def _array(path: Path, name: str, record: Any) -> NDArray[Any]:
     file = path / name
     if file.name != name or file.suffix != ".npy":
-        raise NotApplicable("damaged", f"{path}: names a file that is none of a delta (got {name!r})")
+        raise NotApplicable("damaged", f"{path}: names a file that does not belong to a delta (got {name!r})")
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -127,5 +127,5 @@ def _change(path: Path, arrays: Mapping[str, NDArray[Any]], group: str, part: st
         shapes = f"keys {keys.shape} {keys.dtype}, rows {rows.shape} {rows.dtype}, removed {removed.shape}"
         raise NotApplicable("foreign", f"{path}: rows of {group} do not fit {dim} floats a row (got {shapes})")
     if not np.isfinite(rows).all() or len(np.unique(keys)) != len(keys):
-        raise NotApplicable("damaged", f"{path}: rows of {group} are not finite, or a key is there twice")
+        raise NotApplicable("damaged", f"{path}: rows of {group} are not finite, or a key occurs twice")
     return GroupRows(group, keys, rows, removed)

@@ -82,7 +82,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
         def read(signature: Signature) -> Arrays:
             if not context.is_active():
-                raise RequestError(Code.DEADLINE_EXCEEDED, "deadline: the client has gone; the request was not run")
+                raise RequestError(Code.DEADLINE_EXCEEDED, "deadline: the client disconnected; the request was not run")
             signature.check_names(request.inputs)
             return {name: to_array(signature.inputs[name], proto, limit) for name, proto in request.inputs.items()}
 

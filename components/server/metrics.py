@@ -54,7 +54,7 @@ class Metrics:
         self.connections = Gauge("sangam_rest_connections", "REST connections open.", registry=self.registry)
         self.dropped_connections = Counter(
             "sangam_dropped_connections",
-            "REST connections closed because no whole request came by them.",
+            "REST connections closed because no complete request arrived in time.",
             ("reason",),
             registry=self.registry,
         )

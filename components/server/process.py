@@ -45,7 +45,9 @@ def serve(options: Options) -> int:
     _check_ports(options)
     _quieten()
     if options.host not in _LOOPBACK:
-        _LOG.warning("host=%s: anybody who reaches this address may send requests: no authentication", options.host)
+        _LOG.warning(
+            "host=%s: no authentication: every client that reaches this address may send requests", options.host
+        )
 
     leave_out_needless()
     from components.server.serving import Serving  # TensorFlow reads its environment when it is imported.
@@ -91,7 +93,7 @@ def _announce(options: Options, serving: "Serving") -> None:
         try:
             target.announce(addresses["rest"])
         except OSError as error:
-            _LOG.warning("Prometheus is not told of this server: %s cannot be written (%s)", target.file, error)
+            _LOG.warning("Prometheus cannot discover this server: cannot write %s (%s)", target.file, error)
     is_empty = not serving.versions.states()
     if options.as_json:
         print(json.dumps({"name": serving.name, **addresses, "has_version": not is_empty}), flush=True)

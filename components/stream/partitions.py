@@ -131,7 +131,7 @@ class Partitions:
                 reason = f"messages {expected} to {first - 1} were deleted before they were read: keep them longer"
                 yield Letter(*key, expected, reason, until=first)
             else:
-                reason = f"the topic ends at {end}: it was made anew, or has lost messages; all of it is read"
+                reason = f"the topic ends at {end}: it was recreated, or lost messages; reading all of it"
                 yield Letter(*key, expected, f"message {expected} is not there, as {reason}")
             self.offsets[key] = first
             self._lost.discard(key)

@@ -1,4 +1,4 @@
-"""Notices that rows arrive and no example comes of them."""
+"""Notices that rows arrive, but no example is written."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -40,7 +40,7 @@ class Stalls:
             self._since = self._clock()
         reason = self._overdue(files, watermark) if self.seconds > self._settings.idle_s + _SLACK_S else ""
         if bool(reason) != bool(self.reason):
-            _LOG.error("stalled: %s", reason) if reason else _LOG.info("examples come again")
+            _LOG.error("stalled: %s", reason) if reason else _LOG.info("examples are written again")
         self.reason = reason
 
     def _overdue(self, files: Collection[MainFile], watermark: int) -> str:

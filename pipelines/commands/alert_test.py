@@ -22,7 +22,7 @@ def alert_test(spec: SpecArgument, as_json: JsonOption = False) -> None:
 
     loaded = load_spec(spec)
     if loaded.alerts is None:
-        raise UserError(f"{spec}: alerts: is missing (got none); add `alerts: {{}}` to be told of failed runs")
+        raise UserError(f"{spec}: alerts: is missing (got none); add `alerts: {{}}` to be alerted of failed runs")
     target = target_of(loaded.alerts, os.environ)
     reason = "`sangam alert-test` was run"
     event = Event(kind="test", pipeline=loaded.name, step="", date=None, run="alert-test", reason=reason)

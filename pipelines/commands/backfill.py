@@ -58,9 +58,7 @@ def backfill(
     ca_cert: CaCertOption = None,
     token_env: TokenEnvOption = None,
     token_file: TokenFileOption = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="kfp: Start dates whose run failed again.")
-    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="kfp: rerun dates whose run failed.")] = False,
     ignore_run: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="kfp: Do not wait for this unfinished run. Repeatable.")
     ] = None,

@@ -51,14 +51,15 @@ def dispatcher(
     work_dir: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", help="Folder of what a restarted dispatcher goes on with; created if it does not exist."
+            metavar="DIR",
+            help="Folder of the state from which a restarted dispatcher resumes; created if it does not exist.",
         ),
     ],
     port: _PortOption = 5050,
     lost_after_s: Annotated[
         float,
         typer.Option(
-            min=1, help="Seconds of silence after which what a worker held is read by others; it may come back later."
+            min=1, help="Seconds of silence after which other workers read the parts of a worker; it may rejoin later."
         ),
     ] = 30.0,
     all_interfaces: _AllInterfacesOption = False,
@@ -154,7 +155,7 @@ def _become(role: str, arguments: list[str], all_interfaces: bool, as_json: bool
     own = {} if all_interfaces else on_loopback()
     if all_interfaces:
         say_error(
-            f"warning: the {role} listens on all interfaces, without authentication: whoever reaches it can read "
+            f"warning: the {role} listens on all interfaces, without authentication: every client can read "
             "files of this machine. Allow its port to the machines of the trainings alone"
         )
     environment = {**QUIET_ENVIRONMENT, "TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, **own}

@@ -48,7 +48,7 @@ def online(
         typer.Option("--kafka-config", metavar="FILE", help="Kafka: lines PROPERTY=VALUE for librdkafka: TLS, SASL."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option(help="Change to each newly blessed model, and learn again what came after its data.")
+        bool, typer.Option(help="Switch to each newly blessed model, and train again on the data after its own.")
     ] = True,
     as_json: JsonOption = False,
 ) -> None:

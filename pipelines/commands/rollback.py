@@ -46,13 +46,13 @@ def rollback(
     """
     if release is not None:
         if because or to is not None or restore is not None:
-            raise UserError("--release: goes with no other option (got several); give it alone")
+            raise UserError("--release: cannot be combined with other options (got several); give it alone")
         held = holds.release(directory, release)
         told = [f"released {release}, which was held at delta {held.number}: {held.because}"]
         done: dict[str, object] = {"released": release}
     elif restore is not None:
         if because or to is not None:
-            raise UserError("--restore: goes with neither --because nor --to (got both); give it alone")
+            raise UserError("--restore: cannot be combined with --because or --to (got both); give it alone")
         registry.restore(directory, restore)
         told, done = [f"restored {restore}; {newest_told(directory)}"], {"restored": restore}
     else:

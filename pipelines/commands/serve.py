@@ -51,7 +51,7 @@ def serve(
         typer.Option(help="Seconds for a REST request to arrive and wait; a gRPC request has its own deadline."),
     ] = Options.rest_timeout_s,
     max_connections: Annotated[
-        int, typer.Option(help="Most REST connections; one more closes the one whose request is the slowest.")
+        int, typer.Option(help="Maximum number of REST connections; one more closes the slowest.")
     ] = Options.max_connections,
     grace_s: Annotated[
         float, typer.Option(help="Seconds that running requests have to finish once the server is stopped.")

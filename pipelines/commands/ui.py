@@ -17,7 +17,7 @@ EPILOG = (
 def ui(
     root: Annotated[Path, typer.Argument(metavar="ROOT", help="Pipeline root of local runs; may still be empty.")],
     host: Annotated[
-        str, typer.Option(help="Address to listen on. Other than of this machine alone, it asks for a token.")
+        str, typer.Option(help="Address to listen on. Any address but loopback requires a token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one, which is printed.")] = 8088,
     token_file: Annotated[

@@ -124,7 +124,7 @@ def _keep_one(api: Api, name: str, ranker: str, pipeline_id: str, say: Say) -> N
     if kept is None or kept.name != name:
         enabled_name = kept.name if kept else "none"
         raise UserError(
-            f"NAME: somebody else deployed {ranker} at the same moment (got {name}, enabled is {enabled_name}); agree "
+            f"NAME: another client deployed {ranker} at the same moment (got {name}, enabled is {enabled_name}); agree "
             "on one, then give the command again"
         )
 

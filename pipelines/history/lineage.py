@@ -95,7 +95,7 @@ class Lineage:
     def blessed_by(self) -> str:
         """The person or the gates that blessed the model, as text."""
         if self.blessing is None:
-            return "nobody: the gates refused it" if self.run and self.run.state == "refused" else "not known"
+            return "no one: the gates refused it" if self.run and self.run.state == "refused" else "not known"
         when = f" at {self.blessing.blessed_at:%Y-%m-%d %H:%M} UTC"
         if self.blessing.because:
             return f"{self.blessing.by}{when}, because {self.blessing.because}"

@@ -73,7 +73,7 @@ def _monitoring(spec: Spec) -> Iterator[str]:
     if spec.monitoring is not None and isinstance(spec.cluster.launcher, LocalLauncher):
         got = spec.monitoring.model_dump_json()
         yield (
-            f"monitoring: nobody reaches it here (got {got}, and cluster.launcher of kind local): all processes of the "
+            f"monitoring: it is unreachable here (got {got}, and cluster.launcher of kind local): all processes of the "
             "training listen on loopback of the step's pod; declare a launcher of kind mpijob or jobset, or remove it"
         )
 
@@ -156,7 +156,7 @@ def _kubeflow(spec: Spec, target: Target) -> Iterator[str]:
     if not _inside(target.pipeline_root, writable):
         yield (
             f"--pipeline-root: lies on no writable volume of cluster.volumes (got {target.pipeline_root}; volumes: "
-            f"{', '.join(writable) or 'none'}); what a run leaves for the next one would be gone with its pods: "
+            f"{', '.join(writable) or 'none'}); the outputs of a run would be lost with its pods: "
             "declare a volume, for example `volumes: {root: {claim: sangam-root, path: /sangam/root}}`"
         )
 

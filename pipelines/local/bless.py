@@ -68,7 +68,7 @@ def bless(run: Path, *, because: str, by: str, now: datetime.datetime) -> Blesse
             served; the reason is empty; the root is in use.
     """
     if not because.strip():
-        raise UserError(f"--because: needs a reason (got '{because}'); say why, for whoever asks later")
+        raise UserError(f"--because: needs a reason (got '{because}'); say why: the reason is kept with the model")
     root = find_run(run).root
     with locked(root.path):
         found = find_run(run)

@@ -126,7 +126,7 @@ class Supervisor:
         try:
             found = newest(self._request.root, self._request.spec.name)
         except UserError as error:
-            self._say(f"no new base can be looked for, training goes on: {error}")
+            self._say(f"cannot look for a new base; training continues: {error}")
             return None
         return found if found is not None and found.lineage != self._base.lineage else None
 
@@ -134,10 +134,10 @@ class Supervisor:
         assert job.stream is not None
         stalled = read_stalled(Path(job.stream.joining), time.time()).reason
         if stalled and not self._is_stalled:
-            text = f"online: rows arrive and no example comes of them (got {stalled})"
+            text = f"online: rows arrive, but no example is written (got {stalled})"
             self._alert(text, f"{job.stream.lineage}: joining at {utc_now():%Y-%m-%d %H:%M:%S}")
         if self._is_stalled and not stalled:
-            self._say("examples come again")
+            self._say("examples are written again")
         self._is_stalled = bool(stalled)
 
     def _tell_state(self, job: TrainJob) -> None:

@@ -129,7 +129,7 @@ def _allowed(access: Access, pages: Pages) -> Any:
         if not request.path.startswith("/static/") and not access.allows(authorization=authorization, cookie=cookie):
             _refuse(
                 web.HTTPUnauthorized,
-                "This server asks for a token.",
+                "This server requires a token.",
                 f"Open the address that `sangam ui` has printed, or add ?{TOKEN_FIELD}=TOKEN to this one.",
             )
         return await handler(request)

@@ -107,7 +107,7 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
     elif stopping.task is None and not has_binary:
         yield Problem(
             _STOPPING,
-            "uses the mean AUC of the binary tasks, and there is none (got no task)",
+            "uses the mean AUC of the binary tasks, but the spec has none (got no task)",
             f"name the task whose error counts: {listed(list(spec.tasks))}",
         )
     if max(training.epochs, training.incremental_epochs or 0) == 1:

@@ -222,7 +222,7 @@ class Hosts:
             return self._command(self._action)
         if heartbeat.leaves:
             _LOG.info("%s: leaves", self._name(heartbeat.index))
-            self._note(host, "lost", "was asked to end by SIGTERM")
+            self._note(host, "lost", "was terminated by SIGTERM")
             del self._hosts[heartbeat.index]
             return self._command("leave")
         if self._attempt and heartbeat.failure and heartbeat.attempt == self._attempt.label:

@@ -87,9 +87,7 @@ class Endpoint:
             self._target.announce(self.address)
         except OSError as error:
             # Training does not depend on the target; the address is in the log.
-            _LOG.warning(
-                "Prometheus is not told of %s: %s cannot be written (%s)", self.address, self._target.file, error
-            )
+            _LOG.warning("Prometheus cannot discover %s: cannot write %s (%s)", self.address, self._target.file, error)
 
     def close(self) -> None:
         """Stops serving."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 _COUNTED = {
-    "admitted": ("sangam_trainer_rows_admitted", "Rows made for new ids."),
+    "admitted": ("sangam_trainer_rows_admitted", "Rows created for new ids."),
     "rejected": ("sangam_trainer_keys_rejected", "Unique ids of a step that were left without a row."),
     "evicted": ("sangam_trainer_rows_evicted", "Rows removed because the table is full."),
     "expired": ("sangam_trainer_rows_expired", "Rows removed because of their age."),

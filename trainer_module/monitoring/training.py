@@ -160,7 +160,7 @@ class TrainingMetrics(Metrics):
 
     def _add_checkpoints(self) -> None:
         self._checkpoints = Counter(
-            "sangam_trainer_checkpoints", "Checkpoints begun; those given up count too.", registry=self.registry
+            "sangam_trainer_checkpoints", "Checkpoints started, abandoned ones included.", registry=self.registry
         )
         self._given_up = Counter(
             "sangam_trainer_checkpoints_given_up",
@@ -169,7 +169,7 @@ class TrainingMetrics(Metrics):
         )
         self._saved_at = Gauge(
             "sangam_trainer_checkpoint_timestamp_seconds",
-            "When the last checkpoint was begun, since 1970; 0: none yet.",
+            "Start of the last checkpoint, seconds since 1970; 0: none yet.",
             registry=self.registry,
         )
 

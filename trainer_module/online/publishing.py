@@ -66,7 +66,7 @@ class Publisher:
                 return  # The checkpoint includes this and all earlier deltas.
             self._tell_again(delta)
         if self.number and (not numbers or numbers[0] > 1):
-            _LOG.warning("deltas of %s that must be told again are gone: a full version follows", self.lineage)
+            _LOG.warning("deltas of %s that must be repeated no longer exist: writing a full version", self.lineage)
             self._tell_all()
 
     def _tell_all(self) -> None:

@@ -110,7 +110,7 @@ def judge_model(
                 facts |= dataclasses.asdict(examination.latency)
     except Unfit as error:
         checks.append(Check(name="load", passed=False, reason=str(error)))
-        notes.append("the model could not be served: only the checks above were made")
+        notes.append("the model could not be served: only the checks above were run")
     blessed = all(check.passed for check in checks)
     return ServingVerdict(
         blessed=blessed, model_bytes=model_bytes, load=serving.load, checks=checks, notes=notes, **facts

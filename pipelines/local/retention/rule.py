@@ -105,7 +105,7 @@ def _models(number: int, there: Inventory, served: set[str]) -> Iterator[Decisio
         (f"among the newest {number} blessed", newest),
         ("its version stays", {model.model_uri for model in there.blessed if _name(model) in served}),
         (
-            "online training goes on from it",
+            "online training resumes from it",
             {each.model_uri for each in there.blessed if _name(each) in there.lineages},
         ),
     ]
@@ -120,7 +120,7 @@ def _checkpoints(number: int, there: Inventory, next_train_day: str) -> Iterator
         (f"among the newest {number} blessed", {model.checkpoint_uri for model in bases}),
         ("the newest blessed checkpoint, for later dates", {model.checkpoint_uri for model in too_new}),
         ("the newest run started from it", {there.last_base}),
-        ("online training goes on from it", {m.checkpoint_uri for m in there.blessed if _name(m) in there.lineages}),
+        ("online training resumes from it", {m.checkpoint_uri for m in there.blessed if _name(m) in there.lineages}),
     ]
     yield from _artifacts("checkpoint", CHECKPOINT, number, there, reasons)
 

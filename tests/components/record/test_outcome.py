@@ -50,7 +50,7 @@ def test_a_run_that_ended_early_says_where_and_why() -> None:
         "failed in trainer: rank 1 was killed",
     )
     assert told(status="stopped", error="stopped by SIGTERM") == ("stopped", "mute", "stopped: stopped by SIGTERM")
-    assert told(status="failed") == ("failed", "bad", "failed: no error was told")
+    assert told(status="failed") == ("failed", "bad", "failed: no error was reported")
 
 
 @pytest.mark.parametrize(

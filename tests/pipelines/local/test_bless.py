@@ -176,6 +176,13 @@ def test_what_nobody_overrides_is_refused_and_leaves_nothing(told: dict[str, Any
     assert not (tmp_path / "root" / "artifacts" / "manual_blessing").exists()
 
 
+def test_a_result_that_seems_too_good_may_be_blessed_with_a_reason(tmp_path: Path) -> None:
+    from tests.pipelines.local.sample_judged_pipeline import REASON, judged_run
+
+    done = bless(judged_run(tmp_path / "root", failed="leak"))
+    assert done.overridden == (f"like: {REASON}",)
+
+
 def test_a_model_that_another_run_has_blessed_is_blessed_already(tmp_path: Path) -> None:
     from tests.pipelines.local.sample_judged_pipeline import judged_run
 

@@ -22,4 +22,9 @@ def test_a_stall_is_told_once_and_so_is_its_end(tmp_path: Path) -> None:
     for reason in ("", "7 rows wait", "8 rows wait", "", "9 rows wait"):
         status.write_text(json.dumps({"stalled_s": 1.0, "stalled": reason, "written": time.time()}))
         supervisor._tell_stall(job)
-    assert ["7 rows" in said[0], said[1], "9 rows" in said[2], len(said)] == [True, "examples come again", True, 3]
+    assert ["7 rows" in said[0], said[1], "9 rows" in said[2], len(said)] == [
+        True,
+        "examples are written again",
+        True,
+        3,
+    ]

@@ -170,7 +170,7 @@ class GateEvaluator:
 
     def _why_missing(self, gate: Gate) -> str:
         if gate.new_id is not None and self.known_id_features is not None and gate.new_id not in self.known_id_features:
-            return "the model does not say which ids it knows, having no signature known_ids"
+            return "the model has no signature known_ids"
         return f"no example is in {'such a' if gate.each else 'that'} slice"
 
     def _without_baseline(self, gate: Gate) -> Iterator[str]:

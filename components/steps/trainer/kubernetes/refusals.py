@@ -49,6 +49,6 @@ def _absent(error: Exception, resource: type[NamespacedResourceG], namespace: st
     if details and details.kind == "namespaces":
         return f"create the namespace {namespace}, or correct SANGAM_NAMESPACE or the namespace in KUBECONFIG"
     if details and details.name:
-        return "somebody has deleted it: run the step again, which continues"
+        return "another client deleted it: run the step again, which resumes"
     definition = resource._api_info.resource
     return f"install {definition.kind} ({definition.api_version}) in the cluster"

@@ -52,7 +52,7 @@ class StatusLogger:
                 continue
             since = self._first_seen_s.setdefault(component, now)
             if now - since >= self._api.timing.pending_s:
-                why = await self._refusals() or "nothing says why; check that the operator runs"
+                why = await self._refusals() or "no condition gives a reason; check that the operator runs"
                 if self._is_new(component, why, now):
                     text = "training: for %.0f s now, %d of %d pods are missing (%s): %s"
                     _LOG.warning(text, now - since, number - present, number, component, why)

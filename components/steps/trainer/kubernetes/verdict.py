@@ -44,7 +44,7 @@ def ended_job(job: TrainingJob | None, uid: str, pods: Mapping[str, Pod]) -> End
         pods: pods by name.
     """
     if job is None or job.metadata is None or job.metadata.uid != uid or job.metadata.deletionTimestamp:
-        return End("failed", "training: its job was deleted by somebody else; run the step again, which continues")
+        return End("failed", "training: another client deleted its job; run the step again, which resumes")
     for pod in _coordinators(pods):
         end = exit_of(pod)
         # The operator would restart it, with the same result.
