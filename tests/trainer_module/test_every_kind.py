@@ -73,7 +73,9 @@ def test_the_specs_have_every_member_of_every_union_of_the_schema() -> None:
     assert every_kind.kinds() <= declared, sorted(kind.__name__ for kind in every_kind.kinds() - declared)
 
 
-@pytest.mark.parametrize(("name", "shuffle_buffer"), [(every_kind.WITH_ALL_FEATURES, 1), ("mmoe", 40)])
+@pytest.mark.parametrize(
+    ("name", "shuffle_buffer"), [(every_kind.WITH_ALL_FEATURES, 1), pytest.param("mmoe", 40, marks=pytest.mark.long)]
+)
 def test_transformed_when_they_are_read_the_batches_are_those_transformed_ahead(
     name: str, shuffle_buffer: int, world: World, tmp_path: Path
 ) -> None:
@@ -87,6 +89,7 @@ def test_transformed_when_they_are_read_the_batches_are_those_transformed_ahead(
     _assert_equal(raw, ahead)
 
 
+@pytest.mark.long
 def test_transformed_by_another_process_the_batches_are_those_transformed_ahead(world: World, tmp_path: Path) -> None:
     from trainer_module.input.service_reader import PoolEpoch, training_parts
 

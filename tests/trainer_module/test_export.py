@@ -68,6 +68,7 @@ def test_the_stock_form_is_loaded_by_tensorflow_alone_from_wherever_it_lies(expo
     assert "'rank'" in printed
 
 
+@pytest.mark.long
 def test_a_launched_export_leaves_the_model_and_its_report_alone(exported: Exported) -> None:
     job = exported(*LAUNCHED)
     tmp_path = Path(job.model_dir).parent
@@ -94,6 +95,7 @@ def test_float32_rows_give_the_ranks_own_scores(exported: Exported, form: str) -
     assert json.loads((output / "export.json").read_text())["tasks"] == {}
 
 
+@pytest.mark.long
 def test_smaller_rows_are_measured_on_the_whole_evaluation_split(exported: Exported) -> None:
     from tests.trainer_module.serving.sample_training import NUM_EXAMPLES, encoded, rows
 

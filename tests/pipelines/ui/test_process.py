@@ -39,6 +39,7 @@ def test_a_signal_ends_it_at_once_though_somebody_listens(tmp_path: Path, signum
         assert process.stderr.read() == ""
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_bound_elsewhere_it_makes_a_token_and_prints_it_once(tmp_path: Path) -> None:
     with sangam_ui(tmp_path, "--host", "0.0.0.0") as (address, _):

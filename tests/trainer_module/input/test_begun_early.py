@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
 
 
+@pytest.mark.long
 def test_an_epoch_begun_early_is_whole_and_one_begun_in_vain_is_in_no_other(tmp_path: Path) -> None:
     from trainer_module import collectives
     from trainer_module.input.train_input import TrainInput, no_batches

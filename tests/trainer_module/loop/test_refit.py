@@ -69,6 +69,7 @@ def test_validation_examples_are_trained_on_as_often_as_the_others(
     }
 
 
+@pytest.mark.long
 def test_the_days_of_the_refit_are_days_learned_from(ended: tuple[Path, dict[str, Any]]) -> None:
     from trainer_module.checkpoint.manifest import read_manifest
 

@@ -230,6 +230,7 @@ def _after_one_batch(files: tuple[str, ...], rows: int, rate: float, *, in_propo
     return {"dense": trainer.dense.flat.numpy(), **rows_of}
 
 
+@pytest.mark.long
 def test_a_batch_that_is_a_quarter_full_moves_a_model_a_quarter_as_far_where_it_counts_in_proportion(
     files: tuple[str, ...],
 ) -> None:

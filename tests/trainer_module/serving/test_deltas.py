@@ -19,7 +19,7 @@ Exported = Callable[[str, str], TrainJob]
 _GROUPS = {"adagrad_4": ("tags", 4), "adagrad_8": ("users", 8)}
 
 
-@pytest.fixture(params=["stock", "tfra"])
+@pytest.fixture(params=["stock", pytest.param("tfra", marks=pytest.mark.long)])
 def version(request: pytest.FixtureRequest, exported: Exported, tmp_path: Path) -> Path:
     """The folder of a pushed version, alone in its folder of versions."""
     return push(Path(exported(request.param, "float32").model_dir), tmp_path / "versions")
@@ -75,7 +75,6 @@ def _size_of_dense(model: Any) -> int:
     return int(model.signatures["replace_dense"].inputs["flat"].lengths[0])
 
 
-@pytest.mark.parametrize("version", ["stock", pytest.param("tfra", marks=pytest.mark.long)], indirect=True)
 def test_a_server_that_was_away_has_the_state_of_one_that_was_not_and_of_the_trainer(version: Path) -> None:
     versions = version.parent
     present, following = _served(version)
@@ -202,7 +201,6 @@ def _server(version: Path) -> Any:
     return watching
 
 
-@pytest.mark.parametrize("version", ["stock", pytest.param("tfra", marks=pytest.mark.long)], indirect=True)
 def test_after_a_delta_that_fails_half_way_the_last_whole_state_is_served(
     version: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,7 +237,6 @@ def test_after_a_delta_that_fails_half_way_the_last_whole_state_is_served(
     assert _state(_server(version).ready()) != _state(alone)  # A new process tries again.
 
 
-@pytest.mark.parametrize("version", ["stock", pytest.param("tfra", marks=pytest.mark.long)], indirect=True)
 def test_a_server_that_loads_a_full_version_and_few_deltas_equals_one_that_has_applied_all(
     version: Path, served_world: Path, tmp_path: Path
 ) -> None:
@@ -292,6 +289,7 @@ def test_a_server_that_loads_a_full_version_and_few_deltas_equals_one_that_has_a
     assert _state(behind.ready()) == _state(present.ready())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["stock"], indirect=True)
 def test_a_server_that_was_away_for_long_applies_all_that_it_lacks_before_it_answers(version: Path) -> None:
     keys, missed = _keys("adagrad_8", *range(5)), 120

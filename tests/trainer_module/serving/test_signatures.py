@@ -15,7 +15,7 @@ tf = pytest.importorskip("tensorflow")
 Exported = Callable[[str, str], TrainJob]
 MODELS = [
     ("stock", "float32"),
-    ("tfra", "float32"),
+    pytest.param("tfra", "float32", marks=pytest.mark.long),
     pytest.param("stock", "int8", marks=pytest.mark.long),
     pytest.param("tfra", "int8", marks=pytest.mark.long),
 ]

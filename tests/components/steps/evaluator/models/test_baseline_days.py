@@ -166,6 +166,7 @@ def test_early_stopping_learns_from_the_validation_day_in_a_refit_alone(
     assert learned(checkpoint, keys_by_day(window)) == days
 
 
+@pytest.mark.long
 def test_an_incremental_training_learns_from_the_days_after_its_base(
     tmp_path: Path, logs: Path, window: dict[str, list[Any]], plain: Path
 ) -> None:
