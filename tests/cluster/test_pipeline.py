@@ -1,11 +1,12 @@
 """The compiled pipeline, every task a pod, in a namespace that enforces PodSecurity `restricted`."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.cluster.dag import RUN_LABEL
-from tests.cluster.demo import Demo
+from tests.cluster.demo import Demo, metrics_here
 from tests.cluster.team import ACCOUNT, NAMESPACE
 from tests.e2e.user_run import DATE
 
@@ -32,6 +33,11 @@ def test_the_run_ends_with_a_pushed_model_and_its_page(demo: Demo) -> None:
     page = (demo.team.root / "runs" / "demo" / "report.html").read_text()
     assert "Pushed" in page
     assert version.name in page
+
+
+def test_the_metrics_are_those_of_a_run_on_this_machine(demo: Demo, tmp_path: Path) -> None:
+    found = {task: judged.metrics["auc"] for task, judged in demo.verdict().tasks.items()}
+    assert found == pytest.approx(metrics_here(demo, tmp_path), abs=0.001)
 
 
 def test_the_trainer_leaves_nothing_but_its_own_pod(demo: Demo) -> None:
