@@ -208,6 +208,7 @@ def test_one_task_below_its_bound_stops_the_release_though_the_mean_is_fine_and_
     assert world.versions() == ["20260305001"]
 
 
+@pytest.mark.long
 def test_a_model_too_slow_to_serve_is_not_pushed_and_only_the_serving_check_runs_again(
     world: World, first_run: Any
 ) -> None:

@@ -74,6 +74,7 @@ def _without_id(artifact: Any) -> Any:
     return message
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_small_step_loads_neither_beams_clients_nor_tfma_nor_kfp(tmp_path: Path) -> None:
     from schemas.loading import load_spec

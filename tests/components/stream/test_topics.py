@@ -336,6 +336,7 @@ def test_positions_are_those_that_nothing_waits_for_and_a_lost_disk_begins_at_th
     joiner.close()
 
 
+@pytest.mark.long
 def test_new_partitions_are_read_and_an_unknown_topic_is_a_mistake(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

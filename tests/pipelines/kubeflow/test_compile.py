@@ -299,6 +299,7 @@ def test_a_compiled_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "pipeline.yaml").read_text() == "two"
 
 
+@pytest.mark.long
 def test_the_command_writes_the_file_and_no_noise(tmp_path: Path) -> None:
     output, image = tmp_path / "pipeline.yaml", f"image@sha256:{64 * '0'}"
     command = [sys.executable, "-m", "pipelines.cli", "compile", str(SPECS / "short_video.yaml"), "--image", image]

@@ -133,6 +133,7 @@ def test_a_killed_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, .
     wait_until(lambda: group_of(launched.pid) == [], 10, "the group is empty")
 
 
+@pytest.mark.long
 def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:

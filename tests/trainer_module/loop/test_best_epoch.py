@@ -124,6 +124,7 @@ def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
     _assert_equal_state(tmp_path / "final", directory / "final")
 
 
+@pytest.mark.long
 def test_without_a_validation_split_it_is_an_error(files: tuple[str, ...], tmp_path: Path) -> None:
     from schemas.errors import UserError
     from trainer_module import collectives

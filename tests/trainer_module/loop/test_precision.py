@@ -46,6 +46,7 @@ def test_auto_measures_both_on_this_machine_and_leaves_the_rest_of_the_declarati
     assert settled == declared(dense_precision=found.chosen)
 
 
+@pytest.mark.long
 def test_an_export_computes_in_the_precision_of_the_ranks(served_world: Path) -> None:
     from tests.trainer_module.serving import sample_training as world
     from trainer_module.ranker import with_precision
