@@ -11,7 +11,8 @@ DEMO_DATE := 2024-03-07
 PYTEST := $(BIN)/python -m pytest
 # A worker that dies is a bug to find. Where pytest-xdist 3.8 replaces it, `loadfile` can wait forever; so it does not.
 # In the order of tests/conftest.py: by itself xdist starts with the files of many tests, which are the quick ones.
-PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+# Three for two cores: tests of processes wait a fifth of the time.
+PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # TensorFlow Extended imports twice as fast with .pyc files; TFRA and Horovod need Keras 2.
 unexport PYTHONDONTWRITEBYTECODE
