@@ -142,7 +142,10 @@ def shared_memory(folder: Path = _SHM) -> Finding:
 
 def memory(needed_mib: float) -> Finding:
     """Checks the memory available within this container's limit."""
-    fix = "stop other programs, or raise the container's limit"
+    fix = (
+        "stop other programs, or raise the container's limit (in pods cluster.launcher.host.memory or "
+        "parameter_server.memory, see `sangam plan`)"
+    )
     return enough("memory", available_bytes() / _MIB, needed_mib, "MiB available", fix)
 
 
