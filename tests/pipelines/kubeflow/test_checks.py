@@ -37,7 +37,7 @@ def test_the_reference_specs_are_fit_for_kubeflow(tmp_path: Path, name: str) -> 
 def test_a_root_on_no_volume_would_not_outlive_the_run(tmp_path: Path) -> None:
     text = refused(tmp_path, {}, dataclasses.replace(TARGET, pipeline_root="/elsewhere"))
     assert tells(text, "--pipeline-root", "(got /elsewhere; volumes: ")
-    assert "gone with its pods" in text
+    assert "lost with its pods" in text
     assert tells(refused(tmp_path, {"volumes": None}), "--pipeline-root", f"(got {TARGET.pipeline_root}; volumes: ")
     others = dataclasses.replace(TARGET, pipeline_root="/sangam/root-of-others")
     assert tells(refused(tmp_path, {}, others), "--pipeline-root", "(got /sangam/root-of-others; volumes: ")
