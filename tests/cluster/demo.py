@@ -145,10 +145,10 @@ def run_demo(team: Team, image: str) -> Demo:
 
 
 def metrics_here(demo: Demo, root: Path) -> dict[str, float]:
-    """Runs the same spec on the same days on this machine; returns the AUC by task."""
+    """Trains the same ranker on the same days on this machine; returns the AUC by task."""
     world = World(demo.logs.parent, SPECS / "short_video.yaml")
     cluster = {name: CLUSTER[name] for name in ("ranks", "threads_per_rank", "data_workers")}
-    spec = world.spec("here", {("event_time",): "event_time", ("cluster",): cluster, ("training", "epochs"): 1})
+    spec = world.spec("here", {("cluster",): cluster, ("training", "epochs"): 1})
     done, summary = world.run(spec, root=root, is_cold=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return {task: judged["auc"] for task, judged in summary["tasks"].items()}
