@@ -11,8 +11,9 @@ DEMO_DATE := 2024-03-07
 PYTEST := $(BIN)/python -m pytest
 # A worker that dies is a bug to find. Where pytest-xdist 3.8 replaces it, `loadfile` can wait forever; so it does not.
 # In the order of tests/conftest.py: by itself xdist starts with the files of many tests, which are the quick ones.
-# Three for two cores: tests of processes wait a fifth of the time.
-PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+# Three for two cores: tests of processes wait a fifth of the time. Long tests have heartbeats of 12 s, which three may miss.
+WORKERS := 3
+PARALLEL = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # TensorFlow Extended imports twice as fast with .pyc files; TFRA and Horovod need Keras 2.
 unexport PYTHONDONTWRITEBYTECODE
@@ -43,6 +44,7 @@ test-fast: setup ## the inner loop: no TensorFlow, no processes; goal: 90 s
 OF_PART := $(if $(PART),--part $(PART))
 # Once more as on a processor without AVX-512 and AMX.
 WITHOUT_UNITS := tests/trainer_module/dense tests/trainer_module/test_rank_equivalence.py
+test-long: WORKERS := 2
 test-long: setup ## the tests that `make test` leaves out: every mode's faults, engines, pages in a browser; PART=1/3
 	$(PYTEST) $(PARALLEL) -m long $(OF_PART)
 	$(if $(filter-out 1/3,$(PART)),,SANGAM_LAYERS=tensorflow $(PYTEST) -m "not long" $(WITHOUT_UNITS))
