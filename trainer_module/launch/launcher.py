@@ -40,7 +40,9 @@ _LOG = logging.getLogger("trainer_module.launch.launcher")
 
 
 def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline: Deadline, nursery: Nursery) -> None:
-    refuse_unfit_machine(job, ranks=job.ranker.cluster.ranks, servers=job.ranker.num_parameter_servers)
+    cluster = job.ranker.cluster
+    of_pool = 1 + cluster.own_data_workers if cluster.own_data_workers else 0
+    refuse_unfit_machine(job, processes=cluster.ranks + job.ranker.num_parameter_servers + of_pool)
     refuse_unfit(job.ranker, available_bytes())
     if job.monitoring is not None:
         ports = job.monitoring.ports(job.ranker.cluster, job.ranker.num_parameter_servers)

@@ -60,15 +60,14 @@ def examine(*, processes: int, names: Sequence[str] = (), memory_mib: float | No
     yield descriptors(_FILES + _PROCESS_FILES * processes)
 
 
-def refuse_unfit_machine(job: TrainJob, *, ranks: int = 0, servers: int = 0) -> None:
+def refuse_unfit_machine(job: TrainJob, *, processes: int) -> None:
     """Refuses a machine on which a job's processes could not start, or could not reach each other.
 
     Raises this process's limit of open files as far as it may.
 
     Args:
         job: the training job.
-        ranks: number of its ranks here.
-        servers: number of its parameter servers here.
+        processes: number of its processes here.
 
     Raises:
         UserError: with the first reason.
@@ -76,8 +75,7 @@ def refuse_unfit_machine(job: TrainJob, *, ranks: int = 0, servers: int = 0) -> 
     cluster = job.ranker.cluster
     # Horovod resolves the machine's name for the connections of its process sets, see `network`.
     names = [socket.gethostname()] if cluster.ranks > 1 and not job.ranker.num_parameter_servers else []
-    pool = 1 + cluster.own_data_workers if ranks == cluster.ranks and cluster.own_data_workers else 0
-    for finding in examine(processes=ranks + servers + pool, names=names):
+    for finding in examine(processes=processes, names=names):
         if not finding.is_ok:
             raise UserError(f"training: this machine cannot run it: {finding.name}: {finding.detail}; {finding.fix}")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
