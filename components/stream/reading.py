@@ -286,7 +286,7 @@ class FileReader:
             refuse_tables([arrival.path], LocalStorage())
         with open_file(arrival.path) as file:
             found = formats.inspect(logs, file, arrival.path, read)
-        if problems := [*found.problems, *supplied_twice(logs, found.columns, arrival.path)]:
+        if problems := [*found.problems, *supplied_twice(logs, found.columns or (), arrival.path)]:
             raise UserError("\n".join(problems))
 
 

@@ -41,6 +41,9 @@ def _part(texts: Sequence[str], ending: str = "") -> str:
         return f"{start}\0{end}"
     # Digits are not part of the common start: later names may begin with others.
     start = _common_start(texts).rstrip("0123456789")
+    if "=" in start:
+        # Values of a column, as Hive writes them: later ones may begin with any letter.
+        return f"{glob.escape(start.partition('=')[0])}=*{ending}"
     return f"{glob.escape(start)}*{ending}" if ending else "*"
 
 

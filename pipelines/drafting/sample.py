@@ -2,13 +2,14 @@
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from components.logs.readers.folders import folder_texts
 from pipelines.drafting.layout import Layout, LogFile
 from pipelines.drafting.reading import Piece, complete_columns, read_piece
 from pipelines.drafting.values import Values, joined, values_of
@@ -57,7 +58,11 @@ def read_sample(data: Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
     rows_of_file = max(1, max_rows // max(1, len(chosen)))
     bytes_of_file = MAX_MEGABYTES * 10**6 // max(1, len(chosen))
     read = [
-        (group, file, read_piece(data / file.path, layout.format, rows_of_file, bytes_of_file))
+        (
+            group,
+            file,
+            _with_folders(read_piece(data / file.path, layout.format, rows_of_file, bytes_of_file), file, layout),
+        )
         for group, file in chosen
     ]
     read = [(group, file, piece) for group, file, piece in read if piece.table.num_rows]
@@ -90,6 +95,15 @@ def _chosen(layout: Layout) -> list[tuple[str, LogFile]]:
         for name, files in (groups[place] for place in _spread(len(groups), MAX_GROUPS))
         for place in _spread(len(files), MAX_FILES_OF_GROUP)
     ]
+
+
+def _with_folders(piece: Piece, file: LogFile, layout: Layout) -> Piece:
+    """Adds the columns that only the names of folders hold."""
+    table = piece.table
+    for name, text in folder_texts(file.path).items():
+        if name not in table.column_names and any(f"{name}=*" in path.split("/") for path in layout.patterns.values()):
+            table = table.append_column(name, pa.array([text] * table.num_rows, pa.string()))
+    return replace(piece, table=table)
 
 
 def _spread(number: int, most: int) -> list[int]:
@@ -148,9 +162,11 @@ def _complete(data: Path, layout: Layout, columns: Mapping[str, Values], is_whol
     if layout.format != "parquet" or len(layout.files) > MAX_FOOTERS:
         return frozenset()
     for file in layout.files:
-        known = complete_columns(data / file.path)
+        known = dict(complete_columns(data / file.path))
         # A list column has the path of its values; an empty list is a value.
-        names = {name for name in names if columns[name].is_list or known.get(name, False)} if known else names
+        if known:
+            known |= {name: text is not None for name, text in folder_texts(file.path).items() if name not in known}
+            names = {name for name in names if columns[name].is_list or known.get(name, False)}
     return frozenset(names)
 
 

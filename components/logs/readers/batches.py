@@ -1,12 +1,8 @@
 """The results of readers."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-
-from schemas.derived.columns import Column
-from schemas.problems import listed
 
 BATCH_ROWS = 4096
 
@@ -36,18 +32,10 @@ class Inspection:
         problems: error texts with the file's path; if there are any, the rest is unknown.
         is_empty: whether it has no rows.
         num_rows: number of rows; None if the head does not contain it.
-        columns: columns of the file, where the head contains them.
+        columns: columns of the file in its order; None if the head does not contain them.
     """
 
     problems: tuple[str, ...] = ()
     is_empty: bool = False
     num_rows: int | None = None
-    columns: frozenset[str] = frozenset()
-
-
-def missing_column(column: Column, path: str, names: Sequence[str]) -> str:
-    """Returns what is wrong with a file without a column, and how to get it in."""
-    folder = next((part for part in path.split("/") if part.startswith(f"{column.name}=")), None)
-    if folder:
-        return f"is only in a folder's name (got {folder}); write it into the files too: names of folders are not read"
-    return f"is missing (got {listed(names)}); add it to the logs"
+    columns: tuple[str, ...] | None = None

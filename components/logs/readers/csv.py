@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from components.logs.readers.batches import Inspection, Rows, missing_column
+from components.logs.readers.batches import Inspection, Rows
 from components.logs.readers.column_types import TARGET
 from components.logs.readers.damage import plain, unread
 from schemas.derived.columns import Column
@@ -45,16 +45,12 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     if not head:
         return Inspection(is_empty=True)
     header = head[0]
-    problems = []
-    for column in columns:
-        count = header.count(column.name)
-        if count == 0:
-            problems.append(f"{path}: column '{column.name}': {missing_column(column, path, header)}")
-        elif count > 1:
-            problems.append(
-                f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
-            )
-    return Inspection(problems=tuple(problems), is_empty=len(head) == 1, columns=frozenset(header))
+    problems = [
+        f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
+        for column in columns
+        if (count := header.count(column.name)) > 1
+    ]
+    return Inspection(problems=tuple(problems), is_empty=len(head) == 1, columns=tuple(header))
 
 
 def checked_head(file: BinaryIO, path: str, columns: Sequence[Column] = ()) -> list[list[str]]:
@@ -105,12 +101,13 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
     Raises:
         UserError: for a cell that is not of its column's type, a line with a wrong number of cells, a corrupt file.
     """
-    types = {column.name: _cells(column) for column in columns}
     num_lines = 1
     header: list[str] = []
     try:
         header = next(iter(_head(file)), [])
         file.seek(0)
+        columns = [column for column in columns if column.name in header]
+        types = {column.name: _cells(column) for column in columns}
         reader = pacsv.open_csv(
             file if plain(file) is file else pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip"),
             # One thread: only then do pyarrow's errors contain the line.

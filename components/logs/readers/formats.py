@@ -1,18 +1,33 @@
 """Selects the reader of a format."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import BinaryIO
 
 from typing_extensions import assert_never
 
 from components.logs.readers import csv, parquet, tfrecord
 from components.logs.readers.batches import Inspection, Rows
+from components.logs.readers.folders import absent_problem, with_folders
 from schemas.derived.columns import Column
 from schemas.spec.data import Logs
 
 
 def inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     """Inspects a file's head: columns, types and number of rows, as far as the format contains them."""
+    found = _inspect(logs, file, path, columns)
+    if found.columns is None:
+        return found
+    absent = {
+        column.name: absent_problem(column, path, found.columns, logs)
+        for column in columns
+        if column.name not in found.columns
+    }
+    problems = [f"{path}: column '{name}': {problem}" for name, problem in absent.items() if problem]
+    return replace(found, problems=(*found.problems, *problems))
+
+
+def _inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     match logs.format:
         case "parquet":
             return parquet.inspect(file, path, columns)
@@ -25,11 +40,16 @@ def inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) ->
 
 
 def read(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
-    """Yields the columns of the inputs.
+    """Yields the columns of the inputs, those that only the names of folders hold included.
 
     Raises:
         UserError: if the file does not fit the spec.
     """
+    for rows in _read(logs, file, path, columns):
+        yield with_folders(rows, path, columns, logs)
+
+
+def _read(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
     match logs.format:
         case "parquet":
             return parquet.read(file, path, columns)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from components.arrow_files import open_parquet
-from components.logs.readers.batches import BATCH_ROWS, Inspection, Rows, missing_column
+from components.logs.readers.batches import BATCH_ROWS, Inspection, Rows
 from components.logs.readers.column_types import type_problem
 from components.logs.readers.damage import ERRORS, parquet_problem
 from schemas.derived.columns import Column
@@ -24,20 +24,14 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     problems = []
     for column in columns:
         count = schema.names.count(column.name)
-        if count == 0:
-            problems.append(f"{path}: column '{column.name}': {missing_column(column, path, schema.names)}")
-        elif count > 1:
+        if count > 1:
             problems.append(
                 f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
             )
-        else:
-            problem = type_problem(column, schema.field(column.name).type)
-            if problem:
-                problems.append(f"{path}: column '{column.name}': {problem}")
+        elif count and (problem := type_problem(column, schema.field(column.name).type)):
+            problems.append(f"{path}: column '{column.name}': {problem}")
     num_rows = parquet.metadata.num_rows
-    return Inspection(
-        problems=tuple(problems), is_empty=num_rows == 0, num_rows=num_rows, columns=frozenset(schema.names)
-    )
+    return Inspection(problems=tuple(problems), is_empty=num_rows == 0, num_rows=num_rows, columns=tuple(schema.names))
 
 
 def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:

@@ -59,7 +59,9 @@ def _inspected(file: DataFile, logs: Logs, columns: Sequence[Column], open_file:
             inspection = formats.inspect(logs, content, file.path, columns)
     except OSError as error:
         return Inspection(problems=(f"{file.path}: cannot be opened (got: {error}); check its permissions",))
-    return replace(inspection, problems=(*inspection.problems, *supplied_twice(logs, inspection.columns, file.path)))
+    return replace(
+        inspection, problems=(*inspection.problems, *supplied_twice(logs, inspection.columns or (), file.path))
+    )
 
 
 def _empty_hint(logs: Logs) -> str:

@@ -69,6 +69,19 @@ def test_every_format_has_a_draft(tmp_path: Path, file_format: FileFormat) -> No
     assert (document["data"]["train_days"], document["data"]["eval_days"]) == (3, 1)
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_folders_with_the_values_of_a_column_are_a_column(tmp_path: Path, file_format: FileFormat) -> None:
+    folder = write_days(tmp_path / "logs", {"user_id": USERS, "clicked": CLICKED}, file_format)
+    for number, day in enumerate(sorted(folder.iterdir())):
+        for file in list(day.iterdir()):
+            (day / f"country={'IU'[number % 2]}").mkdir()
+            file.rename(day / f"country={'IU'[number % 2]}" / file.name)
+    made = draft(folder, "small", ["clicked"])
+    document = valid(made)
+    assert document["data"]["pattern"] == f"{{YYYY}}-{{MM}}-{{DD}}/country=*/*.{file_format}"
+    assert document["features"]["country"] == {"kind": "id", "type": "string", "table": "country"}
+
+
 def test_days_without_files_are_skipped(tmp_path: Path) -> None:
     logs = write_days(tmp_path, COLUMNS)
     (logs / "2024-03-02").rename(logs / "2024-02-20")

@@ -30,6 +30,10 @@ def files(folder: Path, *paths: str) -> Path:
             ("year=2024/month=3/day=1/a.csv", "year=2024/month=10/day=12/a.csv"),
             "year={YYYY}/month={M}/day={D}/*.csv",
         ),
+        (
+            ("dt=2024-03-01/country=IN/a.csv", "dt=2024-03-02/country=IT/b.csv"),
+            "dt={YYYY}-{MM}-{DD}/country=*/*.csv",
+        ),
         (("2024/03/01/05/a.csv", "2024/03/02/06/b.csv"), "{YYYY}/{MM}/{DD}/*/*.csv"),
         (("2024/03/01.csv", "2024/03/02.csv"), "{YYYY}/{MM}/{DD}.csv"),
         (("events_20240301.csv", "events_20240302.csv"), "events_{YYYY}{MM}{DD}.csv"),
