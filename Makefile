@@ -129,7 +129,7 @@ lock: setup ## resolve pyproject.toml again; an existing uv.lock keeps its versi
 	$(UV) export --quiet --format requirements-txt --all-groups --no-emit-project --no-annotate --no-header --locked > requirements.lock.new
 	$(UV) export --quiet --format requirements-txt --no-dev --no-emit-project --no-annotate --no-header --locked > requirements.runtime.lock.new
 	sed -E '/--hash/d; /^setuptools==/d; s/ \\$$//' requirements.runtime.lock.new > requirements.constraints.new
-	$(UV) pip compile --quiet --python-version 3.10 --no-header --no-annotate --generate-hashes --constraint requirements.constraints.new --output-file requirements.build.lock.new infra/horovod-build.in
+	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --generate-hashes --constraint requirements.constraints.new --output-file requirements.build.lock.new infra/horovod-build.in
 	rm requirements.constraints.new
 	@! grep -nE 'https?://' requirements.lock.new requirements.runtime.lock.new requirements.build.lock.new
 	for lock in requirements.lock requirements.runtime.lock requirements.build.lock; do mv $$lock.new $$lock; done

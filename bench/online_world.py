@@ -41,7 +41,7 @@ class OnlineWorld:
         if self.versions.is_dir():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        today = datetime.datetime.now(datetime.timezone.utc).date()
+        today = datetime.datetime.now(datetime.UTC).date()
         first = (today - datetime.timedelta(days=DAYS)).isoformat()
         yesterday = (today - datetime.timedelta(days=1)).isoformat()
         for arguments in (
@@ -130,7 +130,7 @@ class FolderSource:
 
     def appear(self, rows: pa.Table) -> float:
         """Puts rows, timed now, into a file of today; returns when it was renamed, by time.monotonic."""
-        now = datetime.datetime.now(datetime.timezone.utc)
+        now = datetime.datetime.now(datetime.UTC)
         folder, name = self._folder / now.date().isoformat(), f"{time.time_ns()}.parquet"
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(_timed(rows, now), folder / f"_{name}")
@@ -151,7 +151,7 @@ class KafkaSource:
 
     def appear(self, rows: pa.Table) -> float:
         """Sends rows, timed now; returns when the broker had them, by time.monotonic."""
-        for row in _timed(rows, datetime.datetime.now(datetime.timezone.utc)).to_pylist():
+        for row in _timed(rows, datetime.datetime.now(datetime.UTC)).to_pylist():
             self._producer.produce(self._topic, json.dumps(row).encode())
         self._producer.flush()
         return time.monotonic()

@@ -37,14 +37,14 @@ unset PYTHONDONTWRITEBYTECODE
 unset UV_PYTHON UV_PROJECT_ENVIRONMENT VIRTUAL_ENV PYTHONPATH PYTHONHOME MAKEFLAGS MAKELEVEL
 
 # A pyenv shim may be on the PATH and yet not run, so that only a Python that answers counts.
-is_python_310() {
-  "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 10))' >/dev/null 2>&1
+is_python_311() {
+  "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1
 }
 
-find_python_310() {
+find_python_311() {
   local candidate
-  for candidate in "$(command -v python3.10 || true)" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.10.*/bin/python3.10; do
-    if [[ -n $candidate ]] && is_python_310 "$candidate"; then
+  for candidate in "$(command -v python3.11 || true)" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.11.*/bin/python3.11; do
+    if [[ -n $candidate ]] && is_python_311 "$candidate"; then
       echo "$candidate"
       return
     fi
@@ -76,19 +76,19 @@ make_tools() {
   cp infra/uv.lock.txt .tools/.stamp
 }
 
-python=$(find_python_310)
+python=$(find_python_311)
 host=${python:-$(find_any_python)}
-[[ -n $host ]] || fail "no Python with venv and ensurepip found; install Python 3.10 (Debian: python3-venv)"
+[[ -n $host ]] || fail "no Python with venv and ensurepip found; install Python 3.11 (Debian: python3-venv)"
 make_tools "$host"
 uv=.tools/bin/uv
 
 if [[ -z $python ]]; then
-  echo "setup: no Python 3.10 on the PATH or under ~/.pyenv/versions; asking uv for one"
-  "$uv" python install --quiet 3.10 && python=$("$uv" python find --managed-python 3.10) ||
-    fail "no Python 3.10; install it, for example with 'pyenv install 3.10', and run this again"
+  echo "setup: no Python 3.11 on the PATH or under ~/.pyenv/versions; asking uv for one"
+  "$uv" python install --quiet 3.11 && python=$("$uv" python find --managed-python 3.11) ||
+    fail "no Python 3.11; install it, for example with 'pyenv install 3.11', and run this again"
 fi
 
-if ! [[ -x .venv/bin/python ]] || ! is_python_310 .venv/bin/python; then
+if ! [[ -x .venv/bin/python ]] || ! is_python_311 .venv/bin/python; then
   "$uv" venv --quiet --clear --python "$python" .venv
 fi
 rm -f "$stamp"

@@ -73,7 +73,7 @@ class Teller:
 
 def say_event(text: str) -> None:
     """Prints a line as JSON on standard output, for programs that follow a long-running command."""
-    print(json.dumps({"at": datetime.datetime.now(datetime.timezone.utc).isoformat(), "says": text}), flush=True)
+    print(json.dumps({"at": datetime.datetime.now(datetime.UTC).isoformat(), "says": text}), flush=True)
 
 
 def say_error(text: str, *, as_json: bool = False, code: int = 2) -> None:

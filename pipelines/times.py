@@ -21,7 +21,7 @@ Moment = datetime.datetime
 
 def utc_now() -> Moment:
     """Returns the present time in UTC."""
-    return datetime.datetime.now(datetime.timezone.utc)
+    return datetime.datetime.now(datetime.UTC)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def machine_time(at: str, year: int, zone_file: Path = LOCAL_TIME) -> str:
         zone = zoneinfo.ZoneInfo.from_file(file)
     hours, minutes = map(int, at.split(":"))
     months = range(1, 13)
-    days = [datetime.datetime(year, month, 1, hours, minutes, tzinfo=datetime.timezone.utc) for month in months]
+    days = [datetime.datetime(year, month, 1, hours, minutes, tzinfo=datetime.UTC) for month in months]
     times = sorted({f"{day.astimezone(zone):%H:%M}" for day in days})
     if len(times) > 1:
         raise UserError(
@@ -85,7 +85,7 @@ def machine_time(at: str, year: int, zone_file: Path = LOCAL_TIME) -> str:
 def next_due(at: str, now: Moment) -> Moment:
     """Returns the first moment after `now` at this time of day, UTC."""
     hours, minutes = map(int, at.split(":"))
-    today = now.astimezone(datetime.timezone.utc).replace(hour=hours, minute=minutes, second=0, microsecond=0)
+    today = now.astimezone(datetime.UTC).replace(hour=hours, minute=minutes, second=0, microsecond=0)
     return today if today > now else today + _DAY
 
 
@@ -96,12 +96,12 @@ def last_due(at: str, now: Moment) -> Moment:
 
 def date_of(started: Moment) -> Day:
     """Returns the default date of a run: the day (UTC) before its start."""
-    return yesterday(started.astimezone(datetime.timezone.utc).date())
+    return yesterday(started.astimezone(datetime.UTC).date())
 
 
 def minute(moment: Moment) -> str:
     """Returns a time to the minute, in UTC."""
-    return f"{moment.astimezone(datetime.timezone.utc):%Y-%m-%d %H:%M}"
+    return f"{moment.astimezone(datetime.UTC):%Y-%m-%d %H:%M}"
 
 
 def duration(seconds: float) -> str:

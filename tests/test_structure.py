@@ -130,6 +130,6 @@ def dependencies() -> list[str]:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    import tomli  # Python 3.11 has it as tomllib; pytest brings it for 3.10
+    import tomllib
 
-    return tomli.loads(path.read_text())
+    return tomllib.loads(path.read_text())

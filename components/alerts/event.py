@@ -23,7 +23,7 @@ def _cut(reason: str) -> str:
 
 
 def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.timezone.utc)
+    return datetime.datetime.now(datetime.UTC)
 
 
 class Event(BaseModel):

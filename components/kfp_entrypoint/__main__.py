@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
         if alerts and options.step == _FIRST:
             # The compiler cannot see the Secret: check it before a training whose alert could not be sent.
             target_of(alerts, os.environ)
-        task = prepare(options.step, parsed, datetime.datetime.now(datetime.timezone.utc))
+        task = prepare(options.step, parsed, datetime.datetime.now(datetime.UTC))
         ending = execute(task, stop)
     except UserError as error:
         ending = Ending(ExitCode.MISTAKE, str(error), is_mistake=True)

@@ -26,7 +26,7 @@ def resolve(*, given: str, noted: str, created: str, now: datetime.datetime) -> 
             raise UserError(f"date: {error}, or leave it empty for yesterday (UTC)") from None
     if noted:
         return noted
-    moment = (_moment(created) or now).astimezone(datetime.timezone.utc)
+    moment = (_moment(created) or now).astimezone(datetime.UTC)
     return yesterday(moment.date()).isoformat()
 
 

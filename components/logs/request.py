@@ -88,4 +88,4 @@ def relative(path: str, request: Request) -> str:
 
 def today_utc() -> datetime.date:
     """Returns today's date."""
-    return datetime.datetime.now(datetime.timezone.utc).date()
+    return datetime.datetime.now(datetime.UTC).date()

@@ -4,6 +4,7 @@ import io
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -19,7 +20,7 @@ from schemas.host.plain_text import visible
 # Stand-ins that the style sheet's colours replace, so that a chart follows the theme.
 INK, MUTED, GRID, FIRST, SECOND, GOOD, BAD = "#010203", "#020304", "#030405", "#040506", "#050607", "#060708", "#070809"
 _THEME = {INK: "ink", MUTED: "muted", GRID: "line", FIRST: "first", SECOND: "second", GOOD: "good", BAD: "bad"}
-_STYLE = {
+_STYLE: Any = {
     "svg.fonttype": "none",
     "text.parse_math": False,
     "font.size": 8,

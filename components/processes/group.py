@@ -10,8 +10,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-
-from typing_extensions import Self
+from typing import Self
 
 from schemas.host.parent_process import end_with_parent
 

@@ -8,10 +8,9 @@ import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 import psutil
-from typing_extensions import Self
 
 from schemas.contracts.exit_codes import of_signal
 

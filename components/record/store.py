@@ -130,7 +130,7 @@ def stored(record: RunRecord) -> StoredRun:
     run = RunFolder(Path(record.path))
     started = started_at(run.path.name)
     if started is None and record.started_at is not None:
-        started = datetime.datetime.fromtimestamp(record.started_at, datetime.timezone.utc)
+        started = datetime.datetime.fromtimestamp(record.started_at, datetime.UTC)
     state: State = "refused" if record.status == "succeeded" and record.blessed is False else record.status
     return StoredRun(run, record.name, state, started, record)
 
@@ -211,7 +211,7 @@ def runs_before(record: RunRecord) -> list[StoredRun]:
 def started_at(run: str) -> datetime.datetime | None:
     """Returns when a run on this machine began, from its id; None for an id of another form."""
     try:
-        time = datetime.datetime.strptime(run[:15], _RUN_TIME).replace(tzinfo=datetime.timezone.utc)
+        time = datetime.datetime.strptime(run[:15], _RUN_TIME).replace(tzinfo=datetime.UTC)
     except ValueError:
         return None
     return time if time.year <= _MAX_YEAR else None

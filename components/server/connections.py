@@ -140,7 +140,7 @@ class Connections:
         self._bodies[connection] = 0
         try:
             body = await asyncio.wait_for(self._read(request, connection), max(0.0, deadline - time.monotonic()))
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self.count("late_body")
             raise RequestError(
                 Code.DEADLINE_EXCEEDED,

@@ -196,7 +196,7 @@ class Folder:
         return (is_settled or now - changing.begun >= idle_s) and _ends_in_line_end(listed.path)
 
     def _today(self) -> Day:
-        return datetime.datetime.fromtimestamp(self._wall(), datetime.timezone.utc).date()
+        return datetime.datetime.fromtimestamp(self._wall(), datetime.UTC).date()
 
 
 def _ends_in_line_end(path: str) -> bool:

@@ -34,7 +34,7 @@ builder=
 
 # What the images stand on: a tag to say which, a digest to pin it. Taken once, then committed and reviewed.
 declare -A tags=(
-  [PYTHON_IMAGE]=docker.io/library/python:3.10-slim-bookworm
+  [PYTHON_IMAGE]=docker.io/library/python:3.11-slim-bookworm
   [CUDA_BUILD_IMAGE]=docker.io/nvidia/cuda:12.3.2-devel-ubuntu22.04
   [CUDA_IMAGE]=docker.io/nvidia/cuda:12.3.2-runtime-ubuntu22.04
 )

@@ -11,7 +11,7 @@ import archive
 
 NAMES = ("pipeline", "trainer")
 LABELS = ("title", "version", "revision", "created", "licenses")
-_PACKAGES = "opt/sangam/lib/python3.10/site-packages"
+_PACKAGES = "opt/sangam/lib/python3.11/site-packages"
 _WRITABLE_BY_OTHERS = 0o002
 _SHOWN = 20
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the images of the pipeline and of the trainer (cpu) from what is committed, twice, with buildah, on a base made
-# of Debian's packages and the Python 3.10 of .venv; compares them; and runs the demo in one, locked down as in a pod. By
+# of Debian's packages and the Python 3.11 of .venv; compares them; and runs the demo in one, locked down as in a pod. By
 # `make images-check`, once per release: about an hour on 2 cores, 30 GB below FOLDER. Archives of the images stay there.
 set -euo pipefail
 shopt -s inherit_errexit
@@ -19,15 +19,15 @@ missing=()
 for tool in buildah debootstrap; do
   command -v "$tool" >/dev/null || missing+=("$tool (Debian: apt-get install --no-install-recommends $tool)")
 done
-.venv/bin/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 10))' 2>/dev/null ||
-  missing+=("Python 3.10 in .venv (make setup): it becomes the base's")
+.venv/bin/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null ||
+  missing+=("Python 3.11 in .venv (make setup): it becomes the base's")
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 free=$(df --output=avail -BG "$folder" | tail -1 | tr -dc 0-9)
 ((free >= gigabytes)) || missing+=("$gigabytes GB below $folder (got $free; FOLDER=... names another place)")
 [[ ${#missing[@]} -eq 0 ]] || fail "lacks $(printf '%s; ' "${missing[@]}" | sed 's/; $//')"
 
-# What the interpreters of Python 3.10 are linked to.
+# What the interpreters of Python 3.11 are linked to.
 LIBRARIES=libbz2-1.0,libexpat1,libffi8,liblzma5,libncursesw6,libreadline8,libsqlite3-0,libssl3,libuuid1,zlib1g
 export BUILDAH_ISOLATION=chroot
 commit=$(git rev-parse HEAD)
@@ -40,7 +40,7 @@ storage() {
     >"$CONTAINERS_STORAGE_CONF"
 }
 
-# Like python:3.10-slim-bookworm, which needs a registry: Debian, and Python in /usr/local.
+# Like python:3.11-slim-bookworm, which needs a registry: Debian, and Python in /usr/local.
 make_base() {
   local root=$folder/root prefix container
   prefix=$(.venv/bin/python -c 'import sys; print(sys.base_prefix)')
@@ -49,14 +49,14 @@ make_base() {
     fail "debootstrap failed: see $folder/base.log"
   # This machine's, which debootstrap has copied.
   rm "$root/etc/resolv.conf" "$root/etc/hostname"
-  tar --create --directory "$prefix" --exclude=__pycache__ --exclude='*.a' --exclude=./lib/python3.10/test \
-    --exclude=./share --exclude='./lib/python3.10/site-packages/*' --exclude='./bin/pip*' . |
+  tar --create --directory "$prefix" --exclude=__pycache__ --exclude='*.a' --exclude=./lib/python3.11/test \
+    --exclude=./share --exclude='./lib/python3.11/site-packages/*' --exclude='./bin/pip*' . |
     tar --extract --directory "$root/usr/local" --no-same-owner
-  cp -r "$prefix"/lib/python3.10/site-packages/pip{,-*} "$root/usr/local/lib/python3.10/site-packages/"
-  sed -i "s#$prefix#/usr/local#g" "$root"/usr/local/lib/python3.10/_sysconfigdata*.py
+  cp -r "$prefix"/lib/python3.11/site-packages/pip{,-*} "$root/usr/local/lib/python3.11/site-packages/"
+  sed -i "s#$prefix#/usr/local#g" "$root"/usr/local/lib/python3.11/_sysconfigdata*.py
   chroot "$root" ldconfig
-  chroot "$root" /usr/local/bin/python3.10 -c 'import bz2, ctypes, hashlib, lzma, readline, sqlite3, ssl, uuid, zlib' ||
-    fail "Python 3.10 of $prefix does not run on Debian 12 alone (see above)"
+  chroot "$root" /usr/local/bin/python3.11 -c 'import bz2, ctypes, hashlib, lzma, readline, sqlite3, ssl, uuid, zlib' ||
+    fail "Python 3.11 of $prefix does not run on Debian 12 alone (see above)"
   storage base
   container=$(buildah from scratch)
   buildah config --env PATH=/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin "$container"

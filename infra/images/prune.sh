@@ -2,7 +2,7 @@
 # Takes out of an environment what is read only by who builds against it, tests it, or installed it. Used by ./Dockerfile.
 set -eu
 environment=$1
-packages=$environment/lib/python3.10/site-packages
+packages=$environment/lib/python3.11/site-packages
 
 rm -rf "$packages/tensorflow/include" "$packages/pyarrow/include" "$packages/numpy/core/include"
 find "$packages" -type d -name tests -prune -exec rm -rf {} +

@@ -129,7 +129,7 @@ class Api:
     def find_pipeline(self, name: str) -> Pipeline | None:
         """Returns the pipeline of a name."""
         try:
-            return pipeline_of(self._pipelines.get_pipeline_by_name(name, **self._in_namespace()))
+            return pipeline_of(self._pipelines.pipeline_service_get_pipeline_by_name(name, **self._in_namespace()))
         except NotFound:
             return None
 
@@ -138,24 +138,32 @@ class Api:
         check_room("pipeline", name=name)
         body = generated.V2beta1Pipeline(display_name=name, description=description, **self._in_namespace())
         return self._make_once(
-            lambda: self.find_pipeline(name), lambda: pipeline_of(self._pipelines.create_pipeline(body))
+            lambda: self.find_pipeline(name),
+            lambda: pipeline_of(self._pipelines.pipeline_service_create_pipeline(body)),
         )
 
     def find_version(self, pipeline_id: str, name: str) -> Version | None:
         """Returns the version of a name."""
-        listed = self._pages(self._pipelines.list_pipeline_versions, "pipeline_versions", pipeline_id, filter=_is(name))
+        listed = self._pages(
+            self._pipelines.pipeline_service_list_pipeline_versions, "pipeline_versions", pipeline_id, filter=_is(name)
+        )
         return next((version_of(got) for got in listed if got.display_name == name), None)
 
     def get_version(self, pipeline_id: str, version_id: str) -> Version | None:
         """Returns a version."""
         try:
-            return version_of(self._pipelines.get_pipeline_version(pipeline_id, version_id))
+            return version_of(self._pipelines.pipeline_service_get_pipeline_version(pipeline_id, version_id))
         except NotFound:
             return None
 
     def versions(self, pipeline_id: str) -> int:
         """Returns how many versions a pipeline has."""
-        return sum(1 for _ in self._pages(self._pipelines.list_pipeline_versions, "pipeline_versions", pipeline_id))
+        return sum(
+            1
+            for _ in self._pages(
+                self._pipelines.pipeline_service_list_pipeline_versions, "pipeline_versions", pipeline_id
+            )
+        )
 
     def make_version(self, pipeline_id: str, name: str, description: str, compiled: str) -> tuple[Version, bool]:
         """Returns the version of a name, uploaded if there is none, and whether it was uploaded."""
@@ -177,20 +185,26 @@ class Api:
         check_room("experiment", name=name)
         body = generated.V2beta1Experiment(display_name=name, **self._in_namespace())
         return self._make_once(
-            lambda: self.find_experiment(name), lambda: str(self._experiments.create_experiment(body).experiment_id)
+            lambda: self.find_experiment(name),
+            lambda: str(self._experiments.experiment_service_create_experiment(body).experiment_id),
         )[0]
 
     def find_experiment(self, name: str) -> str | None:
         """Returns the id of the experiment of a name."""
         listed = self._pages(
-            self._experiments.list_experiments, "experiments", filter=_is(name), **self._in_namespace()
+            self._experiments.experiment_service_list_experiments,
+            "experiments",
+            filter=_is(name),
+            **self._in_namespace(),
         )
         return next((str(got.experiment_id) for got in listed if got.display_name == name), None)
 
     def schedules(self, pipeline_id: str) -> list[Schedule]:
         """Returns all recurring runs of a pipeline, also those that Sangam did not create, oldest first."""
         # Not every 2.x server can filter by pipeline (model/job.go of its API server).
-        listed = self._pages(self._schedules.list_recurring_runs, "recurring_runs", **self._in_namespace())
+        listed = self._pages(
+            self._schedules.recurring_run_service_list_recurring_runs, "recurring_runs", **self._in_namespace()
+        )
         return [schedule for schedule in map(schedule_of, listed) if schedule.pipeline_id == pipeline_id]
 
     def make_disabled_schedule(
@@ -221,55 +235,58 @@ class Api:
             new = [schedule for schedule in self.schedules(launch.pipeline_id) if schedule.id not in known]
             return next((schedule for schedule in new if schedule.name == name), None)
 
-        return self._make_once(find, lambda: schedule_of(self._schedules.create_recurring_run(body)))[0]
+        return self._make_once(
+            find, lambda: schedule_of(self._schedules.recurring_run_service_create_recurring_run(body))
+        )[0]
 
     def enable(self, schedule_id: str) -> None:
         """Lets a recurring run start runs."""
-        self._schedules.enable_recurring_run(schedule_id)
+        self._schedules.recurring_run_service_enable_recurring_run(schedule_id)
 
     def disable(self, schedule_id: str) -> None:
         """Stops a recurring run from starting runs; runs in progress continue."""
         try:
-            self._schedules.disable_recurring_run(schedule_id)
+            self._schedules.recurring_run_service_disable_recurring_run(schedule_id)
         except NotFound:
             return
 
     def delete_schedule(self, schedule_id: str) -> None:
         """Deletes a recurring run and its runs in progress: check for those first."""
         try:
-            self._schedules.delete_recurring_run(schedule_id)
+            self._schedules.recurring_run_service_delete_recurring_run(schedule_id)
         except NotFound:
             return
 
     def runs(self, pipeline_id: str, experiment_id: str | None = None) -> Iterator[KubeflowRun]:
         """Yields the runs of a pipeline, newest first, without their steps."""
         scope = {"experiment_id": experiment_id} if experiment_id else self._in_namespace()
-        listed = self._pages(self._runs.list_runs, "runs", sort_by=_NEWEST_FIRST, **scope)
+        listed = self._pages(self._runs.run_service_list_runs, "runs", sort_by=_NEWEST_FIRST, **scope)
         return (run for run in map(run_of, listed) if run.pipeline_id == pipeline_id)
 
     def unfinished_runs(self, pipeline_id: str) -> list[KubeflowRun]:
         """Returns the runs of a pipeline that have not finished."""
         # Not a filter by unfinished states: a new run may have no state yet.
         unfinished = _filter(*(("NOT_EQUALS", "state", state.upper()) for state in FINISHED))
-        listed = self._pages(self._runs.list_runs, "runs", filter=unfinished, **self._in_namespace())
+        listed = self._pages(self._runs.run_service_list_runs, "runs", filter=unfinished, **self._in_namespace())
         return [run for run in map(run_of, listed) if run.pipeline_id == pipeline_id and run.is_unfinished]
 
     def runs_named(self, name: str, experiment_id: str) -> list[KubeflowRun]:
         """Returns the runs of a name, oldest first."""
-        listed = self._pages(self._runs.list_runs, "runs", experiment_id=experiment_id, filter=_is(name))
+        listed = self._pages(self._runs.run_service_list_runs, "runs", experiment_id=experiment_id, filter=_is(name))
         runs = [run_of(got) for got in listed if got.display_name == name]
         return sorted(runs, key=lambda run: (run.created_at is None, run.created_at, run.id))
 
     def get_run(self, run_id: str) -> KubeflowRun:
         """Returns a run with its steps."""
-        return run_of(self._runs.get_run(run_id))
+        return run_of(self._runs.run_service_get_run(run_id))
 
     def make_run(self, name: str, launch: Launch, known: frozenset[str]) -> KubeflowRun:
         """Returns the run of a name that is not among `known`, started if there is none."""
         check_room("run", name=name, service_account=launch.service_account)
         body = generated.V2beta1Run(display_name=name, **launch.fields())
         made, _ = self._make_once(
-            lambda: self.settle(name, launch.experiment_id, known), lambda: run_of(self._runs.create_run(body))
+            lambda: self.settle(name, launch.experiment_id, known),
+            lambda: run_of(self._runs.run_service_create_run(body)),
         )
         return self.settle(name, launch.experiment_id, known) or made
 
@@ -292,7 +309,7 @@ class Api:
 
     def _terminate(self, run_id: str) -> None:
         try:
-            self._runs.terminate_run(run_id)
+            self._runs.run_service_terminate_run(run_id)
         except Transient:
             raise
         except ApiError:

@@ -77,7 +77,7 @@ def _print_run(run: KubeflowRun, state: State, console: Console) -> None:
 
 def _so_far(step: Step, now: Moment) -> str:
     if step.waits_since:
-        since = datetime.datetime.fromtimestamp(step.waits_since, datetime.timezone.utc)
+        since = datetime.datetime.fromtimestamp(step.waits_since, datetime.UTC)
         return f"waits for its pod since {minute(since)} UTC, {duration((now - since).total_seconds())}"
     seconds = step.took(now.timestamp())
     return duration(seconds) if seconds is not None else ""

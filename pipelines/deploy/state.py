@@ -221,8 +221,8 @@ def run_document(run: KubeflowRun, ranker: str, now: Moment, reason: str) -> dic
 
 
 def _moment(time: float | None) -> Moment | None:
-    return None if time is None else datetime.datetime.fromtimestamp(time, datetime.timezone.utc)
+    return None if time is None else datetime.datetime.fromtimestamp(time, datetime.UTC)
 
 
 def _iso(moment: Moment | None) -> str | None:
-    return moment.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z") if moment else None
+    return moment.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z") if moment else None

@@ -28,7 +28,7 @@ def moment_of(value: datetime.datetime | None) -> datetime.datetime | None:
     """Returns a time from the server; None for 1970 or the year 1, which it gives for a missing time."""
     if value is None or value.year <= _EPOCH_YEAR:
         return None
-    return value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
+    return value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
 
 
 def state_of_text(text: str | None) -> str:

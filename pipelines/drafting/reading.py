@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import assert_never
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
-from typing_extensions import assert_never
 
 from components.arrow_files import open_parquet
 from components.logs.readers.csv import BLOCK_BYTES, checked_head, explained

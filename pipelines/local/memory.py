@@ -2,9 +2,9 @@
 
 import threading
 from pathlib import Path
+from typing import Self
 
 import psutil
-from typing_extensions import Self
 
 INTERVAL_S = 1.0
 

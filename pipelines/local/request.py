@@ -131,4 +131,4 @@ def check_logs(request: RunRequest, today: datetime.date) -> None:
 
 def run_id(spec: Spec, now: datetime.datetime) -> str:
     """Returns the id of a run that starts now: UTC to the second, and the first 8 digits of the spec's digest."""
-    return f"{now.astimezone(datetime.timezone.utc):%Y%m%dT%H%M%S}-{digest(spec)[:8]}"
+    return f"{now.astimezone(datetime.UTC):%Y%m%dT%H%M%S}-{digest(spec)[:8]}"

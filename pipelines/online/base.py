@@ -95,5 +95,5 @@ def _base(root: Root, model: BlessedModel) -> OnlineBase:
 
 def _end_of(day: str) -> int:
     """Returns the last second of a day (UTC), since 1970."""
-    after = datetime.datetime.fromisoformat(day).replace(tzinfo=datetime.timezone.utc) + datetime.timedelta(days=1)
+    after = datetime.datetime.fromisoformat(day).replace(tzinfo=datetime.UTC) + datetime.timedelta(days=1)
     return int(after.timestamp()) - 1

@@ -23,7 +23,7 @@ def _job(request: OnlineRequest, folder: Path) -> JoiningJob:
     assert isinstance(spec.data, DayLogs)
     kafka = request.source if isinstance(request.source, Kafka) else None
     learned = request.base.learned_until
-    first = datetime.datetime.fromtimestamp(learned + 1 if learned is not None else 0, datetime.timezone.utc).date()
+    first = datetime.datetime.fromtimestamp(learned + 1 if learned is not None else 0, datetime.UTC).date()
     return JoiningJob(
         logs=spec.data,
         inputs=spec.inputs(),

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
-from typing_extensions import assert_never
 
 FileFormat = Literal["parquet", "csv", "tfrecord"]
 LIST_SEPARATOR = "|"

@@ -5,10 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import optuna
-from typing_extensions import assert_never
 
 from pipelines.tune.moves import MOVE, next_move
 from pipelines.tune.records import (

@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import optuna
-from typing_extensions import assert_never
 
 from schemas.loading import Parsed
 from schemas.loading.documents import check_document, value_at, whole, with_values

@@ -1,6 +1,7 @@
 """Charts of the pages `compare`, `searches` and `backfills` in the report's style: first run blue, second amber."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from markupsafe import Markup
@@ -79,7 +80,7 @@ def by_day(task: str, points: Sequence[tuple[str, float, bool]], metric: str) ->
     return chart.svg
 
 
-def _finish(axes: Axes, title: str, place: str) -> None:
+def _finish(axes: Axes, title: str, place: Literal["lower right", "upper right", "best"]) -> None:
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc=place)
     axes.set_title(title, loc="left")

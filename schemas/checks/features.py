@@ -1,8 +1,7 @@
 """Mistakes in features: values that would be clipped, tables with two kinds of ids, settings without effect."""
 
 from collections.abc import Iterator
-
-from typing_extensions import assert_never
+from typing import assert_never
 
 from schemas.derived.columns import is_bias
 from schemas.problems import Loc, Problem, listed

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-
-from typing_extensions import assert_never
+from typing import assert_never
 
 from schemas.derived.encodings import float_inputs
 from schemas.problems import Loc, Problem, listed

@@ -152,7 +152,7 @@ def publish(path: Path, **what: Any) -> Delta:
     delta = Delta(
         **what,
         previous=sha256_at(path.parent.parent.parent, what["lineage"], what["number"] - 1),
-        created=datetime.datetime.now(datetime.timezone.utc),
+        created=datetime.datetime.now(datetime.UTC),
         files=records(path),
     )
     sync(path)

@@ -130,7 +130,7 @@ def seal(
         last_event=last_event,
         positions=dict(positions),
         counts=dict(counts),
-        created=datetime.datetime.now(datetime.timezone.utc),
+        created=datetime.datetime.now(datetime.UTC),
         files=records(path),
     )
     sync(path)

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
-
-from typing_extensions import assert_never
+from typing import Literal, assert_never
 
 from schemas.spec import Inputs
 from schemas.spec.features import (

@@ -1,8 +1,7 @@
 """Which numbers are encoded together, and where the floats of each stand among the model's inputs."""
 
 from dataclasses import dataclass
-
-from typing_extensions import assert_never
+from typing import assert_never
 
 from schemas.derived.outputs import outputs
 from schemas.spec import Inputs

@@ -1,8 +1,6 @@
 """The named outputs of Transform: the contract between Transform, trainer and serving."""
 
-from typing import Literal, NamedTuple
-
-from typing_extensions import assert_never
+from typing import Literal, NamedTuple, assert_never
 
 from schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
 from schemas.spec import Inputs

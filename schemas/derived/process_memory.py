@@ -6,9 +6,7 @@ one of a group of tables that moves into twice the room.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
-
-from typing_extensions import assert_never
+from typing import NamedTuple, assert_never
 
 from schemas.derived.groups import groups_of
 from schemas.derived.sizes import (

@@ -3,8 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-
-from typing_extensions import assert_never
+from typing import assert_never
 
 from schemas.derived.encodings import EncodedTogether, encoded_together
 from schemas.derived.groups import groups_of

@@ -46,7 +46,7 @@ class Lock:
     file: Path
     place: str
     fd: int
-    since: str = field(default_factory=lambda: f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%dT%H:%M:%SZ}")
+    since: str = field(default_factory=lambda: f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}")
 
     def renew(self) -> None:
         """Gives the file a new time.

@@ -2,9 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-from typing_extensions import assert_never
+from typing import Any, assert_never
 
 from schemas.loading.documents import Document, check_document, whole, with_values
 from schemas.problems import Loc, Problem, listed

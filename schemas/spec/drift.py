@@ -1,10 +1,9 @@
 """Bounds on the distance between a day's examples and the training examples."""
 
 from collections.abc import Collection
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_never
 
 from pydantic import Field
-from typing_extensions import assert_never
 
 from schemas.spec.base import FrozenModel, Name
 from schemas.spec.features import (

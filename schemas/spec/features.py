@@ -1,10 +1,9 @@
 """Kinds of features: numbers, ids, lists of ids, vectors, times, and features of two columns."""
 
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
-from typing_extensions import Self
 
 from schemas.spec.base import ColumnName, FrozenModel, Name, PositiveFloat, PositiveInt
 from schemas.spec.encoders import Encoder, MeanEncoder

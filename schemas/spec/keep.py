@@ -1,9 +1,8 @@
 """Limits on the contents of a pipeline root."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
-from typing_extensions import Self
 
 from schemas.spec.base import FrozenModel, PositiveInt
 

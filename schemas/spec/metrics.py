@@ -6,10 +6,9 @@ A metric covers the examples of the task (`only_where`, `missing_label`), each c
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_never
 
 from pydantic import AfterValidator
-from typing_extensions import assert_never
 
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 

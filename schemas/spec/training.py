@@ -1,9 +1,8 @@
 """Training of the model."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
-from typing_extensions import Self
 
 from schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
 from schemas.spec.optimizers import DenseOptimizer, Fraction, NonNegativeFloat, RowOptimizer

@@ -1,9 +1,8 @@
 """The search of `sangam tune`. It does not change the result of a run."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_never
 
 from pydantic import Field, JsonValue
-from typing_extensions import assert_never
 
 from schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask

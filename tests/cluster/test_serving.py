@@ -1,7 +1,7 @@
 """The shipped server Deployment loads what a run pushed, answers by its Service's name, swaps, and ends in time."""
 
 import json
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 
@@ -28,7 +28,7 @@ def push_again(demo: Demo) -> str:
         day="20260306",
         provenance=provenance,
         card=lambda version: version,
-        now=datetime.now(timezone.utc),
+        now=datetime.now(UTC),
     )
     return pushed.version
 

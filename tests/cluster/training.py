@@ -16,9 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, Self
 
 from components.steps.trainer.kubernetes.launch import run_pods
 from components.steps.trainer.kubernetes.run import RUN_LABEL, run_name

@@ -62,7 +62,7 @@ _SPEC: dict[str, Any] = {
 def _write(folder: Path, day: str, rows: int, *, is_last: bool) -> None:
     """Writes a day: constant in training and not afterwards; one user trains, one label is never 1 at the end."""
     random, date = np.random.default_rng(rows), datetime.date.fromisoformat(day)
-    start = int(datetime.datetime(date.year, date.month, date.day, tzinfo=datetime.timezone.utc).timestamp())
+    start = int(datetime.datetime(date.year, date.month, date.day, tzinfo=datetime.UTC).timestamp())
     rare = np.zeros(rows, np.int64)
     rare[: rows // 2] = 1
     if is_last:

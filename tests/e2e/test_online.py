@@ -209,7 +209,7 @@ def _bless_again(world: World, day: str) -> str:
     for name in (manifest.FILE_NAME, manifest.CARD_FILE):
         (base / name).unlink()
     provenance = Provenance.model_validate({name: getattr(described, name) for name in Provenance.model_fields})
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     pushed = directory.push(
         model=base, target=target, day=day.replace("-", ""), provenance=provenance, card=lambda _: "card", now=now
     )

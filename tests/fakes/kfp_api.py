@@ -11,10 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
-
-from typing_extensions import Self
 
 from tests.fakes.kfp_store import Record, Refused, Store, known
 

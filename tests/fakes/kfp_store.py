@@ -78,7 +78,7 @@ class Store:
         """Runs whose workflow Kubernetes has deleted: they never end."""
 
     def stamp(self) -> str:
-        return self.now().astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self.now().astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def new_id(self, kind: str) -> str:
         return f"{kind}-{next(self._ids):04d}"

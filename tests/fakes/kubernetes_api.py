@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
-from typing_extensions import Self
 
 from tests.fakes.kubernetes_store import NAMESPACE, Object, StatusError, Store, has_labels
 

@@ -9,9 +9,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, Self
 
 from tests.fakes.kubernetes_store import Object, StatusError, Store, now
 

@@ -6,7 +6,7 @@ import json
 import threading
 import uuid
 from collections import defaultdict
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 NAMESPACE = "team-a"
@@ -113,7 +113,7 @@ class Store:
 
     def log(self, pod: str, line: str) -> None:
         with self.changed:
-            self.logs[pod].append((datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), line))
+            self.logs[pod].append((datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), line))
             self.changed.notify_all()
 
     def forget(self) -> None:
@@ -130,7 +130,7 @@ class Store:
 
 
 def now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def has_labels(found: Object, labels: dict[str, str]) -> bool:

@@ -17,11 +17,11 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from typing_extensions import Self
 
 _POM = Path(__file__).parent / "pom.xml"
 _START_S, _STOP_S = 90, 30

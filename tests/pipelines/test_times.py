@@ -12,7 +12,7 @@ ZONES = Path("/usr/share/zoneinfo")
 
 
 def utc(text: str) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.timezone.utc)
+    return datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.UTC)
 
 
 @pytest.mark.parametrize("at", ["00:00", "02:05", "23:59"])

@@ -250,10 +250,10 @@ def test_a_build_for_cpu_does_not_ask_for_images_of_cuda(world: Path, build: Bui
 
 
 def test_a_digest_that_cannot_be_had_leaves_no_empty_file(world: Path, build: Build) -> None:
-    (world / "no-digest-of").write_text("python:3.10")
+    (world / "no-digest-of").write_text("python:3.11")
     refused = build()
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert tells(refused.stderr, "docker.io/library/python:3.10-slim-bookworm", "digest")
+    assert tells(refused.stderr, "docker.io/library/python:3.11-slim-bookworm", "digest")
     assert os.listdir(world / "checkout" / "infra" / "images") == ["Dockerfile"]
 
 

@@ -5,11 +5,11 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
-import tomli
 
 from tests.paths import REPOSITORY
 
@@ -86,7 +86,7 @@ def test_images_get_what_the_project_declares_and_no_tools(repository: Path) -> 
 
 
 def test_what_horovod_is_compiled_with_is_locked_and_what_it_runs_with(repository: Path) -> None:
-    project = tomli.loads((repository / "pyproject.toml").read_text())["tool"]["uv"]
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["uv"]
     declared = project["extra-build-dependencies"]["horovod"]
     names = {re.match(r"[\w-]+", entry if isinstance(entry, str) else entry["requirement"])[0] for entry in declared}  # type: ignore[index]
     lines = (repository / "infra" / "horovod-build.in").read_text().splitlines()

@@ -28,7 +28,7 @@ Status: install ok installed
 Architecture: amd64
 Version: 3.0.17-1~deb12u2
 """
-PACKAGES = "opt/sangam/lib/python3.10/site-packages"
+PACKAGES = "opt/sangam/lib/python3.11/site-packages"
 LABELS = {
     "io.buildah.version": "1.28.2",
     "org.opencontainers.image.title": "sangam-pipeline",
@@ -42,7 +42,7 @@ LAYERS = [
         "usr/lib/python3/pip-23.0.1.dist-info/METADATA": "Name: pip\nVersion: 23.0.1\nLicense: MIT\n",
     },
     {
-        "opt/sangam/pyvenv.cfg": "home = /usr/local/bin\nversion_info = 3.10.13\n",
+        "opt/sangam/pyvenv.cfg": "home = /usr/local/bin\nversion_info = 3.11.7\n",
         f"{PACKAGES}/numpy-1.26.4.dist-info/METADATA": "Name: numpy\nVersion: 1.26.4\n"
         "Classifier: License :: OSI Approved :: BSD License\n\nA text.\n",
         f"{PACKAGES}/old-1.dist-info/METADATA": "Name: old\nVersion: 1\n",
@@ -72,7 +72,7 @@ def test_a_bill_lists_the_system_python_and_packages_pip_included(bill: dict[str
     assert [component["purl"] for component in bill["components"]] == [
         "pkg:deb/debian/bash@5.2.15-2+b2?arch=amd64&distro=debian-12",
         "pkg:deb/debian/libssl3@3.0.17-1~deb12u2?arch=amd64&distro=debian-12",
-        "pkg:generic/python@3.10.13",
+        "pkg:generic/python@3.11.7",
         "pkg:pypi/numpy@1.26.4",
         "pkg:pypi/pip@23.0.1",
         "pkg:pypi/some-thing@2",
@@ -174,6 +174,6 @@ def test_the_check_says_at_once_what_it_lacks(tmp_path: Path, repository: Path) 
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    for lacking in ("buildah (", "debootstrap (", "Python 3.10 in .venv (make setup)"):
+    for lacking in ("buildah (", "debootstrap (", "Python 3.11 in .venv (make setup)"):
         assert lacking in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -2,10 +2,10 @@
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
-import tomli
 
 from components.caching.code_digest import LOCK
 from pipelines.provenance import COMMIT_FILE
@@ -39,7 +39,7 @@ def test_images_run_as_a_numbered_user_on_pinned_bases_with_hashed_packages(
         (None, Instruction("COPY", "absent ./"), "COPY absent: "),
         (None, Instruction("ENV", "API_TOKEN=x"), "names a secret"),
         (None, Instruction("FROM", "python:latest AS other"), "FROM python:latest: "),
-        (None, Instruction("ARG", "RUNTIME_IMAGE=python:3.10"), "FROM ${RUNTIME_IMAGE}: "),
+        (None, Instruction("ARG", "RUNTIME_IMAGE=python:3.11"), "FROM ${RUNTIME_IMAGE}: "),
     ],
 )
 def test_a_careless_change_is_found(
@@ -99,7 +99,7 @@ def test_a_build_does_not_depend_on_a_seed_or_on_temporary_folders(instructions:
 def test_horovod_is_compiled_with_the_settings_of_the_project(
     instructions: list[Instruction], repository: Path
 ) -> None:
-    project = tomli.loads((repository / "pyproject.toml").read_text())["tool"]["uv"]
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["uv"]
     wanted = project["extra-build-variables"]["horovod"]
     [found] = [found.text for found in instructions if found.name == "ENV" and "HOROVOD_WITH_GLOO" in found.text]
     assert dict(pair.split("=", 1) for pair in found.split()) == wanted
@@ -107,8 +107,8 @@ def test_horovod_is_compiled_with_the_settings_of_the_project(
 
 def test_files_that_the_code_looks_for_lie_beside_the_packages(instructions: list[Instruction]) -> None:
     runs = " ".join(found.text for found in instructions if found.name == "RUN")
-    assert f"cp {LOCK} /opt/sangam/lib/python3.10/site-packages/ " in runs
-    assert f'echo "$COMMIT" > /opt/project/lib/python3.10/site-packages/{COMMIT_FILE} ' in runs
+    assert f"cp {LOCK} /opt/sangam/lib/python3.11/site-packages/ " in runs
+    assert f'echo "$COMMIT" > /opt/project/lib/python3.11/site-packages/{COMMIT_FILE} ' in runs
 
 
 def test_an_image_that_is_started_by_itself_prints_help(instructions: list[Instruction]) -> None:
@@ -131,7 +131,7 @@ def test_what_is_taken_out_was_installed_and_is_imported_nowhere(repository: Pat
 @pytest.fixture
 def pruned(tmp_path: Path, repository: Path) -> list[str]:
     """What is left of a small environment."""
-    packages = tmp_path / "lib" / "python3.10" / "site-packages"
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
     for name in (
         "tensorflow/include/a.h",
         "tensorflow/lib.so",

@@ -24,7 +24,7 @@ from schemas.host.files import remove_folder
 from tests.components.steps.pusher.test_directory import make_model, pushed
 from tests.errors import tells
 
-NOW = datetime.datetime(2024, 3, 8, tzinfo=datetime.timezone.utc)
+NOW = datetime.datetime(2024, 3, 8, tzinfo=datetime.UTC)
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_nothing_falls_back_to_a_version_with_a_link(version: Path, tmp_path: Pa
     (newer / "saved_model.pb").write_bytes(b"graph")
     _describe(newer, {"saved_model.pb": b"graph"})
     (version / "assets").symlink_to(tmp_path)
-    now = datetime.datetime(2024, 3, 8, tzinfo=datetime.timezone.utc)
+    now = datetime.datetime(2024, 3, 8, tzinfo=datetime.UTC)
     with pytest.raises(UserError, match=place_and_value("...", "20240307001 ... (got assets: ")):
         withdraw(version.parent, because="x", now=now)
 

@@ -1,11 +1,10 @@
 """The average of the dense weights over steps, which is validated, exported and published in their place."""
 
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
-from typing_extensions import assert_never
 
 from schemas.spec.training import AverageOfWeights, EmaOfWeights, LastOfWeights
 from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays

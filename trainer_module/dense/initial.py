@@ -2,11 +2,10 @@
 
 import hashlib
 import math
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import assert_never
 
 from schemas.derived.weight import Weight
 

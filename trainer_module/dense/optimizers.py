@@ -1,8 +1,9 @@
 """Optimizers of the flat vector of dense weights."""
 
+from typing import assert_never
+
 import numpy as np
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.derived.weight import Weight
 from schemas.spec.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd

@@ -4,10 +4,9 @@ Only rows of the batch move ("lazy"): a row's slots do not change while its id i
 number, or [n, 1] where the tables of a group differ.
 """
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, assert_never, runtime_checkable
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.derived.groups import Group
 from schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd

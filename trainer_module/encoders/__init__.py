@@ -1,9 +1,8 @@
 """Encoders, one file each: from the embeddings of a list to one vector. The mean is in `pooling`."""
 
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
 from schemas.spec.features import SequenceFeature

@@ -4,9 +4,9 @@ Reference: Gorishniy, Rubachev, Babenko: On embeddings for numerical features in
 """
 
 import math
+from typing import assert_never
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.derived.encodings import EncodedTogether, encoded_together
 from schemas.derived.weight import Blocks

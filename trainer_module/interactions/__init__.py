@@ -1,9 +1,8 @@
 """Interactions of features, one file each: from the model's input to the input of the task heads."""
 
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.derived.model_inputs import ModelInputs
 from schemas.spec.models import DcnV2, Dlrm

@@ -4,8 +4,9 @@ Reference: Wang et al.: DCN V2: Improved deep & cross network and practical less
 systems, WWW 2021.
 """
 
+from typing import assert_never
+
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.spec.models import DcnV2
 from trainer_module.dense.layers import Dense, Mlp

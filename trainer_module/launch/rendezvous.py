@@ -10,13 +10,12 @@ import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from horovod.runner.common.util.hosts import SlotInfo, get_host_assignments, parse_hosts
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
 from pydantic import ValidationError
-from typing_extensions import Self
 
 from schemas.host.limited_log import LimitedLog
 

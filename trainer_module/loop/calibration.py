@@ -6,10 +6,10 @@ machines, 1999, section 2.2).
 """
 
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import assert_never
 
 from schemas.contracts.calibration import Calibration
 from schemas.spec.tasks import BinaryTask, Isotonic, Platt

@@ -1,10 +1,10 @@
 """The factor of all learning rates, a pure function of the step."""
 
 import math
+from typing import assert_never
 
 import numpy as np
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.spec.training import Constant, Cosine, Schedule, Stepwise, Training
 from trainer_module.snapshot import Arrays

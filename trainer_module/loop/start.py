@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from numpy.typing import NDArray
-from typing_extensions import assert_never
 
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.sizes import dense_parts

@@ -1,12 +1,11 @@
 """Scores the validation split: metrics as totals that add up over batches and ranks."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, assert_never
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
-from typing_extensions import assert_never
 
 from schemas.contracts.calibration import Calibration
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask

@@ -4,12 +4,11 @@ Everything is a function of sums over the global batch, so that it does not depe
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
-from typing_extensions import assert_never
 
 from schemas.spec import RankerSpec
 from schemas.spec.training import FixedBalance, GradNormBalance, UncertaintyBalance

@@ -3,8 +3,9 @@
 All are finite, and so are their gradients, for any finite logit and allowed label.
 """
 
+from typing import assert_never
+
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.spec.tasks import (
     BinaryTask,

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.contracts.calibration import Calibration
 from schemas.spec import RankerSpec

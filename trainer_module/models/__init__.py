@@ -1,9 +1,9 @@
 """Architectures, one file each: pure functions from features to one logit per task."""
 
 from collections.abc import Sequence
+from typing import assert_never
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.derived.model_inputs import ModelInputs
 from schemas.spec.models import Aitm, Esmm, Mmoe, Model, Ple, SharedBottom, SingleTask

@@ -5,11 +5,10 @@ state by rank, so that a slow rank delays no other. Each server has a part of th
 elementwise.
 """
 
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import assert_never
 
 from schemas.spec.sync import Shadow
 

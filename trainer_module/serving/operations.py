@@ -2,10 +2,9 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, assert_never
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.contracts.export import CUSTOM_OPS
 

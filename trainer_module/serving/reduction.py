@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
-from typing_extensions import assert_never
 
 from schemas.contracts.export import TaskLoss
 from schemas.contracts.training_job import TrainJob

@@ -3,10 +3,9 @@
 The export and `upsert` reduce rows by the same operations, so that a row reads the same either way.
 """
 
-from typing import Literal
+from typing import Literal, assert_never
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
 Rows = Literal["float32", "float16", "int8"]
 

@@ -1,10 +1,10 @@
 """The first half of an export: from the checkpoint to a SavedModel that is not checked yet."""
 
 from pathlib import Path
+from typing import assert_never
 
 import numpy as np
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.contracts.export import RANK
 from schemas.contracts.training_job import TrainJob

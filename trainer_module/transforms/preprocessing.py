@@ -6,10 +6,9 @@ incremental training has them; then `preprocessing_fn` is given all statistics, 
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.contracts.statistics import Boundaries, Statistics
 from schemas.derived.columns import (

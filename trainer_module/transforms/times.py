@@ -1,9 +1,9 @@
 """Times: parts of the clock and the calendar, and ages."""
 
 import math
+from typing import assert_never
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.spec.features import AgeFeature, TimeFeature, replacement_of
 from trainer_module.transforms.columns import is_present, one_value

@@ -1,7 +1,8 @@
 """Vectors that another model has computed."""
 
+from typing import assert_never
+
 import tensorflow as tf
-from typing_extensions import assert_never
 
 from schemas.spec.features import VectorFeature
 from trainer_module.transforms.columns import num_values

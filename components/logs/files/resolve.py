@@ -6,8 +6,7 @@ import json
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-
-from typing_extensions import assert_never
+from typing import assert_never
 
 from components.logs.files.day_files import (
     is_marked,

@@ -1,7 +1,8 @@
 """The Arrow types that a column may have in the files."""
 
+from typing import assert_never
+
 import pyarrow as pa
-from typing_extensions import assert_never
 
 from schemas.derived.columns import Column
 from schemas.spec.features import ColumnType

@@ -62,11 +62,11 @@ def checked_head(file: BinaryIO, path: str, columns: Sequence[Column] = ()) -> l
     try:
         head = _head(file)
     except csv.Error as error:
-        if "NUL" in str(error):
-            raise UserError(f"{path}: is not UTF-8 (got bytes of value 0, as in UTF-16); {_TO_UTF8}") from None
         raise UserError(f"{path}: is not a CSV file (got: {error})") from None
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(unread(path, error)) from None
+    if any("\0" in cell for line in head for cell in line):
+        raise UserError(f"{path}: is not UTF-8 (got bytes of value 0, as in UTF-16); {_TO_UTF8}")
     header = head[0] if head else [""]
     separator = next((mark for mark in ";\t|" if mark in header[0]), None)
     if separator and len(header) == 1 and header[0] not in {column.name for column in columns}:

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import BinaryIO
-
-from typing_extensions import assert_never
+from typing import BinaryIO, assert_never
 
 from components.logs.readers import csv, parquet, tfrecord
 from components.logs.readers.batches import Inspection, Rows

@@ -7,13 +7,12 @@ import datetime
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
-from typing_extensions import assert_never
 
 from schemas.derived.columns import Column, TimeKind
 from schemas.derived.days import Day, parse_day

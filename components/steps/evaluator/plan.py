@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-
-from typing_extensions import assert_never
+from typing import assert_never
 
 from components.steps.evaluator.metrics.block import Target
 from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, UNCALIBRATED

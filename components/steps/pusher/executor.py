@@ -7,7 +7,7 @@ import os
 import posixpath
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from pydantic import TypeAdapter
 from tfx.components.util import model_utils
@@ -15,7 +15,6 @@ from tfx.dsl.components.base import base_executor
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import path_utils
-from typing_extensions import assert_never
 
 from components.registry import blessed as registry
 from components.registry import checkpoint as checkpoints
@@ -95,7 +94,7 @@ def _register(input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str
             model_uri=model.uri,
             model_sha256=model.get_string_custom_property(seal.SHA256),
             ranker_digest=exec_properties["ranker_digest"],
-            blessed_at=when or datetime.datetime.now(datetime.timezone.utc),
+            blessed_at=when or datetime.datetime.now(datetime.UTC),
             metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
             because=verdict.because,
             by=verdict.by,
@@ -116,7 +115,7 @@ def _push(
     ingestion = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
     trained_days = checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"]))["days"]
     provenance = _provenance(ingestion, trained_days, verdict, exec_properties)
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     day = manifest.day_of_version(provenance.days, now.date())
     model = path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict["model"]))
     facts = CardFacts(

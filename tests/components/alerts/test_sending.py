@@ -37,7 +37,7 @@ def event(**fields: Any) -> Event:
         "date": "2024-03-07",
         "run": "r1",
         "reason": "the loss is no number",
-        "sent_at": datetime.datetime(2024, 3, 8, 2, 0, 1, tzinfo=datetime.timezone.utc),
+        "sent_at": datetime.datetime(2024, 3, 8, 2, 0, 1, tzinfo=datetime.UTC),
     }
     return Event.model_validate(known | fields)
 

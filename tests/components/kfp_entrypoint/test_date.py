@@ -10,7 +10,7 @@ from components.kfp_entrypoint.notes import Notes
 from schemas.errors import UserError
 from tests.errors import place_and_value
 
-NOW = datetime.datetime(2024, 3, 9, 0, 10, tzinfo=datetime.timezone.utc)
+NOW = datetime.datetime(2024, 3, 9, 0, 10, tzinfo=datetime.UTC)
 RAW = "{{$.pipeline_job_create_time_utc}}"
 
 

@@ -38,7 +38,7 @@ def test_a_run_that_succeeded_says_what_became_of_its_model(tmp_path: Path) -> N
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").write_text("graph")
     assert told(**pushed) == ("pushed", "good", sentence)
-    withdraw(tmp_path, because="likes fell", now=datetime.datetime(2024, 3, 8, tzinfo=datetime.timezone.utc))
+    withdraw(tmp_path, because="likes fell", now=datetime.datetime(2024, 3, 8, tzinfo=datetime.UTC))
     assert told(**pushed) == ("rolled back", "bad", f"{sentence}; rolled back since, because likes fell")
 
 

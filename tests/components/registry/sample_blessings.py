@@ -10,7 +10,7 @@ def blessing(model_uri: str, **fields: Any) -> BlessedModel:
     """Returns the record of a model, its other fields empty except those given."""
     record: dict[str, Any] = {
         "ranker_digest": "d",
-        "blessed_at": datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc),
+        "blessed_at": datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC),
         "metrics": {},
         "checkpoint_uri": "",
         "days": (),

@@ -17,7 +17,7 @@ from tests.errors import place_and_value
 pytestmark = pytest.mark.slow
 
 
-NOW = datetime.datetime(2024, 1, 9, tzinfo=datetime.timezone.utc)
+NOW = datetime.datetime(2024, 1, 9, tzinfo=datetime.UTC)
 
 
 def make(uri: str, *days: str, **more: Any) -> Any:

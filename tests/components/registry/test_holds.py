@@ -13,7 +13,7 @@ from schemas.errors import UserError
 from tests.errors import place_and_value
 
 LINEAGE = "20240301001"
-_NOW = datetime.datetime(2024, 3, 2, tzinfo=datetime.timezone.utc)
+_NOW = datetime.datetime(2024, 3, 2, tzinfo=datetime.UTC)
 
 
 def _version(folder: Path, version: str, number: int, lineage: str = LINEAGE) -> None:

@@ -21,7 +21,7 @@ from schemas.host import lock
 from schemas.host.lock import LockHeld
 from tests.errors import place_and_value, tells
 
-NOW = datetime.datetime(2024, 3, 8, 9, 30, tzinfo=datetime.timezone.utc)
+NOW = datetime.datetime(2024, 3, 8, 9, 30, tzinfo=datetime.UTC)
 
 
 def _put(folder: Path, number: str, *, with_manifest: bool = True) -> Path:

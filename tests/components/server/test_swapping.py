@@ -197,7 +197,7 @@ def test_a_replaced_version_answers_to_the_end_and_is_then_freed(models: dict[in
 
 
 def _withdraw(folder: Path) -> None:
-    withdraw(folder.parent, because="likes fell", now=datetime.datetime(2024, 3, 9, tzinfo=datetime.timezone.utc))
+    withdraw(folder.parent, because="likes fell", now=datetime.datetime(2024, 3, 9, tzinfo=datetime.UTC))
 
 
 def _lose_manifest(folder: Path) -> None:

@@ -24,7 +24,7 @@ from tests.paths import SPECS
 IMAGE = f"registry.example/sangam@sha256:{'a' * 64}"
 TRAINER_IMAGE = f"registry.example/sangam-trainer@sha256:{'c' * 64}"
 OTHER_IMAGE = f"registry.example/sangam@sha256:{'b' * 64}"
-NOON = datetime.datetime(2024, 3, 7, 12, 0, tzinfo=datetime.timezone.utc)
+NOON = datetime.datetime(2024, 3, 7, 12, 0, tzinfo=datetime.UTC)
 
 
 class Crash(Exception):

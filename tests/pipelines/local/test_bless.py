@@ -22,7 +22,7 @@ from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
 
-NOW = datetime.datetime(2024, 3, 8, 9, 30, tzinfo=datetime.timezone.utc)
+NOW = datetime.datetime(2024, 3, 8, 9, 30, tzinfo=datetime.UTC)
 SPEC = SPECS / "short_video.yaml"
 BECAUSE = "the tab is being retired"
 

@@ -66,7 +66,7 @@ def test_a_model_that_another_took_the_place_of_is_served_again_after_its_rerun(
     assert root.run("a") == ("20240307003", "COMPLETE")
     assert (root.live(), root.baseline()) == ("a", "a")
     assert root.run("a") == ("20240307003", "CACHED")
-    withdraw(root.serving, because="likes fell", now=datetime.datetime(2024, 3, 8, tzinfo=datetime.timezone.utc))
+    withdraw(root.serving, because="likes fell", now=datetime.datetime(2024, 3, 8, tzinfo=datetime.UTC))
     assert root.run("a") == ("20240307003", "CACHED")
     assert (root.live(), root.baseline()) == ("b", "b")
 

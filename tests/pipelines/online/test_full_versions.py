@@ -14,7 +14,7 @@ from schemas.contracts.training_job import Stream, TrainJob, write_job
 from schemas.spec.online import Online
 from tests.schemas.sample_specs import loaded
 
-_NOW = datetime.datetime(2024, 3, 2, tzinfo=datetime.timezone.utc)
+_NOW = datetime.datetime(2024, 3, 2, tzinfo=datetime.UTC)
 LINEAGE = "20240301001"
 
 

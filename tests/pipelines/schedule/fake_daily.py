@@ -44,7 +44,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "run":
         sys.exit(pretend(Path(sys.argv[sys.argv.index("--root") + 1])))
     spec, data, root, text = sys.argv[1:]
-    now = datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.timezone.utc)
+    now = datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.UTC)
     daily = due(Path(spec), load_spec(Path(spec)), Path(data), Path(root), now)
     child = functools.partial(run_child, module="tests.pipelines.schedule.fake_daily")
     sys.exit(run_daily(daily, now, Console(stderr=True, width=200), child))

@@ -98,7 +98,7 @@ def test_logs_hold_nulls_empty_lists_and_outliers(days: list[SimulatedDay]) -> N
 def test_time_of_an_event_lies_on_its_day_and_in_its_hour(days: list[SimulatedDay]) -> None:
     for day in days:
         time_s = day.table["event_time"].to_numpy()
-        midnight = int(datetime.datetime.combine(day.date, datetime.time(), datetime.timezone.utc).timestamp())
+        midnight = int(datetime.datetime.combine(day.date, datetime.time(), datetime.UTC).timestamp())
         assert (np.diff(time_s) >= 0).all()
         assert ((time_s - midnight) // 3_600 == day.table["hour"].to_numpy()).all()
         assert day.table["post_age_h"].drop_null().to_numpy().min() >= 0

@@ -55,7 +55,7 @@ def test_a_hold_is_written_and_released(tmp_path: Path) -> None:
     _base(tmp_path)
     _publish(tmp_path, 1)
     assert deltas.read_hold(tmp_path, LINEAGE) is None
-    hold = deltas.Hold(number=1, because="b", by="me", at=datetime.datetime(2024, 3, 1, tzinfo=datetime.timezone.utc))
+    hold = deltas.Hold(number=1, because="b", by="me", at=datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC))
     deltas.write_hold(tmp_path, LINEAGE, hold)
     assert deltas.read_hold(tmp_path, LINEAGE) == hold
     assert deltas.published(tmp_path, LINEAGE) == [1]

@@ -10,7 +10,7 @@ from schemas.contracts import segments
 from schemas.errors import UserError
 from tests.errors import place_and_value
 
-_NOW = datetime.datetime.now(datetime.timezone.utc)
+_NOW = datetime.datetime.now(datetime.UTC)
 _LATER = _NOW + datetime.timedelta(days=1)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.host.backoff import Backoff, retry_after_s
 
-NOW = datetime.datetime(2024, 3, 7, 12, tzinfo=datetime.timezone.utc)
+NOW = datetime.datetime(2024, 3, 7, 12, tzinfo=datetime.UTC)
 
 
 def test_waits_grow_up_to_the_longest() -> None:

@@ -99,6 +99,6 @@ class Folder:
         self.faults[kind] += 1
 
     def _folder(self, log: str) -> Path:
-        folder = self._root / log / datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        folder = self._root / log / datetime.datetime.now(datetime.UTC).date().isoformat()
         folder.mkdir(parents=True, exist_ok=True)
         return folder

@@ -80,7 +80,7 @@ class SoakWorld:
             shutil.rmtree(path, ignore_errors=True)
         self.stream.mkdir()
         self._write_spec()
-        today = datetime.datetime.now(datetime.timezone.utc).date()
+        today = datetime.datetime.now(datetime.UTC).date()
         scale = Scale(rows_per_day=3000, num_users=200, num_posts=300, seed=3)
         days = list(simulate(scale, first_day=today - datetime.timedelta(days=_DAYS), num_days=_DAYS))
         if not self.versions.is_dir():

@@ -5,13 +5,12 @@ import datetime
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 from lightkube import AsyncClient
 from lightkube.core.resource import NamespacedResourceG
 from lightkube.types import CascadeType, PatchType
-from typing_extensions import Self
 
 from components.steps.trainer.kubernetes.refusals import code_of, refusal
 from components.steps.trainer.kubernetes.timing import Timing
@@ -97,7 +96,7 @@ class Api:
                     failures.reset()
                     version = changed.metadata.resourceVersion  # type: ignore[attr-defined]
                     yield kind, changed
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 # Nothing has changed, or the connection is dead: open a new one.
                 continue
             except (httpx.HTTPError, ValueError) as error:
@@ -175,7 +174,7 @@ def _asked_s(error: Exception) -> float | None:
     """Returns the seconds of the server's Retry-After, None without one."""
     if not isinstance(error, httpx.HTTPStatusError):
         return None
-    return retry_after_s(error.response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.timezone.utc))
+    return retry_after_s(error.response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.UTC))
 
 
 def _name(manifest: NamespacedResourceG) -> str:

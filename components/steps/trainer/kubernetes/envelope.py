@@ -3,12 +3,11 @@
 Each kind is a class with its own `spec`; class variables hold the other differences.
 """
 
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Optional, Self
 
 from lightkube.core.resource import NamespacedResourceG
 from lightkube.core.schema import DictMixin, dataclass
 from lightkube.models.meta_v1 import ObjectMeta, Time
-from typing_extensions import Self
 
 from components.steps.trainer.kubernetes.run import TrainingRun
 from components.steps.trainer.kubernetes.training_pods import TrainingPods

@@ -4,7 +4,7 @@
 """
 
 from dataclasses import replace
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Optional, Self
 
 from lightkube.core.resource import ApiInfo, ResourceDef
 from lightkube.core.schema import DictMixin, dataclass
@@ -18,7 +18,6 @@ from lightkube.models.batch_v1 import (
 )
 from lightkube.models.core_v1 import PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta
-from typing_extensions import Self
 
 from components.steps.trainer.kubernetes.envelope import SECONDS_AFTER_FINISHED, TrainingJob
 from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun

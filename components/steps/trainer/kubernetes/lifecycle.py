@@ -141,7 +141,7 @@ class _Watcher:
                     task.result()
             try:
                 await within(self._changed.wait(), self._api.timing.tick_s)
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 continue
 
     async def _with_cause(self, end: End) -> End:

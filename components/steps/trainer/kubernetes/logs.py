@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import httpx
 from lightkube.resources.core_v1 import Pod
@@ -67,7 +67,7 @@ class CoordinatorLog:
         since = None
         if after:
             # The server counts back in whole seconds; repeated lines are left out below.
-            since = int((datetime.now(timezone.utc) - _time(after)).total_seconds()) + 2
+            since = int((datetime.now(UTC) - _time(after)).total_seconds()) + 2
         lines = self._api.client.log(name, follow=True, since=since, timestamps=True, newlines=False)
         async for line in lines:
             time, _, text = line.partition(" ")
@@ -77,4 +77,4 @@ class CoordinatorLog:
 
 def _time(text: str) -> datetime:
     # Python does not parse nanoseconds.
-    return datetime.fromisoformat(text[:19]).replace(tzinfo=timezone.utc)
+    return datetime.fromisoformat(text[:19]).replace(tzinfo=UTC)

@@ -3,13 +3,12 @@
 It uses neither MPI nor ssh: both templates have their own commands, so the operator starts no sshd.
 """
 
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Optional, Self
 
 from lightkube.core.resource import ApiInfo, ResourceDef
 from lightkube.core.schema import DictMixin, dataclass
 from lightkube.models.core_v1 import PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta
-from typing_extensions import Self
 
 from components.steps.trainer.kubernetes.envelope import SECONDS_AFTER_FINISHED, TrainingJob
 from components.steps.trainer.kubernetes.run import TrainingRun

@@ -20,7 +20,7 @@ async def within(awaited: Awaitable[Answer], seconds: float) -> Answer:
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
         if not done:
-            raise asyncio.TimeoutError
+            raise TimeoutError
         return task.result()
     finally:
         if not task.done():

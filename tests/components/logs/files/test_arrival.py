@@ -254,7 +254,7 @@ def test_the_driver_takes_the_fingerprint_after_the_logs_have_come(tmp_path: Pat
 
     from components.steps.example_gen.driver import Driver
 
-    today = datetime.datetime.now(datetime.timezone.utc).date()
+    today = datetime.datetime.now(datetime.UTC).date()
     days = [str(today - datetime.timedelta(days=back)) for back in (3, 2, 1)]
     write(tmp_path, days[:2])
     write(tmp_path, days[2:], marker=False)

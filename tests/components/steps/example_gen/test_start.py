@@ -123,7 +123,7 @@ def test_after_a_rollback_the_day_before_is_the_base_and_the_next_day_learns_bot
     before = blessed(root, "before", *DAYS[:4], version="20240305001")
     blessed(root, "withdrawn", *DAYS[:5], version="20240306001")
     assert train_days(root) == DAYS[5:6]
-    withdraw(root / "serving", because="likes fell", now=datetime.datetime(2024, 3, 6, tzinfo=datetime.timezone.utc))
+    withdraw(root / "serving", because="likes fell", now=datetime.datetime(2024, 3, 6, tzinfo=datetime.UTC))
     found = json.loads(driven(root)["start"])
     assert found["base"]["checkpoint_uri"] == str(before)
     [note] = found["notes"]

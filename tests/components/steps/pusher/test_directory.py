@@ -17,7 +17,7 @@ from schemas.errors import UserError
 from schemas.host.lock import LOCK_FILE
 from tests.errors import place_and_value, tells
 
-NOW = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
+NOW = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 PROVENANCE = Provenance(
     name="tiny",
     spec_digest="s1",

@@ -225,7 +225,7 @@ def test_a_remote_target_gets_the_same_version_and_manifest(tmp_path: Path) -> N
     provenance = Provenance(
         name="tiny", spec_digest="s", git_commit="g", days={}, missing_days=[], metrics={}, baseline=None, notes=[]
     )
-    now = datetime.datetime(2024, 1, 2, tzinfo=datetime.timezone.utc)
+    now = datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC)
     pushed = [
         object_store.push(
             model=str(model), target=target, day="20240102", provenance=provenance, card=lambda _: "card", now=now

@@ -141,7 +141,7 @@ def test_the_end_of_a_run_says_what_is_live(
         (folder / version).mkdir(parents=True)
         (folder / version / "saved_model.pb").write_text("graph")
     if is_withdrawn:
-        withdraw(folder, because="likes fell", now=datetime.datetime(2024, 3, 8, tzinfo=datetime.timezone.utc))
+        withdraw(folder, because="likes fell", now=datetime.datetime(2024, 3, 8, tzinfo=datetime.UTC))
     push = DirectoryPush(kind="directory", path="serving/census_income")
     request = RunRequest(SPEC.model_copy(update={"push": push}), None, tmp_path, tmp_path)
     model = {"pushed": 1, "version": "20240307001", "path": str(folder / "20240307001")}

@@ -21,7 +21,7 @@ from tests.components.record.sample_records import record
 pytestmark = pytest.mark.slow
 
 KEEP = Keep(runs=1, models=2, checkpoints=2)
-NOW = datetime.datetime(2024, 3, 8, tzinfo=datetime.timezone.utc)
+NOW = datetime.datetime(2024, 3, 8, tzinfo=datetime.UTC)
 
 
 class CleanedRoot:
