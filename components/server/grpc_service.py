@@ -13,10 +13,8 @@ from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
     model_pb2,
-    model_service_pb2,
     model_service_pb2_grpc,
     predict_pb2,
-    prediction_service_pb2,
     prediction_service_pb2_grpc,
 )
 
@@ -24,17 +22,12 @@ from components.server.calls import Arrays
 from components.server.grpc_arrivals import Arrivals
 from components.server.predictor import Observation, Predictor, Target
 from components.server.request_error import Code, RequestError, invalid
+from components.server.services import SERVICES
 from components.server.signature import Signature
 from components.server.statuses import metadata, model_status
 from components.server.tensors import to_array, write
 from schemas.host.limited_log import shown
 
-# Reflection knows imported files only: the services' own modules, not only the messages'.
-SERVICES = tuple(
-    service.full_name
-    for module in (prediction_service_pb2, model_service_pb2)
-    for service in module.DESCRIPTOR.services_by_name.values()
-)
 _SIGNATURE_DEF = "signature_def"
 _SPARE_CALLS = 64
 """Open calls in addition to running and waiting ones, each with a thread and possibly a message in memory: calls
