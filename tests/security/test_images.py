@@ -80,7 +80,8 @@ def _copies(instructions: list[Instruction], from_stage: bool) -> list[Instructi
 
 def test_packages_and_project_are_layers_of_their_own(instructions: list[Instruction]) -> None:
     copies = [found.text for found in _copies(last_stage(instructions), from_stage=True)]
-    assert copies == ["--from=packages /opt/sangam /opt/sangam", "--from=project /opt/project /opt/sangam"]
+    packages = [f"--from=packages /opt/{name} /opt/{name}" for name in ("python", "sangam")]
+    assert copies == [*packages, "--from=project /opt/project /opt/sangam"]
     stage = instructions[: [found.text for found in instructions].index("packages AS project")]
     project = {"schemas", "components", "trainer_module", "pipelines", "README.md", "COMMIT"}
     assert not project & {word for found in stage if found.name in ("COPY", "ARG") for word in found.text.split()}
