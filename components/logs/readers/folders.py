@@ -90,4 +90,5 @@ def _in_patterns(logs: Logs) -> frozenset[str]:
 def _value(column: Column, text: str | None) -> pa.Scalar:
     if text is None:
         return pa.scalar(None, TARGET[column.type])
-    return pa.scalar(text.encode(errors="surrogateescape")).cast(pa.string()).cast(TARGET[column.type])
+    raw = pa.scalar(text.encode(errors="surrogateescape"), pa.binary())
+    return raw if column.type == "string" else raw.cast(pa.string()).cast(TARGET[column.type])

@@ -72,4 +72,4 @@ def _descriptor() -> Any:
     return pool.FindMessageTypeByName("sangam_test.KubernetesExecutorConfig")
 
 
-_CONFIG = message_factory.MessageFactory().GetPrototype(_descriptor())
+_CONFIG = message_factory.GetMessageClass(_descriptor())
