@@ -18,7 +18,7 @@ from trainer_module.launch.machine import Finding, enough
 from trainer_module.native import library as native
 
 LOCK_FILE = "requirements.lock"
-PYTHON = (3, 10)
+PYTHON = (3, 11)
 MIN_MEMORY_GIB = 8
 MIN_DISK_GIB = 5
 MIN_CORES = 2

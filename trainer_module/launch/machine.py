@@ -160,5 +160,11 @@ def _reason(error: OSError) -> str:
 
 def enough(name: str, got: float, wanted: float, unit: str, fix: str) -> Finding:
     """Returns the finding of a check that compares two amounts."""
-    detail = f"{got:,.4g} {unit}, {wanted:g} needed"
+    detail = f"{_amount(got)} {unit}, {_amount(wanted)} needed"
     return Finding(name, got >= wanted, detail, "" if got >= wanted else fix)
+
+
+def _amount(number: float) -> str:
+    if math.isinf(number):
+        return "any number of"
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

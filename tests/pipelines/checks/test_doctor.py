@@ -68,8 +68,7 @@ def test_a_lock_file_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_the_interpreter_is_the_one_wanted() -> None:
-    finding = python_version()
-    assert finding.is_ok == (sys.version_info[:2] == (3, 10))
+    assert python_version().is_ok
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ def test_a_probe_that_crashes_fails_or_hangs_is_a_finding(
 def test_a_machine_with_too_little_is_told_how_much_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = machine.memory(10**9)
     assert not finding.is_ok
-    assert finding.detail.endswith("MiB available, 1e+09 needed")
+    assert finding.detail.endswith("MiB available, 1,000,000,000 needed")
     assert "container" in finding.fix
 
 

@@ -122,4 +122,4 @@ def test_a_name_of_this_machine_that_leads_nowhere_is_told(
 def test_too_little_of_anything_is_told_with_what_is_needed(tmp_path: Path) -> None:
     findings = [machine.memory(1e9), machine.descriptors(10**9), machine.shared_memory(tmp_path / "none")]
     assert not any(finding.is_ok for finding in findings)
-    assert [finding.detail.endswith("1e+09 needed") for finding in findings] == [True, True, False]
+    assert [finding.detail.endswith("1,000,000,000 needed") for finding in findings] == [True, True, False]
