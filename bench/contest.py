@@ -12,7 +12,7 @@ from typing import Any
 from bench import processes, served, torch_processes
 from bench.contestants import CONTESTANTS
 from bench.dimensions import BATCH_SIZE_PER_RANK
-from trainer_module.launch.children import ALLOCATOR
+from sangam.trainer_module.launch.children import ALLOCATOR
 
 AS_LAUNCHED = {"OMP_NUM_THREADS": "1", **ALLOCATOR}
 """Environment of a rank under the launcher of training jobs; every contestant runs with it."""

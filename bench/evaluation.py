@@ -18,21 +18,21 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from components.examples.writer import BlockWriter
-from components.steps.evaluator.metrics import group_sums
-from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE
-from components.steps.evaluator.metrics.tally import Tally
-from components.steps.evaluator.models import loaded
-from components.steps.evaluator.models.scoring import Models, Scores
-from components.steps.evaluator.plan import Plan, plan_of
-from components.steps.evaluator.slices.blocks import block_of
-from components.steps.evaluator.slices.measuring import measure
-from components.steps.evaluator.slices.slicing import count
-from pipelines.beam import engine_args
-from schemas.contracts.export import SERVE
-from schemas.spec import Inputs
-from schemas.spec.beam import Local
-from schemas.spec.release import Evaluation
+from sangam.components.examples.writer import BlockWriter
+from sangam.components.steps.evaluator.metrics import group_sums
+from sangam.components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE
+from sangam.components.steps.evaluator.metrics.tally import Tally
+from sangam.components.steps.evaluator.models import loaded
+from sangam.components.steps.evaluator.models.scoring import Models, Scores
+from sangam.components.steps.evaluator.plan import Plan, plan_of
+from sangam.components.steps.evaluator.slices.blocks import block_of
+from sangam.components.steps.evaluator.slices.measuring import measure
+from sangam.components.steps.evaluator.slices.slicing import count
+from sangam.pipelines.beam import engine_args
+from sangam.schemas.contracts.export import SERVE
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.beam import Local
+from sangam.schemas.spec.release import Evaluation
 
 _IDS = {"tab": 3, "language": 2, "user": 5_000, "session": 8_000}
 _INPUTS = {

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from bench.scale import on_one_core
-from schemas.derived.groups import BOOK_FLOATS, Group
-from schemas.spec.optimizers import Adagrad
-from schemas.spec.tables import Capacity, Table
-from trainer_module.embedding.eviction import evict, finish
-from trainer_module.embedding.row_store import RowStore
+from sangam.schemas.derived.groups import BOOK_FLOATS, Group
+from sangam.schemas.spec.optimizers import Adagrad
+from sangam.schemas.spec.tables import Capacity, Table
+from sangam.trainer_module.embedding.eviction import evict, finish
+from sangam.trainer_module.embedding.row_store import RowStore
 
 _DIM = 16
 _OVER = 1.01

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import results
-from trainer_module.launch.children import ALLOCATOR
+from sangam.trainer_module.launch.children import ALLOCATOR
 
 DIM = 16
 _MOST_EXPORT_S, _MOST_LOAD_S, _MOST_TABLES = 120.0, 30.0, 3.0
@@ -45,7 +45,7 @@ def measure(root: Path, rows: int, forms: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"rows": rows, "table_bytes": rows * (DIM * 4 + 8), "bare_bytes": bare, "forms": {}}
     for form in forms:
         _run("bench.large_training", root, rows, *form.split("-"))
-        seconds, peak = _run("trainer_module.export", root / form / "job.json", os.getpid())
+        seconds, peak = _run("sangam.trainer_module.export", root / form / "job.json", os.getpid())
         report = json.loads((root / form / "output" / "export.json").read_text())
         loaded = _peak_of_loading(root, str(root / form / "model"), rows)
         loaded["loaded_peak_bytes"] -= bare

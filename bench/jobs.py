@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from schemas.contracts.training_job import TrainJob, write_job
-from schemas.spec import RankerSpec, digest
+from sangam.schemas.contracts.training_job import TrainJob, write_job
+from sangam.schemas.spec import RankerSpec, digest
 
 
 def job_in(folder: Path, ranker: RankerSpec, **fields: Any) -> tuple[Path, TrainJob]:

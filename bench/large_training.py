@@ -14,21 +14,21 @@ import tensorflow as tf
 from bench.jobs import job_in
 from bench.loaded_export import HISTORY, requests
 from bench.workload_files import write_transform
-from schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE
-from schemas.contracts.training_job import TrainJob
-from schemas.derived.columns import columns
-from schemas.derived.groups import groups_of
-from schemas.spec import RankerSpec, digest
-from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-from trainer_module.checkpoint.manifest import Manifest
-from trainer_module.checkpoint.writer import Contents, write
-from trainer_module.embedding.hashing import owner_of
-from trainer_module.input.position import Position
-from trainer_module.input.raw_examples import first_examples
-from trainer_module.ranker import Ranker
-from trainer_module.serving.writing import served_ranker
-from trainer_module.snapshot import RowsSnapshot, Snapshot
-from trainer_module.transforms.keys import id_keys
+from sangam.schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.spec import RankerSpec, digest
+from sangam.trainer_module.checkpoint.layout import group_layouts, weight_layouts
+from sangam.trainer_module.checkpoint.manifest import Manifest
+from sangam.trainer_module.checkpoint.writer import Contents, write
+from sangam.trainer_module.embedding.hashing import owner_of
+from sangam.trainer_module.input.position import Position
+from sangam.trainer_module.input.raw_examples import first_examples
+from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.serving.writing import served_ranker
+from sangam.trainer_module.snapshot import RowsSnapshot, Snapshot
+from sangam.trainer_module.transforms.keys import id_keys
 
 DIM, RANKS = 16, 2
 _NUM_CHECKED = 200
@@ -125,7 +125,7 @@ def _write_checkpoint(target: Path, declared: RankerSpec, num_rows: int) -> None
 def _write_examples(folder: Path, given: dict[str, np.ndarray]) -> None:
     import pyarrow as pa
 
-    from components.examples.writer import BlockWriter
+    from sangam.components.examples.writer import BlockWriter
 
     columns = {name: values for name, values in given.items() if not name.endswith("_length") or name == "length_s"}
     columns |= {"like": np.arange(_NUM_CHECKED) % 2, "watch": np.full(_NUM_CHECKED, 0.5, np.float32)}

@@ -14,7 +14,7 @@ started = time.perf_counter()
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from schemas.contracts.export import RANK, TABLE_SIZE  # noqa: E402
+from sangam.schemas.contracts.export import RANK, TABLE_SIZE  # noqa: E402
 
 HISTORY, INTERESTS = 50, 20
 _OF_ONE_USER = ("user", "history", "history_length", "interests", "interests_length")

@@ -21,10 +21,10 @@ import numpy as np
 from bench import results, slow_rank, workload
 from bench.jobs import job_in
 from bench.workload_files import ROWS_AT_ONCE, Written, write_rows
-from schemas.spec import RankerSpec
-from trainer_module.launch import launcher
-from trainer_module.launch.rank_group import RankGroup
-from trainer_module.parameter_server import delay
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.launch import launcher
+from sangam.trainer_module.launch.rank_group import RankGroup
+from sangam.trainer_module.parameter_server import delay
 
 _SYNC: dict[str, dict[str, Any]] = {
     "sync": {"kind": "sync"},

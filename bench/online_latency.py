@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from bench import results
 from bench.online_world import NAME, FolderSource, KafkaSource, OnlineWorld, Traffic, served
-from schemas.contracts import deltas, segments
+from sangam.schemas.contracts import deltas, segments
 from tests.components.examples.sample_files import read_file
 from tests.kafka.broker import Broker
 

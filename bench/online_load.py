@@ -25,8 +25,8 @@ import pyarrow as pa
 from bench import results
 from bench.online_latency import SETTINGS
 from bench.online_world import NAME, FolderSource, OnlineWorld, Traffic, served
-from components.server.client import Client, connect
-from schemas.contracts.export import RANK
+from sangam.components.server.client import Client, connect
+from sangam.schemas.contracts.export import RANK
 from tests.e2e.user_run import wait_until
 
 _MOST_RATIO = 1.3

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from ruamel.yaml import YAML
 
-from components.arrow_files import open_parquet
+from sangam.components.arrow_files import open_parquet
 from tests.e2e.user_run import sangam, start, wait_until
 from tests.kafka.broker import Broker
 

@@ -9,14 +9,14 @@ import tensorflow as tf
 from bench.rivals import Step
 from bench.served import ATTEMPT
 from bench.workload import Pool, ranker
-from schemas.contracts.training_job import TrainJob
-from trainer_module import collectives
-from trainer_module.input.batch import Batch
-from trainer_module.loop.in_step import InStepTrainer
-from trainer_module.loop.stale import StaleTrainer
-from trainer_module.loop.trainer import Trainer
-from trainer_module.parameter_server.client import find_servers
-from trainer_module.ranker import Ranker
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module import collectives
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.loop.in_step import InStepTrainer
+from sangam.trainer_module.loop.stale import StaleTrainer
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.parameter_server.client import find_servers
+from sangam.trainer_module.ranker import Ranker
 
 
 def trainer_step(pool: Pool, batch_size: int, *, rank: int, ranks: int, bfloat16: bool = False, **more: Any) -> Step:

@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 from bench.jobs import job_in
 from bench.served import ATTEMPT, server_process
 from bench.workload import DIM, keys_of, zipf
-from schemas.derived.groups import groups_of
-from schemas.spec import RankerSpec
-from trainer_module.embedding.row_store import stores_of
-from trainer_module.launch.children import ALLOCATOR
-from trainer_module.parameter_server.client import Servers, find_servers
-from trainer_module.parameter_server.routing import Request, route
-from trainer_module.parameter_server.rows import Gradients, Rows, Update
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.embedding.row_store import stores_of
+from sangam.trainer_module.launch.children import ALLOCATOR
+from sangam.trainer_module.parameter_server.client import Servers, find_servers
+from sangam.trainer_module.parameter_server.routing import Request, route
+from sangam.trainer_module.parameter_server.rows import Gradients, Rows, Update
 
 _NUM_KEYS, NUM_ROWS, _TURN = 36_000, 500_000, 25
 _IDS_A_BATCH, _NUM_IDS, _EXPONENT = 81_920, 10_000_000, 1.1

@@ -14,9 +14,9 @@ from sklearn.metrics import roc_auc_score
 from bench.ours import batches_of, train
 from bench.scale import on_one_core
 from bench.workload import BATCH_SIZE_PER_RANK, pool, ranker
-from trainer_module.input.batch import Batch
-from trainer_module.loop.in_step import InStepTrainer
-from trainer_module.ranker import Ranker
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.loop.in_step import InStepTrainer
+from sangam.trainer_module.ranker import Ranker
 
 _HELD_OUT_BATCHES = 16
 # Few enough that most held-out ids were met in training: otherwise scores hardly depend on what was learned.

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainer_module.launch.rendezvous import Rendezvous
+from sangam.trainer_module.launch.rendezvous import Rendezvous
 
 _TIMEOUT_S, _POLL_S = 600, 0.05
 

@@ -14,8 +14,8 @@ from bench.contest import CORE, MEETING
 from bench.contestants import CONTESTANTS, Contestant
 from bench.served import JOB
 from bench.workload import BATCH_SIZE_PER_RANK, pool
-from schemas.contracts.training_job import read_job
-from trainer_module import collectives
+from sangam.schemas.contracts.training_job import read_job
+from sangam.trainer_module import collectives
 
 
 def main(name: str, num_batches: str, output: str) -> None:

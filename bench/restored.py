@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from bench.scale import on_one_core, only_store, resident_bytes
 from bench.workload import ranker
-from trainer_module.checkpoint.manifest import read_manifest
-from trainer_module.checkpoint.restore import read_snapshot
-from trainer_module.embedding.delta import take_delta
-from trainer_module.embedding.row_store import RowStore
-from trainer_module.loop.in_step import InStepTrainer
-from trainer_module.ranker import Ranker
+from sangam.trainer_module.checkpoint.manifest import read_manifest
+from sangam.trainer_module.checkpoint.restore import read_snapshot
+from sangam.trainer_module.embedding.delta import take_delta
+from sangam.trainer_module.embedding.row_store import RowStore
+from sangam.trainer_module.loop.in_step import InStepTrainer
+from sangam.trainer_module.ranker import Ranker
 
 _SHARES_TOUCHED = (0.001, 0.01, 0.1)
 

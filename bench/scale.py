@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 
 from bench.ours import batches_of, train
 from bench.workload import BATCH_SIZE_PER_RANK, cardinalities, keys_of, pool, ranker
-from schemas.spec import RankerSpec, digest
-from trainer_module import collectives
-from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-from trainer_module.checkpoint.manifest import Manifest
-from trainer_module.checkpoint.writer import Contents, write
-from trainer_module.embedding.row_store import RowStore
-from trainer_module.input.position import Position
-from trainer_module.loop.in_step import InStepTrainer
-from trainer_module.ranker import Ranker
-from trainer_module.snapshot import Copies
+from sangam.schemas.spec import RankerSpec, digest
+from sangam.trainer_module import collectives
+from sangam.trainer_module.checkpoint.layout import group_layouts, weight_layouts
+from sangam.trainer_module.checkpoint.manifest import Manifest
+from sangam.trainer_module.checkpoint.writer import Contents, write
+from sangam.trainer_module.embedding.row_store import RowStore
+from sangam.trainer_module.input.position import Position
+from sangam.trainer_module.loop.in_step import InStepTrainer
+from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.snapshot import Copies
 
 _WARM_STEPS, _STEPS = 3, 20
 _MADE_AT_ONCE = 1 << 17

@@ -11,9 +11,9 @@ from statistics import NormalDist
 
 from bench.scale_costs import Costs, Network, Prices, unique_keys
 from bench.workload import cardinalities, ranker
-from schemas.derived.plan import plan
-from schemas.derived.sizes import PROCESS_BYTES
-from schemas.spec import RankerSpec
+from sangam.schemas.derived.plan import plan
+from sangam.schemas.derived.sizes import PROCESS_BYTES
+from sangam.schemas.spec import RankerSpec
 
 MODES = ("sync horovod", "sync shared_memory", "stale", "shadow", "async")
 COMPUTATION, IMBALANCE, LATENCY = "rank's computation", "waiting for the slowest rank", "latency"
@@ -95,7 +95,7 @@ def point(
 def in_step(ranks: int, costs: Costs, network: Network, transport: str) -> dict[str, float]:
     """Returns the parts of a step of `sync`.
 
-    Source: `trainer_module.loop.in_step.one_step`. Two things are waited for: rows, before the dense part; gradients
+    Source: `loop.in_step.one_step`. Two things are waited for: rows, before the dense part; gradients
     of rows and of dense weights, sent together, after it. The keys of the next batch travel during the dense part.
 
     - rows of a rank: a share (n - 1) / n of its unique ones changes the rank; (n - k) / n of them change the host.
@@ -204,7 +204,7 @@ def expected_most(ranks: int) -> float:
 
 
 def per_hour(mode: str, ranks: int, servers: int, workers: int, costs: Costs, prices: Prices) -> float:
-    """Returns the price of an hour: a core and the planned memory of every process (`schemas.derived.plan`)."""
+    """Returns the price of an hour: a core and the planned memory of every process (`sangam.schemas.derived.plan`)."""
     kind = mode.split()[0]
     declared = _declared(kind, costs.dim)
     rows = dict(zip(declared.table_tags(), cardinalities(costs.num_ids), strict=True))

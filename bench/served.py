@@ -8,7 +8,7 @@ from bench import workload
 from bench.contestants import Contestant
 from bench.jobs import job_in
 from bench.processes import Process
-from trainer_module.launch.parameter_servers import SERVER_MODULE
+from sangam.trainer_module.launch.parameter_servers import SERVER_MODULE
 
 JOB = "SANGAM_BENCH_JOB"
 """Variable of a rank with a parameter server: the job's file."""

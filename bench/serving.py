@@ -25,8 +25,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from bench import results
-from components.server.client import Client, connect
-from schemas.contracts.export import EXTRAS_FOLDER, RANK
+from sangam.components.server.client import Client, connect
+from sangam.schemas.contracts.export import EXTRAS_FOLDER, RANK
 
 Arrays = Mapping[str, NDArray[Any]]
 NAME = "ranker"
@@ -105,7 +105,15 @@ def server(folder: Path, log: Path, *more: str) -> Iterator[tuple[dict[str, str]
     """Starts a server, with more options; yields its addresses and process number."""
     address_file = log.with_name("address.json")
     options = ["--name", NAME, "--grpc-port", "0", "--rest-port", "0", "--address-file", str(address_file)]
-    command = [sys.executable, "-m", "components.server", str(folder), *options, "--parent-pid", str(os.getpid())]
+    command = [
+        sys.executable,
+        "-m",
+        "sangam.components.server",
+        str(folder),
+        *options,
+        "--parent-pid",
+        str(os.getpid()),
+    ]
     with log.open("wb") as output:
         process = subprocess.Popen([*command, *more], stdout=output, stderr=output)
     try:

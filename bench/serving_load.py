@@ -29,9 +29,9 @@ import grpc
 import tensorflow as tf
 
 from bench.serving import DEMO_CONTEXT, NAME, request_for, server
-from components.server.client import Client
-from schemas.contracts.export import RANK
-from schemas.host.environment import NO_HTTP_PROXY
+from sangam.components.server.client import Client
+from sangam.schemas.contracts.export import RANK
+from sangam.schemas.host.environment import NO_HTTP_PROXY
 
 _METHOD = "/tensorflow.serving.PredictionService/Predict"
 _OWN_CONNECTION = [NO_HTTP_PROXY, ("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]

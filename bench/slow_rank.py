@@ -1,4 +1,4 @@
-"""One rank of a job, as `python -m trainer_module` is, disturbed in some epochs; `bench.modes` starts it.
+"""One rank of a job, as `python -m sangam.trainer_module` is, disturbed in some epochs; `bench.modes` starts it.
 
 In the third, the fifth, ... epoch these variables disturb it:
 
@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from schemas.contracts.training_job import TrainJob, read_job
-from trainer_module import __main__ as rank_process
-from trainer_module import collectives
-from trainer_module.loop import run
-from trainer_module.parameter_server.averaging import Averaging
+from sangam.schemas.contracts.training_job import TrainJob, read_job
+from sangam.trainer_module import __main__ as rank_process
+from sangam.trainer_module import collectives
+from sangam.trainer_module.loop import run
+from sangam.trainer_module.parameter_server.averaging import Averaging
 
 SLEEP, EXCHANGE = "SANGAM_BENCH_SLEEP", "SANGAM_BENCH_EXCHANGE"
 _SEED = 17

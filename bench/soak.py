@@ -25,8 +25,8 @@ import psutil
 
 from bench import results
 from bench.serving import NAME, Arrays, Bare, is_close, request_for, save_changed, server
-from components.server.client import Client, connect
-from schemas.contracts.export import RANK
+from sangam.components.server.client import Client, connect
+from sangam.schemas.contracts.export import RANK
 
 _CANDIDATES, _NUM_REQUESTS, _TIMEOUT_S = 50, 8, 30
 _PAUSE_S = {"grpc": 0.05, "rest": 0.1, "broken": 0.2, "sample": 5.0, "swap": 30.0}

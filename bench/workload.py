@@ -19,8 +19,8 @@ from bench.dimensions import (
     TOWER_UNITS,
     cardinalities,
 )
-from schemas.host.splitmix64 import mix64
-from schemas.spec import RankerSpec
+from sangam.schemas.host.splitmix64 import mix64
+from sangam.schemas.spec import RankerSpec
 
 _ID_BITS = 52  # of a key; the table's tag lies above: trainer_module/transforms/keys.py
 _ZIPF_EXPONENT = 1.05

@@ -11,14 +11,14 @@ import tensorflow as tf
 from tensorflow_transform.tf_metadata import schema_utils
 
 from bench.workload import NUM_FLOATS, NUM_IDS, NUM_TASKS, Pool
-from components.examples.writer import BlockWriter
-from components.steps.transform.analysis import Analyze
-from components.steps.transform.graph import write_graph
-from components.steps.transform.mapping import MapFile, ToMap
-from schemas.contracts.statistics import Statistics, completed, to_analyze
-from schemas.derived.columns import columns
-from schemas.spec import Inputs, RankerSpec
-from trainer_module.transforms.preprocessing import numbers_fn, preprocessing_fn
+from sangam.components.examples.writer import BlockWriter
+from sangam.components.steps.transform.analysis import Analyze
+from sangam.components.steps.transform.graph import write_graph
+from sangam.components.steps.transform.mapping import MapFile, ToMap
+from sangam.schemas.contracts.statistics import Statistics, completed, to_analyze
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.spec import Inputs, RankerSpec
+from sangam.trainer_module.transforms.preprocessing import numbers_fn, preprocessing_fn
 
 ROWS_AT_ONCE = 4096
 _TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 _PYTHON_TYPE = "arrow.py_extension_type"
 _ONE_AT_A_TIME = threading.Lock()

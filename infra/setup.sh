@@ -97,6 +97,6 @@ echo "setup: packages of requirements.lock into .venv (3.5 GB; compiles Horovod 
   --compile-bytecode requirements.lock
 "$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 [[ -x .venv/bin/sangam ]] || fail "the sangam command was not installed into .venv/bin"
-.venv/bin/python -m trainer_module.native.library >/dev/null || fail "the trainer's operations could not be compiled (see above)"
+.venv/bin/python -m sangam.trainer_module.native.library >/dev/null || fail "the trainer's operations could not be compiled (see above)"
 printf '%s\n' "$wanted" >"$stamp"
 echo "setup: done; .venv/bin/sangam --help"

@@ -3,7 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from schemas.spec.beam import AnyBeam, AnyEngine, BeamStepName, Dataflow, Flink, Local, Portable, Spark, engine_of
+from sangam.schemas.spec.beam import (
+    AnyBeam,
+    AnyEngine,
+    BeamStepName,
+    Dataflow,
+    Flink,
+    Local,
+    Portable,
+    Spark,
+    engine_of,
+)
 
 StepArgs = Mapping[BeamStepName, tuple[str, ...]]
 
@@ -62,7 +72,7 @@ def _pooled(engine: Flink | Portable | Spark) -> tuple[str, ...]:
 
 
 def _limit(engine: Flink | Portable | Spark | Dataflow) -> str:
-    """Returns Sangam's own argument, which tells `components.beam` that a step runs on an engine."""
+    """Returns Sangam's own argument, which tells `sangam.components.beam` that a step runs on an engine."""
     return f"--sangam_timeout_s={engine.timeout_s}"
 
 

@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from pipelines.commands import (
+from sangam.pipelines.commands import (
     alert_test,
     backfill,
     bless,
@@ -36,12 +36,12 @@ from pipelines.commands import (
     version,
     why,
 )
-from pipelines.console import say_error
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
-from schemas.host.early_sigterm import exit_on
-from schemas.host.environment import settle
-from schemas.host.lock import LockHeld
+from sangam.pipelines.console import say_error
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.early_sigterm import exit_on
+from sangam.schemas.host.environment import settle
+from sangam.schemas.host.lock import LockHeld
 
 app = typer.Typer(
     name="sangam",

@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from schemas.host.plain_text import visible
+from sangam.schemas.host.plain_text import visible
 
 _PLAIN_WIDTH = 200
 

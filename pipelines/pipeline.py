@@ -7,22 +7,22 @@ from typing import Any
 from tfx.dsl.components.base.base_beam_component import BaseBeamComponent
 from tfx.orchestration import metadata, pipeline
 
-from components.steps.evaluator.component import Evaluator
-from components.steps.example_gen.component import ExampleGen
-from components.steps.example_validator import drift
-from components.steps.example_validator.component import ExampleValidator
-from components.steps.infra_validator.component import InfraValidator
-from components.steps.pusher.component import Pusher
-from components.steps.reporter.component import Reporter
-from components.steps.schema_gen.component import SchemaGen
-from components.steps.statistics_gen.component import StatisticsGen
-from components.steps.trainer.component import Trainer
-from components.steps.transform.code import PREPROCESSING_FN
-from components.steps.transform.component import Transform
-from schemas.contracts.root import Root
-from schemas.spec import Spec, digest
-from schemas.spec.beam import BeamStepName
-from schemas.spec.cluster import Launch, LocalLauncher
+from sangam.components.steps.evaluator.component import Evaluator
+from sangam.components.steps.example_gen.component import ExampleGen
+from sangam.components.steps.example_validator import drift
+from sangam.components.steps.example_validator.component import ExampleValidator
+from sangam.components.steps.infra_validator.component import InfraValidator
+from sangam.components.steps.pusher.component import Pusher
+from sangam.components.steps.reporter.component import Reporter
+from sangam.components.steps.schema_gen.component import SchemaGen
+from sangam.components.steps.statistics_gen.component import StatisticsGen
+from sangam.components.steps.trainer.component import Trainer
+from sangam.components.steps.transform.code import PREPROCESSING_FN
+from sangam.components.steps.transform.component import Transform
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.spec import Spec, digest
+from sangam.schemas.spec.beam import BeamStepName
+from sangam.schemas.spec.cluster import Launch, LocalLauncher
 
 RuntimeString = Any
 """A str, or TFX's RuntimeParameter of type str."""

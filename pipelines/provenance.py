@@ -3,11 +3,13 @@
 import subprocess
 from pathlib import Path
 
+import sangam
+
 VERSION = "0.1.0"
 """The version of Sangam; a test keeps it equal to pyproject.toml."""
 
-COMMIT_FILE = "sangam-commit.txt"
-"""File beside the packages in an image: the commit of the image's code (infra/images/Dockerfile)."""
+COMMIT_FILE = "commit.txt"
+"""File of the package, where it is not a checkout's: the commit of its code."""
 
 _TIMEOUT_S = 20.0
 
@@ -29,14 +31,14 @@ def git_commit(folder: Path) -> str | None:
 
 def _built_from(folder: Path) -> str | None:
     try:
-        return (folder / COMMIT_FILE).read_text(encoding="utf-8").strip() or None
+        return (folder / sangam.__name__ / COMMIT_FILE).read_text(encoding="utf-8").strip() or None
     except FileNotFoundError:
         return None
 
 
 def code_folder() -> Path:
-    """Returns the folder that holds the packages: the top of the repository in a checkout."""
-    return Path(__file__).resolve().parent.parent
+    """Returns the folder that holds the package: the top of the repository in a checkout."""
+    return Path(sangam.__file__).parents[1]
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.derived.days import Day, yesterday
-from schemas.errors import UserError
+from sangam.schemas.derived.days import Day, yesterday
+from sangam.schemas.errors import UserError
 
 LOCAL_TIME = Path("/etc/localtime")
 _AT = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")

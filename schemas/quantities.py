@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 _NUMBER = re.compile(r"^(\d+(?:\.\d+)?(?:e\+?\d{1,2})?)\s*([a-z]*)$")
 _ROWS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}

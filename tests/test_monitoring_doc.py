@@ -27,9 +27,9 @@ def _registries() -> Iterator[tuple[str, Any]]:
     """Yields what each kind of process serves."""
     from prometheus_client import CollectorRegistry
 
-    from components.server.metrics import Metrics
-    from trainer_module.launch.data_service_metrics import DispatcherMetrics, WorkerMetrics
-    from trainer_module.monitoring.training import OnlineMetrics, ServerMetrics, TrainingMetrics
+    from sangam.components.server.metrics import Metrics
+    from sangam.trainer_module.launch.data_service_metrics import DispatcherMetrics, WorkerMetrics
+    from sangam.trainer_module.monitoring.training import OnlineMetrics, ServerMetrics, TrainingMetrics
 
     yield "Ranks; `sangam_trainer_rows` and what follows it also parameter servers", TrainingMetrics(["t"]).registry
     served, online = CollectorRegistry(), CollectorRegistry()

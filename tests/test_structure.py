@@ -40,6 +40,14 @@ def _place(path: Path, line: int | None = None) -> str:
     return f"{path.relative_to(REPOSITORY)}{f':{line}' if line else ''}"
 
 
+def test_modules_have_one_name() -> None:
+    """`schemas.spec` would be another module than `sangam.schemas.spec`."""
+    other = re.compile(rf"^ *(?:import|from) (?:{'|'.join(PACKAGES)})\b", re.MULTILINE)
+    assert not [
+        _place(path) for path in _modules(*PACKAGES, "tests", "bench", "sangam") if other.search(path.read_text())
+    ]
+
+
 # Who would be changed if the stack went on without them: ADR 0050.
 ENDING = {
     "tensorflow_recommenders_addons": {

@@ -1,6 +1,6 @@
-"""The process of one rank: `python -m trainer_module JOB_FILE PARENT_PID SERVICE ATTEMPT`, started by `launch`."""
+"""The process of one rank: `python -m sangam.trainer_module JOB PARENT_PID SERVICE ATTEMPT`, started by `launch`."""
 
-from schemas.host.needless_imports import leave_out_needless
+from sangam.schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
     leave_out_needless()  # Before the imports below.
@@ -14,23 +14,23 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.monitoring import PLACE
-from schemas.contracts.training_job import TrainJob, read_job
-from schemas.errors import UserError
-from schemas.host.parent_process import end_with_parent
-from schemas.host.plain_text import log_to_stderr
-from schemas.spec.sync import InStep
-from trainer_module import collectives
-from trainer_module.embedding.row_store import full_store
-from trainer_module.loop.epoch import NotFiniteError
-from trainer_module.loop.training import train
-from trainer_module.monitoring.endpoint import Endpoint
-from trainer_module.monitoring.training import Metrics, TrainingMetrics
-from trainer_module.online.learning import learn
-from trainer_module.parameter_server.client import find_servers
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.monitoring import PLACE
+from sangam.schemas.contracts.training_job import TrainJob, read_job
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.parent_process import end_with_parent
+from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.schemas.spec.sync import InStep
+from sangam.trainer_module import collectives
+from sangam.trainer_module.embedding.row_store import full_store
+from sangam.trainer_module.loop.epoch import NotFiniteError
+from sangam.trainer_module.loop.training import train
+from sangam.trainer_module.monitoring.endpoint import Endpoint
+from sangam.trainer_module.monitoring.training import Metrics, TrainingMetrics
+from sangam.trainer_module.online.learning import learn
+from sangam.trainer_module.parameter_server.client import find_servers
 
-_LOG = logging.getLogger("trainer_module.rank")
+_LOG = logging.getLogger("sangam.trainer_module.rank")
 
 
 def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:

@@ -9,11 +9,11 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE
-from schemas.contracts.training_job import TrainJob
-from trainer_module.input.batch import Batch, Layout
-from trainer_module.input.raw_examples import first_examples
-from trainer_module.transforms.graph import TransformGraph
+from sangam.schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module.input.batch import Batch, Layout
+from sangam.trainer_module.input.raw_examples import first_examples
+from sangam.trainer_module.transforms.graph import TransformGraph
 
 NUM_CHECKED = 512
 

@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
-from trainer_module.dense.fused import Gathered
-from trainer_module.encoders.lists import Lists
-from trainer_module.input.batch import Batch, Layout, size_of
+from sangam.trainer_module.dense.fused import Gathered
+from sangam.trainer_module.encoders.lists import Lists
+from sangam.trainer_module.input.batch import Batch, Layout, size_of
 
 # Shape suffixes: B rows, S single-id features, M features whose embeddings are combined, n values, D dimension.
 

@@ -1,4 +1,4 @@
-"""Exports the trained state as a SavedModel: `python -m trainer_module.export JOB PID`.
+"""Exports the trained state as a SavedModel: `python -m sangam.trainer_module.export JOB PID`.
 
 It maps raw examples to predictions: Transform's graph, the rows in the spec's form, and the trained ranker. The form
 `stock` uses only TensorFlow's own operations: TensorFlow Serving, TFMA and Beam load it without further packages.
@@ -7,7 +7,7 @@ It maps raw examples to predictions: Transform's graph, the rows in the spec's f
 TensorFlow, and then loads the model as a server does.
 """
 
-from schemas.host.needless_imports import leave_out_needless
+from sangam.schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
     leave_out_needless()  # Before the imports below.
@@ -23,18 +23,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from schemas.contracts.export import RANK, SERVE, SERVED_SCORES_FILE, ExportReport, TaskLoss
-from schemas.contracts.training_job import TrainJob, read_job
-from schemas.host.files import remove_folder, write_whole
-from schemas.host.parent_process import end_with_parent
-from schemas.host.plain_text import log_to_stderr
-from schemas.host.wildcards import without_wildcards
-from trainer_module.check_scores import read_check
-from trainer_module.serving.operations import load_operations
-from trainer_module.serving.reduction import labels_of, reductions
-from trainer_module.serving.scores import evaluation_requests, full_scores_file, refuse_difference, scores_of
+from sangam.schemas.contracts.export import RANK, SERVE, SERVED_SCORES_FILE, ExportReport, TaskLoss
+from sangam.schemas.contracts.training_job import TrainJob, read_job
+from sangam.schemas.host.files import remove_folder, write_whole
+from sangam.schemas.host.parent_process import end_with_parent
+from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.schemas.host.wildcards import without_wildcards
+from sangam.trainer_module.check_scores import read_check
+from sangam.trainer_module.serving.operations import load_operations
+from sangam.trainer_module.serving.reduction import labels_of, reductions
+from sangam.trainer_module.serving.scores import evaluation_requests, full_scores_file, refuse_difference, scores_of
 
-_LOG = logging.getLogger("trainer_module.export")
+_LOG = logging.getLogger("sangam.trainer_module.export")
 
 
 def export(job: TrainJob) -> None:
@@ -51,7 +51,7 @@ def export(job: TrainJob) -> None:
 def write(job: TrainJob) -> None:
     """Writes the model, after removing the remains of a killed export."""
     # Imported here: the check of a model does not need it.
-    from trainer_module.serving.writing import write
+    from sangam.trainer_module.serving.writing import write
 
     write(job, Path(job.model_dir))
 
@@ -126,7 +126,7 @@ def main(job_file: str, parent_pid: str, started: str = "", writer: str = "") ->
         write(job)
         logging.shutdown()
         os._exit(0)
-    command = [sys.executable, "-m", "trainer_module.export", job_file, parent_pid, started, str(child)]
+    command = [sys.executable, "-m", "sangam.trainer_module.export", job_file, parent_pid, started, str(child)]
     os.execv(sys.executable, command)
 
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from schemas.contracts.training_job import TrainJob
-from schemas.host.files import add_json_line, json_lines
-from trainer_module.monitoring.training import Metrics
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.host.files import add_json_line, json_lines
+from sangam.trainer_module.monitoring.training import Metrics
 
 _HEARTBEAT_EVERY_S = 1.0
 _PROGRESS_EVERY_S = 2.0

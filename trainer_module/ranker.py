@@ -9,24 +9,24 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.contracts.calibration import Calibration
-from schemas.derived.groups import groups_of
-from schemas.derived.model_inputs import model_inputs
-from schemas.derived.weight import width_of
-from schemas.derived.weights import dense_weights
-from schemas.spec import RankerSpec
-from schemas.spec.encoders import DinEncoder
-from schemas.spec.features import IdsFeature, SequenceFeature
-from trainer_module import losses
-from trainer_module.dense import fused
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import FlatWeights, Weights
-from trainer_module.embedded import EmbeddedBatch, EmbeddedRows, Indexed, ListsToCombine
-from trainer_module.encoders import Encoder, build_encoder
-from trainer_module.encoders.numbers import EncodedNumbers
-from trainer_module.encoders.pooling import COMBINERS, combine, lists_of_values
-from trainer_module.input.batch import Batch, Layout, size_of
-from trainer_module.models import build_model
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.derived.model_inputs import model_inputs
+from sangam.schemas.derived.weight import width_of
+from sangam.schemas.derived.weights import dense_weights
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.encoders import DinEncoder
+from sangam.schemas.spec.features import IdsFeature, SequenceFeature
+from sangam.trainer_module import losses
+from sangam.trainer_module.dense import fused
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import FlatWeights, Weights
+from sangam.trainer_module.embedded import EmbeddedBatch, EmbeddedRows, Indexed, ListsToCombine
+from sangam.trainer_module.encoders import Encoder, build_encoder
+from sangam.trainer_module.encoders.numbers import EncodedNumbers
+from sangam.trainer_module.encoders.pooling import COMBINERS, combine, lists_of_values
+from sangam.trainer_module.input.batch import Batch, Layout, size_of
+from sangam.trainer_module.models import build_model
 
 _SECONDS_A_MINUTE = 60
 

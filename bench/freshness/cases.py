@@ -10,7 +10,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from pipelines.synthetic import generate
+from sangam.pipelines.synthetic import generate
 
 _SPECS = Path("pipelines") / "specs"
 _RETAIL = Path("..") / "shared" / "data" / "online_retail" / "lines"
@@ -94,7 +94,7 @@ def measured(case: Case, seed: int, folder: Path) -> dict[str, Any]:
     data, spec, root = case.logs(folder / "logs", seed), folder / "spec.yaml", folder / "root"
     case.write_spec(spec, seed)
     daily = ["run", str(spec), "--date", case.first.isoformat(), "--data", str(data), "--root", str(root)]
-    _output(["pipelines.cli", *daily])
+    _output(["sangam.pipelines.cli", *daily])
     days = [day.isoformat() for day in case.streamed(data)]
     told = _output(["bench.freshness.stream", str(spec), str(root), str(data), *days])
     found: dict[str, Any] = json.loads(told.splitlines()[-1])

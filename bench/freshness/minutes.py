@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from components.examples.blocks import encode
-from components.logs.readers import formats
-from components.logs.rows.conversion import convert
-from schemas.contracts import segments
-from schemas.derived.columns import columns
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs
+from sangam.components.examples.blocks import encode
+from sangam.components.logs.readers import formats
+from sangam.components.logs.rows.conversion import convert
+from sangam.schemas.contracts import segments
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs
 
 MINUTE_S = 60
 

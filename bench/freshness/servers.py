@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from components.server.deltas import Deltas
-from components.server.model import LoadedModel
-from schemas.contracts.export import SERVE
+from sangam.components.server.deltas import Deltas
+from sangam.components.server.model import LoadedModel
+from sangam.schemas.contracts.export import SERVE
 
 _ROWS_AT_ONCE = 4096
 Scores = Mapping[str, NDArray[np.float32]]

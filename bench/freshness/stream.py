@@ -14,19 +14,19 @@ from sklearn.metrics import roc_auc_score
 
 from bench.freshness.minutes import MINUTE_S, write_minutes
 from bench.freshness.servers import Scores, Server
-from pipelines.online.job import job_of, segments_folder
-from pipelines.online.request import check_request
-from schemas.contracts import deltas, segments
-from schemas.contracts.training_job import TrainJob
-from schemas.loading import load_spec
-from trainer_module import collectives
-from trainer_module.input.raw_examples import first_examples
-from trainer_module.loop.start import load_trainer
-from trainer_module.loop.trainer import Trainer
-from trainer_module.online.learning import Learner
-from trainer_module.online.reading import SegmentReader
-from trainer_module.online.turns import DENSE, Turn
-from trainer_module.progress import Progress
+from sangam.pipelines.online.job import job_of, segments_folder
+from sangam.pipelines.online.request import check_request
+from sangam.schemas.contracts import deltas, segments
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.loading import load_spec
+from sangam.trainer_module import collectives
+from sangam.trainer_module.input.raw_examples import first_examples
+from sangam.trainer_module.loop.start import load_trainer
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.online.learning import Learner
+from sangam.trainer_module.online.reading import SegmentReader
+from sangam.trainer_module.online.turns import DENSE, Turn
+from sangam.trainer_module.progress import Progress
 
 EVERY_S = {"none": None, "daily": 86_400, "hourly": 3_600, "each minute": MINUTE_S}
 """Seconds between the deltas of each server."""

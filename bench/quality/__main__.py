@@ -13,7 +13,7 @@ from bench.quality.experiments import TABLES, WORK, Table
 from bench.quality.results import Result, read
 from bench.quality.training import trained
 from bench.results import add_line, commit
-from schemas.spec import Spec, digest
+from sangam.schemas.spec import Spec, digest
 
 RESULTS = WORK / "results.jsonl"
 DOCUMENT = Path("docs") / "quality.md"

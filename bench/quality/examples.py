@@ -13,15 +13,15 @@ import pyarrow as pa
 import tensorflow_transform as tft
 
 from bench.workload_files import write_transform
-from components.examples.writer import BlockWriter
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.resolve import DataFile, resolve
-from components.logs.readers import formats
-from components.logs.rows.conversion import convert
-from components.steps.transform.tensors import rows_of, tensors_of
-from schemas.derived.columns import columns
-from schemas.spec import Spec, digest
-from schemas.spec.data import TRAIN
+from sangam.components.examples.writer import BlockWriter
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.resolve import DataFile, resolve
+from sangam.components.logs.readers import formats
+from sangam.components.logs.rows.conversion import convert
+from sangam.components.steps.transform.tensors import rows_of, tensors_of
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.spec import Spec, digest
+from sangam.schemas.spec.data import TRAIN
 
 Splits = Mapping[str, tuple[str, ...]]
 """Files of transformed examples by split."""

@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 
 from bench.quality import ids
 from bench.quality.changes import merged
-from schemas.loading import load_spec
-from schemas.spec import Spec
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec
 
 SPECS = Path(__file__).parent / "specs"
 SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.arrow_files import open_parquet
-from pipelines.synthetic import generate
+from sangam.components.arrow_files import open_parquet
+from sangam.pipelines.synthetic import generate
 
 FIRST_DAY, NUM_DAYS, SEED = datetime.date(2024, 3, 1), 7, 7
 ID_COLUMNS = ("user_id", "post_id", "author_id", "recent_posts")

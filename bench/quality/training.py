@@ -10,14 +10,14 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from bench.jobs import job_in
-from schemas.spec import RankerSpec
-from trainer_module import collectives
-from trainer_module.input.local_reader import own_batches, validation_batches
-from trainer_module.loop.epoch import train_epoch
-from trainer_module.loop.history import EpochReport
-from trainer_module.loop.in_step import InStepTrainer
-from trainer_module.progress import Progress
-from trainer_module.ranker import Ranker
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module import collectives
+from sangam.trainer_module.input.local_reader import own_batches, validation_batches
+from sangam.trainer_module.loop.epoch import train_epoch
+from sangam.trainer_module.loop.history import EpochReport
+from sangam.trainer_module.loop.in_step import InStepTrainer
+from sangam.trainer_module.progress import Progress
+from sangam.trainer_module.ranker import Ranker
 
 
 class Trained(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from components.record.outcome import refusals, refusing_steps
-from components.record.run import RunRecord
+from sangam.components.record.outcome import refusals, refusing_steps
+from sangam.components.record.run import RunRecord
 
 VERSION = 1
 MAX_REASON = 4000

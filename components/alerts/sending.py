@@ -9,11 +9,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from components.alerts.event import Event
-from components.alerts.target import Target, target_of
-from schemas.errors import UserError
-from schemas.host.backoff import Backoff
-from schemas.spec.alerts import Alerts
+from sangam.components.alerts.event import Event
+from sangam.components.alerts.target import Target, target_of
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.backoff import Backoff
+from sangam.schemas.spec.alerts import Alerts
 
 _LOG = logging.getLogger(__name__)
 

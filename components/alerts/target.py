@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from schemas.errors import UserError
-from schemas.spec.alerts import Alerts
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.alerts import Alerts
 
 MIN_KEY_LENGTH = 16
 

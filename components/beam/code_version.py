@@ -6,7 +6,9 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[2]
+import sangam
+
+_ROOT = Path(sangam.__file__).parent
 # Paths, not module names: sources of named modules would become part of every step's cache key.
 _FOLDERS = ("schemas/", "components/", "trainer_module/", "pipelines/")
 _DIGITS = 16

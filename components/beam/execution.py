@@ -9,11 +9,11 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions, StandardOptions
 from tfx.dsl.components.base import base_beam_executor
 
-from components.beam.code_version import code_version
-from components.beam.job import Job
-from components.beam.options import CODE, EngineOptions
-from schemas.errors import UserError
-from schemas.host.environment import keep_off_proxy
+from sangam.components.beam.code_version import code_version
+from sangam.components.beam.job import Job
+from sangam.components.beam.options import CODE, EngineOptions
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.environment import keep_off_proxy
 
 
 class BeamExecutor(base_beam_executor.BaseBeamExecutor):

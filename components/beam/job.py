@@ -11,8 +11,8 @@ from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.runners.portability.flink_uber_jar_job_server import FlinkUberJarJobServer
 from apache_beam.runners.portability.portable_runner import PipelineResult
 
-from components.beam.reasons import advice, last_cause
-from schemas.errors import UserError
+from sangam.components.beam.reasons import advice, last_cause
+from sangam.schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _REQUEST_S = 5.0

@@ -5,11 +5,11 @@ from argparse import ArgumentParser
 from apache_beam.options.pipeline_options import PipelineOptions
 
 CODE = "sangam_code"
-"""Version of the code that submitted a job; `components.beam.worker` compares it with its own."""
+"""Version of the code that submitted a job; `sangam.components.beam.worker` compares it with its own."""
 
 
 class EngineOptions(PipelineOptions):
-    """Settings of a step on an engine; `pipelines.beam` writes them."""
+    """Settings of a step on an engine; `sangam.pipelines.beam` writes them."""
 
     @classmethod
     def _add_argparse_args(cls, parser: ArgumentParser) -> None:

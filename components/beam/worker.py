@@ -1,4 +1,4 @@
-"""Starts one Beam worker, as the boot program of Beam's own image does: `python -m components.beam.worker`.
+"""Starts one Beam worker, as the boot program of Beam's own image does: `python -m sangam.components.beam.worker`.
 
 It gets the job's options from the engine, compares the submitter's code version with its own, and becomes Beam's
 worker. Where they differ, it answers every request of the engine with the reason, so that the job fails with it: if
@@ -16,10 +16,10 @@ import grpc
 from apache_beam.portability.api import beam_provision_api_pb2, beam_provision_api_pb2_grpc
 from google.protobuf import json_format
 
-from components.beam.code_version import code_version
-from components.beam.options import CODE
-from components.beam.reasons import OTHER_VERSION
-from schemas.host.environment import NO_HTTP_PROXY, keep_off_proxy
+from sangam.components.beam.code_version import code_version
+from sangam.components.beam.options import CODE
+from sangam.components.beam.reasons import OTHER_VERSION
+from sangam.schemas.host.environment import NO_HTTP_PROXY, keep_off_proxy
 
 _ASK_S = 60.0
 
@@ -30,7 +30,7 @@ class OtherCodeError(Exception):
 
 def main(arguments: Sequence[str]) -> None:
     """Becomes a worker, or refuses all bundles."""
-    parser = argparse.ArgumentParser(prog="python -m components.beam.worker")
+    parser = argparse.ArgumentParser(prog="python -m sangam.components.beam.worker")
     parser.add_argument("--id", required=True)
     parser.add_argument("--control", required=True)
     parser.add_argument("--logging", required=True)

@@ -1,4 +1,4 @@
-"""A pool of Beam workers for engines: `python -m components.beam.worker_pool`, from the pipeline's own image.
+"""A pool of Beam workers for engines: `python -m sangam.components.beam.worker_pool`, from the pipeline's own image.
 
 An engine asks the pool for a worker, a process, and the worker connects to the engine: `--environment_type=EXTERNAL`.
 Beam's own pool (apache_beam/runners/worker/worker_pool_main.py) starts `python` from the PATH, and kills a worker by
@@ -20,13 +20,13 @@ from typing import Any
 import grpc
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
-from components.beam.code_version import code_version
-from components.processes.stopping import Stopped, StopSignals
-from schemas.host.grpc_calls import BoundedCalls
-from schemas.host.plain_text import log_to_stderr
+from sangam.components.beam.code_version import code_version
+from sangam.components.processes.stopping import Stopped, StopSignals
+from sangam.schemas.host.grpc_calls import BoundedCalls
+from sangam.schemas.host.plain_text import log_to_stderr
 
 _LOG = logging.getLogger(__name__)
-_WORKER = "components.beam.worker"
+_WORKER = "sangam.components.beam.worker"
 _GRACE_S = 5.0
 _REAP_S = 10.0
 _THREADS = 64
@@ -127,7 +127,7 @@ def serve(address: str) -> int:
 def main(arguments: Sequence[str]) -> int:
     """Runs the pool."""
     parser = argparse.ArgumentParser(
-        prog="python -m components.beam.worker_pool", description="A pool of Beam workers."
+        prog="python -m sangam.components.beam.worker_pool", description="A pool of Beam workers."
     )
     parser.add_argument("--port", type=int, default=50000, help="to listen on (%(default)s)")
     parser.add_argument(

@@ -14,18 +14,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.errors import UserError
+import sangam
+from sangam.schemas.errors import UserError
 
-PROJECT = ("schemas", "components", "trainer_module", "pipelines")
-"""Packages whose sources are digested; other packages count by version."""
+PROJECT = "sangam"
+"""Package whose sources are digested; other packages count by version."""
 LOCK = "requirements.runtime.lock"
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(sangam.__file__).parents[1]
 _LOCKED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==", re.MULTILINE)
 _CPP = re.compile(r'"([a-z_]+\.(?:cc|h))"')
-_DOTTED = re.compile(rf"(?:{'|'.join(PROJECT)})(?:\.[A-Za-z_]\w*)*")
+_DOTTED = re.compile(rf"{PROJECT}(?:\.[A-Za-z_]\w*)+")
 
 Read = Callable[[str], bytes | None]
-"""Reader of a file by its path below the packages' folder; None if there is no such file."""
+"""Reader of a file by its path below the package's folder; None if there is no such file."""
 
 
 def code_digest(*entries: str) -> str:
@@ -97,16 +98,16 @@ def _compiled(files: Iterable[str], read: Read) -> set[str]:
 def installed_versions() -> dict[str, str]:
     """Returns the installed version of every distribution in the lock, by name; "" for one that is not installed.
 
-    The lock is beside the packages, in a checkout and in an image. Distributions that are not in it do not count: they
+    The lock is in the package. Distributions that are not in it do not count: they
     do not affect results.
 
     Raises:
         UserError: if the lock is missing.
     """
-    lock = _ROOT / LOCK
+    lock = _ROOT / PROJECT / LOCK
     if not lock.is_file():
         raise UserError(
-            f"{LOCK}: is missing beside the packages (got {lock}); copy it there: it lists the libraries that the "
+            f"{LOCK}: is missing in the package (got {lock}); copy it there: it lists the libraries that the "
             "results of the steps depend on"
         )
     return {name: _installed(name) for name in sorted(set(_LOCKED.findall(lock.read_text(encoding="utf-8"))))}
@@ -147,7 +148,7 @@ def _files_of(reference: _Reference, read: Read) -> Iterator[tuple[str, bool]]:
 
 def _module(name: str, read: Read) -> str:
     """Returns the file of a module; "" if it is not the project's."""
-    if name.split(".")[0] not in PROJECT:
+    if name.split(".")[0] != PROJECT:
         return ""
     path = name.replace(".", "/")
     return next((file for file in (f"{path}.py", f"{path}/__init__.py") if read(file) is not None), "")

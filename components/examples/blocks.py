@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamples
 
-from schemas.contracts.example_files import lengths_of, values_of
+from sangam.schemas.contracts.example_files import lengths_of, values_of
 
 _ZLIB_LEVEL = 1
 """Compression level; higher ones take three times as long for a tenth fewer bytes."""

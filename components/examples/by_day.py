@@ -8,11 +8,11 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from components.arrow_files import read_arrow
-from components.examples.day_results import missing, read_result, result_file, write_result
-from components.examples.listing import DayExamples
-from components.examples.reading import batches
-from schemas.errors import UserError
+from sangam.components.arrow_files import read_arrow
+from sangam.components.examples.day_results import missing, read_result, result_file, write_result
+from sangam.components.examples.listing import DayExamples
+from sangam.components.examples.reading import batches
+from sangam.schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _PARTS_OF_DAY = 8

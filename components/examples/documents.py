@@ -6,7 +6,7 @@ from typing import TypeVar
 import pydantic
 from tfx.dsl.io import fileio
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 

@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 from tfx.dsl.io import fileio
 
-from components.examples.documents import read_document
-from schemas.contracts.example_files import LISTING_FILE
-from schemas.errors import UserError
+from sangam.components.examples.documents import read_document
+from sangam.schemas.contracts.example_files import LISTING_FILE
+from sangam.schemas.errors import UserError
 
 FORMAT: Literal[1] = 1
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import tensorflow as tf
 from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
-from components.examples.blocks import decode
+from sangam.components.examples.blocks import decode
 
 _UNTUNED = tf.data.Options()
 # Otherwise an iterator's destructor waits for tf.data's tuner, for up to the time of reading the file.

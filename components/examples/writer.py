@@ -7,8 +7,8 @@ from types import TracebackType
 import pyarrow as pa
 import tensorflow as tf
 
-from components.examples.blocks import encode
-from schemas.contracts.example_files import BLOCK_ROWS, file_name
+from sangam.components.examples.blocks import encode
+from sangam.schemas.contracts.example_files import BLOCK_ROWS, file_name
 
 BYTES_PER_FILE = 128 * 2**20
 """Size at which a file ends and another begins."""

@@ -1,6 +1,6 @@
-"""Runs one step on Kubeflow: `python -m components.kfp_entrypoint --pipeline NAME --step STEP [...] -- COMMAND`."""
+"""Runs one step on Kubeflow: `python -m sangam.components.kfp_entrypoint --pipeline NAME --step STEP -- COMMAND`."""
 
-from schemas.host.early_sigterm import exit_on
+from sangam.schemas.host.early_sigterm import exit_on
 
 if __name__ == "__main__":
     exit_on()  # Before the imports below, which take a second.
@@ -15,21 +15,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.alerts import event_of, send, target_of
-from components.kfp_entrypoint.ending import Ending
-from components.kfp_entrypoint.failure import is_final, leave_failure
-from components.kfp_entrypoint.invocation import Json, artifact_paths, parse_command
-from components.kfp_entrypoint.members import MEMBERS, parse_members
-from components.kfp_entrypoint.task import Task, execute, folder_of_run, prepare
-from components.processes.stopping import StopSignals
-from components.record.kubeflow import record_of, write_step
-from components.record.run import RunRecord, Step
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.root import RunFolder
-from schemas.errors import UserError
-from schemas.host.environment import settle
-from schemas.host.plain_text import log_to_stderr
-from schemas.spec.alerts import Alerts
+from sangam.components.alerts import event_of, send, target_of
+from sangam.components.kfp_entrypoint.ending import Ending
+from sangam.components.kfp_entrypoint.failure import is_final, leave_failure
+from sangam.components.kfp_entrypoint.invocation import Json, artifact_paths, parse_command
+from sangam.components.kfp_entrypoint.members import MEMBERS, parse_members
+from sangam.components.kfp_entrypoint.task import Task, execute, folder_of_run, prepare
+from sangam.components.processes.stopping import StopSignals
+from sangam.components.record.kubeflow import record_of, write_step
+from sangam.components.record.run import RunRecord, Step
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.root import RunFolder
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.environment import settle
+from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.schemas.spec.alerts import Alerts
 
 _LOG = logging.getLogger(__name__)
 _FIRST, _PUSHER = "example_gen", "pusher"
@@ -120,7 +120,7 @@ def _inputs_of(step: Task, name: str) -> dict[str, str] | None:
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m components.kfp_entrypoint")
+    parser = argparse.ArgumentParser(prog="python -m sangam.components.kfp_entrypoint")
     parser.add_argument("--pipeline", required=True, help="name of the spec")
     parser.add_argument("--step", required=True, help="name of the step, for example example_gen")
     parser.add_argument("--retries", type=int, default=0, help="how often the backend tries the step again")

@@ -11,7 +11,7 @@ from tfx.types.artifact import CUSTOM_PROPERTIES_PREFIX, _decode_struct_value, _
 from tfx.utils import import_utils
 from tfx.version import __version__
 
-from components.kfp_entrypoint.invocation import Json
+from sangam.components.kfp_entrypoint.invocation import Json
 
 _IDS = (constants.ARTIFACT_PROPERTY_BASELINE_MODEL_ID_KEY, constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY)
 """Properties that hold the id of another artifact."""

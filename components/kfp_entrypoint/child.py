@@ -1,4 +1,4 @@
-"""The process that runs the step: `python -m components.kfp_entrypoint.child REPORT MODULE ARGUMENTS`.
+"""The process that runs the step: `python -m sangam.components.kfp_entrypoint.child REPORT MODULE ARGUMENTS`.
 
 It is separate from its parent, so that the parent can still send an alert when this process is killed, for example for
 its memory.
@@ -9,10 +9,10 @@ import runpy
 import sys
 from pathlib import Path
 
-from components.kfp_entrypoint.ending import Report
-from components.processes.stopping import GRACE_S, Stopped, StopSignals
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
+from sangam.components.kfp_entrypoint.ending import Report
+from sangam.components.processes.stopping import GRACE_S, Stopped, StopSignals
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
 
 
 def main(report: Path, module: str, arguments: list[str]) -> int:

@@ -2,8 +2,8 @@
 
 import datetime
 
-from schemas.derived.days import parse_day, yesterday
-from schemas.errors import UserError
+from sangam.schemas.derived.days import parse_day, yesterday
+from sangam.schemas.errors import UserError
 
 
 def resolve(*, given: str, noted: str, created: str, now: datetime.datetime) -> str:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from schemas.contracts.exit_codes import ExitCode, of_signal
-from schemas.host.cgroup import OutOfMemory
+from sangam.schemas.contracts.exit_codes import ExitCode, of_signal
+from sangam.schemas.host.cgroup import OutOfMemory
 
 
 class Report(BaseModel):

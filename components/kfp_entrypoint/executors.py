@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION, Json
-from components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_members, qualified
-from schemas.host.needless_imports import leave_out_needless_of_tfx
+from sangam.components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION, Json
+from sangam.components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_members, qualified
+from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx
 
 _LOG = logging.getLogger(__name__)
 _MOUNT, _STORAGE = "/gcs/", "gs://"
@@ -73,7 +73,7 @@ def run_executor(class_path: str, executor_input: Json, inputs_spec: Json, beam_
     leave_out_needless_of_tfx()
     from tfx.utils import import_utils
 
-    from components.kfp_entrypoint.artifacts import Artifacts
+    from sangam.components.kfp_entrypoint.artifacts import Artifacts
 
     artifacts = Artifacts()
     inputs = artifacts.read(executor_input["inputs"].get("artifacts", {}))

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from components.kfp_entrypoint.ending import Ending
-from components.record.run import RunRecord, read_reports
-from components.record.store import write_record
+from sangam.components.kfp_entrypoint.ending import Ending
+from sangam.components.record.run import RunRecord, read_reports
+from sangam.components.record.store import write_record
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,8 +25,8 @@ def leave_failure(record: RunRecord, inputs: Mapping[str, Path]) -> None:
     """
     try:
         # Charts take a second to import, and only failures need them.
-        from components.page.collect import collect
-        from components.page.render import draw
+        from sangam.components.page.collect import collect
+        from sangam.components.page.render import draw
 
         Path(record.path).mkdir(parents=True, exist_ok=True)
         record = record.model_copy(update=read_reports(inputs).fields())

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.kfp_entrypoint.uris import UriMapping
-from schemas.errors import UserError
+from sangam.components.kfp_entrypoint.uris import UriMapping
+from sangam.schemas.errors import UserError
 
 INVOCATION, INPUTS_SPEC = "--json_serialized_invocation_args", "--json_serialized_inputs_spec_args"
 """Arguments of TFX's command: the ExecutorInput, and the component's input spec."""

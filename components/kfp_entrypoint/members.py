@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from components.kfp_entrypoint.invocation import Json
+from sangam.components.kfp_entrypoint.invocation import Json
 
 EXECUTOR, MEMBERS = "--executor_class_path", "--members"
 

@@ -7,7 +7,7 @@ another date from the clock, and every try would send an alert.
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.host.files import write_first, write_whole
+from sangam.schemas.host.files import write_first, write_whole
 
 _DATE, _TRIES, _ALERTED = "date", "tries", "alerted"
 

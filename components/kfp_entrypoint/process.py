@@ -3,15 +3,15 @@
 import tempfile
 from pathlib import Path
 
-from components.kfp_entrypoint.ending import Ending, Report, ending_of, stopped
-from components.kfp_entrypoint.invocation import Command
-from components.processes.group import ProcessGroup
-from components.processes.stopping import Stopped, StopSignals
-from schemas.host.cgroup import OomWatch
+from sangam.components.kfp_entrypoint.ending import Ending, Report, ending_of, stopped
+from sangam.components.kfp_entrypoint.invocation import Command
+from sangam.components.processes.group import ProcessGroup
+from sangam.components.processes.stopping import Stopped, StopSignals
+from sangam.schemas.host.cgroup import OomWatch
 
 GRACE_S = 20.0
 """Seconds from SIGTERM to SIGKILL: less than a pod's 30 s, and more than the trainer's processes get."""
-_CHILD = "components.kfp_entrypoint.child"
+_CHILD = "sangam.components.kfp_entrypoint.child"
 
 
 def run(command: Command, step: str, stop: StopSignals) -> Ending:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.kfp_entrypoint import date as dates
-from components.kfp_entrypoint.ending import Ending
-from components.kfp_entrypoint.invocation import (
+from sangam.components.kfp_entrypoint import date as dates
+from sangam.components.kfp_entrypoint.ending import Ending
+from sangam.components.kfp_entrypoint.invocation import (
     CREATED,
     INPUTS_SPEC,
     ROOT,
@@ -22,12 +22,12 @@ from components.kfp_entrypoint.invocation import (
     localized,
     parameters,
 )
-from components.kfp_entrypoint.notes import Notes
-from components.kfp_entrypoint.process import run
-from components.kfp_entrypoint.uris import UriMapping, artifact_base, run_folder
-from components.processes.stopping import StopSignals
-from schemas.contracts.root import Root, RunFolder
-from schemas.errors import UserError
+from sangam.components.kfp_entrypoint.notes import Notes
+from sangam.components.kfp_entrypoint.process import run
+from sangam.components.kfp_entrypoint.uris import UriMapping, artifact_base, run_folder
+from sangam.components.processes.stopping import StopSignals
+from sangam.schemas.contracts.root import Root, RunFolder
+from sangam.schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _NOTES = ".sangam"

@@ -10,7 +10,7 @@ that determines the URI.
 import os
 from dataclasses import dataclass
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 FOLDERS = {"gs": "gcs", "minio": "minio", "s3": "s3"}
 """Scheme to folder: Kubeflow's launcher and Vertex AI mount the stores under these names, below `/`."""

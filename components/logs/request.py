@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from schemas.derived.columns import Column, columns
-from schemas.derived.days import yesterday
-from schemas.errors import UserError
-from schemas.spec import Inputs
-from schemas.spec.data import DayLogs, Logs
+from sangam.schemas.derived.columns import Column, columns
+from sangam.schemas.derived.days import yesterday
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import DayLogs, Logs
 
 LOGS, INPUTS, DATE, DATA_ROOT, FINGERPRINT, CODE = "logs", "inputs", "date", "data_root", "fingerprint", "code"
 NAME, MODE, PIPELINE_ROOT, START, GENERATION = "name", "mode", "pipeline_root", "start", "generation"

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter
 
-from schemas.host.plain_text import visible
+from sangam.schemas.host.plain_text import visible
 
 # Stand-ins that the style sheet's colours replace, so that a chart follows the theme.
 INK, MUTED, GRID, FIRST, SECOND, GOOD, BAD = "#010203", "#020304", "#030405", "#040506", "#050607", "#060708", "#070809"

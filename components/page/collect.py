@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from components.arrow_files import read_parquet
-from components.page.facts import DayFacts, Facts
-from components.page.features import features
-from components.reports.curves import CURVE_COLUMN, Curve
-from schemas.contracts.example_files import LISTING_FILE, digest_of
-from schemas.contracts.training_job import REPORT_FILE
+from sangam.components.arrow_files import read_parquet
+from sangam.components.page.facts import DayFacts, Facts
+from sangam.components.page.features import features
+from sangam.components.reports.curves import CURVE_COLUMN, Curve
+from sangam.schemas.contracts.example_files import LISTING_FILE, digest_of
+from sangam.schemas.contracts.training_job import REPORT_FILE
 
 Outputs = Mapping[str, Path]
 """Folder of each output by its name: examples, statistics, anomalies, training, evaluation."""

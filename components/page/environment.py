@@ -4,14 +4,14 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from schemas.host.plain_text import visible
-from schemas.quantities import shown_bytes
+from sangam.schemas.host.plain_text import visible
+from sangam.schemas.quantities import shown_bytes
 
 
 def environment() -> Environment:
     """Returns the environment of the templates; text from logs is escaped."""
     made = Environment(
-        loader=PackageLoader("components.page"),
+        loader=PackageLoader("sangam.components.page"),
         autoescape=select_autoescape(default=True),
         undefined=StrictUndefined,
         finalize=_shown,

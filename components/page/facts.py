@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.reports.curves import Curve
+from sangam.components.reports.curves import Curve
 
 
 @dataclass(frozen=True)

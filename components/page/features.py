@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from components.page.facts import Distribution, FeatureFacts
-from schemas.spec.data import EVAL, TRAIN
+from sangam.components.page.facts import Distribution, FeatureFacts
+from sangam.schemas.spec.data import EVAL, TRAIN
 
 _BINS = 20
 _VALUES = 8

@@ -8,11 +8,11 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogFormatter
 
-from components.page.charts import BAD, FIRST, INK, MUTED, SECOND, Chart, smooth
-from components.page.facts import FeatureFacts
-from components.record.run import RunRecord
-from components.reports.curves import Curve
-from components.reports.evaluation import CalibrationBucket
+from sangam.components.page.charts import BAD, FIRST, INK, MUTED, SECOND, Chart, smooth
+from sangam.components.page.facts import FeatureFacts
+from sangam.components.record.run import RunRecord
+from sangam.components.reports.curves import Curve
+from sangam.components.reports.evaluation import CalibrationBucket
 
 
 def roc(task: str, curve: Curve, auc: float | None) -> Markup:

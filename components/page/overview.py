@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from components.page import figures
-from components.page.environment import environment
-from components.record.outcome import Outcome, outcome_of
-from components.record.run import RunRecord
-from components.record.store import StoredRun, all_runs
-from schemas.contracts.root import Root, RunFolder
-from schemas.errors import UserError
+from sangam.components.page import figures
+from sangam.components.page.environment import environment
+from sangam.components.record.outcome import Outcome, outcome_of
+from sangam.components.record.run import RunRecord
+from sangam.components.record.store import StoredRun, all_runs
+from sangam.schemas.contracts.root import Root, RunFolder
+from sangam.schemas.errors import UserError
 
 PageOf = Callable[[RunFolder], str | None]
 """Returns the address of a run's page for a link; None without a page."""

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from components.page import figures
-from components.page.environment import environment
-from components.page.facts import Facts, PageContext
-from components.record.outcome import outcome_of
-from components.record.run import RunRecord
-from components.record.store import runs_before, stored
-from components.reports.evaluation import GateVerdict, TaskVerdict
-from components.reports.spec_file import spec_changes, spec_text
-from schemas.host.files import write_whole
+from sangam.components.page import figures
+from sangam.components.page.environment import environment
+from sangam.components.page.facts import Facts, PageContext
+from sangam.components.record.outcome import outcome_of
+from sangam.components.record.run import RunRecord
+from sangam.components.record.store import runs_before, stored
+from sangam.components.reports.evaluation import GateVerdict, TaskVerdict
+from sangam.components.reports.spec_file import spec_changes, spec_text
+from sangam.schemas.host.files import write_whole
 
 NO_CONTEXT = PageContext()
 

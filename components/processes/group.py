@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
-from schemas.host.parent_process import end_with_parent
+from sangam.schemas.host.parent_process import end_with_parent
 
 _LOG = logging.getLogger(__name__)
 GRACE_S = 15.0

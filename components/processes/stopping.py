@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import psutil
 
-from schemas.contracts.exit_codes import of_signal
+from sangam.schemas.contracts.exit_codes import of_signal
 
 _LOG = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from components.record.run import Step
-from schemas.contracts.root import RunFolder
-from schemas.host.files import json_lines
+from sangam.components.record.run import Step
+from sangam.schemas.contracts.root import RunFolder
+from sangam.schemas.host.files import json_lines
 
 _STEP = TypeAdapter(Step)
 _MAX_BYTES = 2**24

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from components.record.run import RunRecord, Step, read_reports
-from schemas.contracts.root import RunFolder
-from schemas.host.files import write_whole
+from sangam.components.record.run import RunRecord, Step, read_reports
+from sangam.schemas.contracts.root import RunFolder
+from sangam.schemas.host.files import write_whole
 
 _STEP = TypeAdapter(Step)
 

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from schemas.host import lock
-from schemas.host.lock import LOCK_FILE
-from schemas.host.lock import LockHeld as RootInUse
+from sangam.schemas.host import lock
+from sangam.schemas.host.lock import LOCK_FILE
+from sangam.schemas.host.lock import LockHeld as RootInUse
 
 __all__ = ["RootInUse", "holder_here", "is_locked", "locked"]
 

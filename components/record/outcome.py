@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from components.record.run import RunRecord
-from components.record.store import State, StoredRun
-from components.registry import versions
-from components.registry.record import BlessedModel
-from components.reports import evaluation
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.root import SUMMARY_FILE
+from sangam.components.record.run import RunRecord
+from sangam.components.record.store import State, StoredRun
+from sangam.components.registry import versions
+from sangam.components.registry.record import BlessedModel
+from sangam.components.reports import evaluation
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.root import SUMMARY_FILE
 
 Tone = Literal["good", "warn", "bad", "mute", "live"]
 """Color of an outcome: good, warn, bad, mute if there is nothing to do, live while running."""

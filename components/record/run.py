@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 import pydantic.dataclasses
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field, field_validator
 
-from components.reports import evaluation, ingestion, serving
-from components.reports.evaluation import TaskVerdict, Verdict
-from components.reports.ingestion import IngestionReport, SplitReport
-from components.reports.serving import ServingVerdict
-from components.reports.training import TrainingReport
-from schemas.contracts.training_job import REPORT_FILE
+from sangam.components.reports import evaluation, ingestion, serving
+from sangam.components.reports.evaluation import TaskVerdict, Verdict
+from sangam.components.reports.ingestion import IngestionReport, SplitReport
+from sangam.components.reports.serving import ServingVerdict
+from sangam.components.reports.training import TrainingReport
+from sangam.schemas.contracts.training_job import REPORT_FILE
 
 Status = Literal["succeeded", "failed", "stopped"]
 _Report = TypeVar("_Report", bound=BaseModel)
@@ -116,7 +116,7 @@ class Live(_Part):
 
 
 class CostReport(_Part):
-    """The cost of a run by the prices of its spec; see `schemas.derived.cost.RunCost`."""
+    """The cost of a run by the prices of its spec; see `sangam.schemas.derived.cost.RunCost`."""
 
     currency: str
     by_step: dict[str, float]

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from components.record.journal import read_journal
-from components.record.lock import is_locked
-from components.record.run import RunRecord
-from schemas.contracts.root import SUMMARY_FILE, Root, RunFolder
-from schemas.errors import UserError
-from schemas.host.files import write_whole
+from sangam.components.record.journal import read_journal
+from sangam.components.record.lock import is_locked
+from sangam.components.record.run import RunRecord
+from sangam.schemas.contracts.root import SUMMARY_FILE, Root, RunFolder
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import write_whole
 
 LATEST = "latest"
 State = Literal["succeeded", "refused", "failed", "stopped", "running", "killed", "unreadable"]

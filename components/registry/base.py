@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
-    from components.registry.blessed import BlessedModel
+    from sangam.components.registry.blessed import BlessedModel
 
 FULL, INCREMENTAL = "full", "incremental"
 """The values of training.mode."""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tfx.dsl.io import fileio
 
-from components.registry.record import ENTRY, BlessedModel, mark_withdrawn, read_record
-from components.registry.versions import WITHDRAWN
-from schemas.host.files import write_whole
+from sangam.components.registry.record import ENTRY, BlessedModel, mark_withdrawn, read_record
+from sangam.components.registry.versions import WITHDRAWN
+from sangam.schemas.host.files import write_whole
 
 __all__ = ["BlessedModel", "baseline_for", "read_all", "record"]
 

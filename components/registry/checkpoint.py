@@ -8,8 +8,8 @@ from typing import Any
 from tfx.dsl.io import fileio
 from tfx.types import artifact
 
-from components.registry.seal import SHA256, sha256_of
-from schemas.errors import UserError
+from sangam.components.registry.seal import SHA256, sha256_of
+from sangam.schemas.errors import UserError
 
 FOLDER = "checkpoint"
 """Folder of the checkpoint below the artifact's uri."""

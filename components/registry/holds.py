@@ -3,9 +3,9 @@
 import datetime
 from pathlib import Path
 
-from components.registry import versions
-from schemas.contracts import deltas
-from schemas.errors import UserError
+from sangam.components.registry import versions
+from sangam.schemas.contracts import deltas
+from sangam.schemas.errors import UserError
 
 
 def hold(folder: Path, *, to: str, because: str, by: str, now: datetime.datetime) -> list[str]:

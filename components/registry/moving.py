@@ -8,8 +8,8 @@ import os
 import shutil
 from pathlib import Path
 
-from schemas.contracts.export import MODEL_FILE
-from schemas.host.files import refuse_links, refuse_links_within, sync
+from sangam.schemas.contracts.export import MODEL_FILE
+from sangam.schemas.host.files import refuse_links, refuse_links_within, sync
 
 
 def move_in(source: Path, target: Path, *, but: str = "") -> None:

@@ -10,10 +10,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from components.registry.versions import WITHDRAWN
-from schemas.contracts.formats import refuse_other_format
-from schemas.contracts.root import Root
-from schemas.errors import UserError
+from sangam.components.registry.versions import WITHDRAWN
+from sangam.schemas.contracts.formats import refuse_other_format
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
 
 ENTRY = re.compile(r"^(\d{8})\.json$")
 """Name of a record's file."""
@@ -90,7 +90,7 @@ def read_record(path: str, read: Callable[[], bytes]) -> BlessedModel | None:
 def read_records(root: Path, ranker: str) -> list[BlessedModel]:
     """Returns every blessing of a ranker in a root on a disk, oldest first; none where there is no folder.
 
-    `components.registry.blessed.read_all` does the same for any address, and loads TFX for it.
+    `sangam.components.registry.blessed.read_all` does the same for any address, and loads TFX for it.
 
     Raises:
         UserError: see `read_record`.

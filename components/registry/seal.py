@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 MANIFEST_FILE = "manifest.json"
 SHA256 = "sha256"

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from components.registry import moving, seal
-from schemas.contracts.export import MODEL_FILE
-from schemas.errors import UserError
-from schemas.host import lock
-from schemas.host.files import refuse_links, refuse_links_within, write_whole
+from sangam.components.registry import moving, seal
+from sangam.schemas.contracts.export import MODEL_FILE
+from sangam.schemas.errors import UserError
+from sangam.schemas.host import lock
+from sangam.schemas.host.files import refuse_links, refuse_links_within, write_whole
 
 MANIFEST_FILE, WITHDRAWN = seal.MANIFEST_FILE, "withdrawn"
 WAIT_S = 60.0

@@ -4,11 +4,11 @@ import posixpath
 
 from tfx.dsl.io import fileio
 
-from components.examples.documents import read_document
-from components.reports.ingestion import FILE_NAME as INGESTION_FILE
-from components.reports.ingestion import IngestionReport
-from schemas.contracts.statistics import FILE_NAME as STATISTICS_FILE
-from schemas.contracts.statistics import Statistics, parse_statistics
+from sangam.components.examples.documents import read_document
+from sangam.components.reports.ingestion import FILE_NAME as INGESTION_FILE
+from sangam.components.reports.ingestion import IngestionReport
+from sangam.schemas.contracts.statistics import FILE_NAME as STATISTICS_FILE
+from sangam.schemas.contracts.statistics import Statistics, parse_statistics
 
 
 def read_ingestion(examples_uri: str) -> IngestionReport:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, computed_field
 
-from schemas.spec.metrics import UNCALIBRATED_METRIC
+from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC
 
 FILE_NAME = "verdict.json"
 TEXT_FILE = "verdict.txt"

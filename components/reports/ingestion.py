@@ -5,7 +5,7 @@ Loads without TFX: the record of a run contains it.
 
 from pydantic import BaseModel, ConfigDict
 
-from components.registry.base import Base
+from sangam.components.registry.base import Base
 
 FILE_NAME = "ingestion.json"
 """The report's file in the Examples artifact. It is written last: where it exists, the Examples are complete."""

@@ -5,7 +5,7 @@ Loads without TensorFlow and TFX: the record of a run and the model card contain
 
 from pydantic import BaseModel, ConfigDict
 
-from schemas.spec.serving import Load
+from sangam.schemas.spec.serving import Load
 
 FILE_NAME = "infra_verdict.json"
 

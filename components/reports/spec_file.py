@@ -8,10 +8,10 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from schemas.contracts.root import RunFolder
-from schemas.host.files import write_whole
-from schemas.loading.documents import check_document, whole
-from schemas.spec import Spec
+from sangam.schemas.contracts.root import RunFolder
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.loading.documents import check_document, whole
+from sangam.schemas.spec import Spec
 
 
 def write_spec(run_folder: Path, spec: Spec) -> None:

@@ -1,6 +1,6 @@
-"""The command line of a server: `python -m components.server DIR --parent-pid PID --address-file FILE ...`."""
+"""The command line of a server: `python -m sangam.components.server DIR --parent-pid PID --address-file FILE ...`."""
 
-from schemas.host.early_sigterm import exit_on
+from sangam.schemas.host.early_sigterm import exit_on
 
 if __name__ == "__main__":
     exit_on(code=0)  # Before the imports below: nothing is served yet.
@@ -8,11 +8,11 @@ if __name__ == "__main__":
 import os
 import sys
 
-from components.server.options import parse
-from components.server.process import end, serve
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
-from schemas.host.environment import settle
+from sangam.components.server.options import parse
+from sangam.components.server.process import end, serve
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.environment import settle
 
 
 def main() -> None:

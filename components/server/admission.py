@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Hashable
 
-from components.server.request_error import Code, RequestError
+from sangam.components.server.request_error import Code, RequestError
 
 
 class Ticket:

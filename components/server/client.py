@@ -14,8 +14,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from components.server.tensors import pack, unpack
-from schemas.host.environment import NO_HTTP_PROXY
+from sangam.components.server.tensors import pack, unpack
+from sangam.schemas.host.environment import NO_HTTP_PROXY
 
 _OPTIONS = [NO_HTTP_PROXY, ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 

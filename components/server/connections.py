@@ -6,9 +6,9 @@ from typing import Any
 
 from aiohttp import http_exceptions, web
 
-from components.server.metrics import Metrics
-from components.server.request_error import Code, RequestError, invalid
-from schemas.host.limited_log import LimitedLog
+from sangam.components.server.metrics import Metrics
+from sangam.components.server.request_error import Code, RequestError, invalid
+from sangam.schemas.host.limited_log import LimitedLog
 
 _IDLE_S = 60.0
 """Seconds from a response to the head of the next request."""

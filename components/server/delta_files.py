@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.contracts import deltas
-from schemas.errors import UserError
+from sangam.schemas.contracts import deltas
+from sangam.schemas.errors import UserError
 
 
 class NotApplicable(Exception):

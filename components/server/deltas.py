@@ -9,13 +9,13 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from components.server.delta_files import NotApplicable, ReadDelta, read_delta
-from components.server.model import LoadedModel
-from schemas.contracts import deltas
-from schemas.contracts.export import DESCRIPTION_FILE, REMOVE, REPLACE_DENSE, UPSERT, of_group, read_description
-from schemas.errors import UserError
+from sangam.components.server.delta_files import NotApplicable, ReadDelta, read_delta
+from sangam.components.server.model import LoadedModel
+from sangam.schemas.contracts import deltas
+from sangam.schemas.contracts.export import DESCRIPTION_FILE, REMOVE, REPLACE_DENSE, UPSERT, of_group, read_description
+from sangam.schemas.errors import UserError
 
-_LOG = logging.getLogger("components.server")
+_LOG = logging.getLogger("sangam.components.server")
 _ROWS_AT_ONCE = 4096
 """Rows per change of a table under its lock: a request waits for about a millisecond."""
 _PAUSE_S = 0.002

@@ -3,10 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
-from components.server.predictor import Predictor
-from components.server.request_error import Code, RequestError, invalid
-from components.server.room import request_bytes, worst_message_bytes
-from schemas.host.grpc_calls import BoundedCalls
+from sangam.components.server.predictor import Predictor
+from sangam.components.server.request_error import Code, RequestError, invalid
+from sangam.components.server.room import request_bytes, worst_message_bytes
+from sangam.schemas.host.grpc_calls import BoundedCalls
 
 PREDICT = "Predict"
 _SMALL_BYTES = 64 * 2**10

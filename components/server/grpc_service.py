@@ -18,15 +18,15 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from components.server.calls import Arrays
-from components.server.grpc_arrivals import Arrivals
-from components.server.predictor import Observation, Predictor, Target
-from components.server.request_error import Code, RequestError, invalid
-from components.server.services import SERVICES
-from components.server.signature import Signature
-from components.server.statuses import metadata, model_status
-from components.server.tensors import to_array, write
-from schemas.host.limited_log import shown
+from sangam.components.server.calls import Arrays
+from sangam.components.server.grpc_arrivals import Arrivals
+from sangam.components.server.predictor import Observation, Predictor, Target
+from sangam.components.server.request_error import Code, RequestError, invalid
+from sangam.components.server.services import SERVICES
+from sangam.components.server.signature import Signature
+from sangam.components.server.statuses import metadata, model_status
+from sangam.components.server.tensors import to_array, write
+from sangam.schemas.host.limited_log import shown
 
 _SIGNATURE_DEF = "signature_def"
 _SPARE_CALLS = 64

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.server.calls import Arrays
-from components.server.signature import Signature
-from schemas.derived.rank_inputs import LENGTH
+from sangam.components.server.calls import Arrays
+from sangam.components.server.signature import Signature
+from sangam.schemas.derived.rank_inputs import LENGTH
 
 _FREE_VALUES = 20_000
 """Padding values that a joined call may compute: a separate call would cost as much."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.server.calls import Arrays
-from components.server.request_error import invalid
-from components.server.signature import Signature
+from sangam.components.server.calls import Arrays
+from sangam.components.server.request_error import invalid
+from sangam.components.server.signature import Signature
 
 _B64 = "b64"
 _BYTES_SUFFIX = "_bytes"

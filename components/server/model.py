@@ -13,11 +13,11 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from tensorflow.python.framework import ops
 from tensorflow_serving.apis import prediction_log_pb2
 
-from components.server.calls import Arrays
-from components.server.request_error import Code, RequestError, invalid
-from components.server.signature import Signature, signatures_of
-from components.server.tensors import to_array
-from schemas.contracts.export import (
+from sangam.components.server.calls import Arrays
+from sangam.components.server.request_error import Code, RequestError, invalid
+from sangam.components.server.signature import Signature, signatures_of
+from sangam.components.server.tensors import to_array
+from sangam.schemas.contracts.export import (
     CUSTOM_OPS,
     DESCRIPTION_FILE,
     MODEL_FILE,
@@ -26,8 +26,8 @@ from schemas.contracts.export import (
     Description,
     read_description,
 )
-from schemas.errors import UserError
-from schemas.host.wildcards import without_wildcards
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.wildcards import without_wildcards
 
 _LOG = logging.getLogger(__name__)
 # As TensorFlow Serving's.

@@ -1,4 +1,4 @@
-"""The options of a server, parsed from the command line of `python -m components.server`."""
+"""The options of a server, parsed from the command line of `python -m sangam.components.server`."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 GRPC_PORT, REST_PORT = 8500, 8501
 """TensorFlow Serving's ports."""
@@ -102,7 +102,7 @@ def flag(name: str) -> str:
 def parse(arguments: Sequence[str]) -> Options:
     """Reads a command line: DIR, and an option for each attribute of Options."""
     parser = argparse.ArgumentParser(
-        prog="python -m components.server", description="Serves a model; see `sangam serve`."
+        prog="python -m sangam.components.server", description="Serves a model; see `sangam serve`."
     )
     parser.add_argument("directory", metavar="DIR", type=Path)
     for field in fields(Options)[1:]:

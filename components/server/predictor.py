@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from components.server.admission import Admission, Ticket
-from components.server.calls import Arrays
-from components.server.joining import Joined
-from components.server.metrics import Metrics
-from components.server.model import LoadedModel
-from components.server.request_error import Code, RequestError, invalid
-from components.server.room import Room
-from components.server.signature import Signature
-from components.server.versions import Versions
-from schemas.contracts.export import SERVE
-from schemas.host.limited_log import LimitedLog
+from sangam.components.server.admission import Admission, Ticket
+from sangam.components.server.calls import Arrays
+from sangam.components.server.joining import Joined
+from sangam.components.server.metrics import Metrics
+from sangam.components.server.model import LoadedModel
+from sangam.components.server.request_error import Code, RequestError, invalid
+from sangam.components.server.room import Room
+from sangam.components.server.signature import Signature
+from sangam.components.server.versions import Versions
+from sangam.schemas.contracts.export import SERVE
+from sangam.schemas.host.limited_log import LimitedLog
 
-_LOG = logging.getLogger("components.server")
+_LOG = logging.getLogger("sangam.components.server")
 _ROOM_OF_LARGEST = 16
 """Memory of all requests together, in requests of the largest size."""
 _MIN_ROOM_BYTES = 64 * 2**20

@@ -12,20 +12,20 @@ import time
 import warnings
 from typing import TYPE_CHECKING
 
-from components.server.options import Options, flag
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.export import MODEL_FILE
-from schemas.contracts.monitoring import Target
-from schemas.errors import UserError
-from schemas.host.early_sigterm import exit_on
-from schemas.host.files import write_whole
-from schemas.host.needless_imports import leave_out_needless
-from schemas.host.plain_text import LOG_FORM, log_to_stderr
+from sangam.components.server.options import Options, flag
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.export import MODEL_FILE
+from sangam.schemas.contracts.monitoring import Target
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.early_sigterm import exit_on
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.host.needless_imports import leave_out_needless
+from sangam.schemas.host.plain_text import LOG_FORM, log_to_stderr
 
 if TYPE_CHECKING:
-    from components.server.serving import Serving
+    from sangam.components.server.serving import Serving
 
-_LOG = logging.getLogger("components.server")
+_LOG = logging.getLogger("sangam.components.server")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SIGNAL_S = 1.0
 
@@ -50,7 +50,7 @@ def serve(options: Options) -> int:
         )
 
     leave_out_needless()
-    from components.server.serving import Serving  # TensorFlow reads its environment when it is imported.
+    from sangam.components.server.serving import Serving  # TensorFlow reads its environment when it is imported.
 
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

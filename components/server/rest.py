@@ -12,12 +12,12 @@ from aiohttp import web
 from google.protobuf import json_format
 from pydantic_core import from_json
 
-from components.server import json_values
-from components.server.connections import ClientGone, Connection, Connections
-from components.server.predictor import Observation, Predictor, Target
-from components.server.request_error import Code, RequestError, invalid
-from components.server.room import json_bytes
-from components.server.statuses import metadata, model_status
+from sangam.components.server import json_values
+from sangam.components.server.connections import ClientGone, Connection, Connections
+from sangam.components.server.predictor import Observation, Predictor, Target
+from sangam.components.server.request_error import Code, RequestError, invalid
+from sangam.components.server.room import json_bytes
+from sangam.components.server.statuses import metadata, model_status
 
 _API = "rest"
 _MODEL = r"/v1/models/{name:[^/:]+}"

@@ -4,7 +4,7 @@ import ctypes
 import threading
 from typing import Any
 
-from components.server.request_error import Code, RequestError
+from sangam.components.server.request_error import Code, RequestError
 
 _LIST, _OBJECT, _VALUE, _QUOTE = 96, 240, 40, 32
 """Bytes of a parsed list and object, of a value (its place, and a number), and of half a string; measured."""

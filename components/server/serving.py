@@ -5,17 +5,17 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from components.registry import versions as folders
-from components.server.admission import Admission
-from components.server.grpc_service import GrpcServer
-from components.server.metrics import Metrics
-from components.server.model import NotServable, ranker_name
-from components.server.options import Options
-from components.server.predictor import Predictor
-from components.server.rest import RestServer
-from components.server.versions import Versions
+from sangam.components.registry import versions as folders
+from sangam.components.server.admission import Admission
+from sangam.components.server.grpc_service import GrpcServer
+from sangam.components.server.metrics import Metrics
+from sangam.components.server.model import NotServable, ranker_name
+from sangam.components.server.options import Options
+from sangam.components.server.predictor import Predictor
+from sangam.components.server.rest import RestServer
+from sangam.components.server.versions import Versions
 
-_LOG = logging.getLogger("components.server")
+_LOG = logging.getLogger("sangam.components.server")
 _ABORT_S = 1.0
 """Time to abort calls after the grace period."""
 

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from components.server.calls import Arrays, SignatureCall
-from components.server.request_error import invalid
-from schemas.contracts.export import RANK, SERVE, changes_model
-from schemas.derived.rank_inputs import LENGTH
+from sangam.components.server.calls import Arrays, SignatureCall
+from sangam.components.server.request_error import invalid
+from sangam.schemas.contracts.export import RANK, SERVE, changes_model
+from sangam.schemas.derived.rank_inputs import LENGTH
 
 _STRING_BYTES = 8
 

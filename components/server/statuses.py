@@ -2,9 +2,9 @@
 
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
-from components.server.model import LoadedModel
-from components.server.predictor import Predictor
-from components.server.request_error import Code, RequestError
+from sangam.components.server.model import LoadedModel
+from sangam.components.server.predictor import Predictor
+from sangam.components.server.request_error import Code, RequestError
 
 Status = get_model_status_pb2.ModelVersionStatus
 _OK, _FAILED_PRECONDITION = 0, 9

@@ -9,8 +9,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
-from components.server.request_error import invalid
-from components.server.signature import Input
+from sangam.components.server.request_error import invalid
+from sangam.components.server.signature import Input
 
 # TensorProto's field for values of a type, which TensorFlow Serving uses in responses: readable in grpcurl.
 _FIELDS = {

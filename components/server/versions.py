@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.registry import versions as folders
-from components.server.deltas import Deltas, HalfApplied
-from components.server.metrics import Metrics
-from components.server.model import LoadedModel, NotServable
-from components.server.request_error import Code, RequestError
-from schemas.contracts.export import MODEL_FILE
+from sangam.components.registry import versions as folders
+from sangam.components.server.deltas import Deltas, HalfApplied
+from sangam.components.server.metrics import Metrics
+from sangam.components.server.model import LoadedModel, NotServable
+from sangam.components.server.request_error import Code, RequestError
+from sangam.schemas.contracts.export import MODEL_FILE
 
-_LOG = logging.getLogger("components.server")
+_LOG = logging.getLogger("sangam.components.server")
 LOADING, AVAILABLE, END = "LOADING", "AVAILABLE", "END"
 """States of a version, by the names of tensorflow.serving.ModelVersionStatus.State."""
 _WITHDRAWN, _CHANGED = "withdrawn", "changed"

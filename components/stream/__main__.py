@@ -1,6 +1,6 @@
-"""The joiner's process: `python -m components.stream JOB_FILE PARENT_PID`; SIGTERM seals a last segment."""
+"""The joiner's process: `python -m sangam.components.stream JOB_FILE PARENT_PID`; SIGTERM seals a last segment."""
 
-from schemas.host.early_sigterm import exit_on
+from sangam.schemas.host.early_sigterm import exit_on
 
 if __name__ == "__main__":
     exit_on()  # Before the imports below.
@@ -15,18 +15,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.joining_job import JoiningJob, read_joining_job
-from schemas.errors import UserError
-from schemas.host.environment import settle
-from schemas.host.files import write_whole
-from schemas.host.parent_process import end_with_parent
-from schemas.host.plain_text import log_to_stderr
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.joining_job import JoiningJob, read_joining_job
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.environment import settle
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.host.parent_process import end_with_parent
+from sangam.schemas.host.plain_text import log_to_stderr
 
 if TYPE_CHECKING:
-    from components.stream.joiner import Joiner
+    from sangam.components.stream.joiner import Joiner
 
-_LOG = logging.getLogger("components.stream")
+_LOG = logging.getLogger("sangam.components.stream")
 _POLL_S = 0.2
 _STATUS_EVERY_S = 1.0
 
@@ -48,7 +48,9 @@ def main(job_file: str, parent_pid: str) -> int:
 
 
 def _join(job: JoiningJob, stopped: threading.Event) -> None:
-    from components.stream.joiner import Joiner  # TensorFlow's import takes seconds; SIGTERM must be handled by then.
+    from sangam.components.stream.joiner import (
+        Joiner,  # TensorFlow's import takes seconds; SIGTERM must be handled by then.
+    )
 
     Path(job.segments).mkdir(parents=True, exist_ok=True)
     joiner = Joiner(job)

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from components.logs.files.day_files import visible
-from components.logs.files.listing import Listed
-from components.stream.dead_letters import DeadLetters
-from components.stream.state import Facts, ReadFile
-from components.stream.watching import Watched
-from schemas.contracts.joining_job import JoiningJob
-from schemas.derived.days import Day, any_day, day_expression, day_in
+from sangam.components.logs.files.day_files import visible
+from sangam.components.logs.files.listing import Listed
+from sangam.components.stream.dead_letters import DeadLetters
+from sangam.components.stream.state import Facts, ReadFile
+from sangam.components.stream.watching import Watched
+from sangam.schemas.contracts.joining_job import JoiningJob
+from sangam.schemas.derived.days import Day, any_day, day_expression, day_in
 
 MAIN = ""
 """Name of the main log among the sources."""

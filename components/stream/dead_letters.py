@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.host.files import write_whole
+from sangam.schemas.host.files import write_whole
 
-_LOG = logging.getLogger("components.stream")
+_LOG = logging.getLogger("sangam.components.stream")
 
 
 _MOST_BYTES = 65_536

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from components.logs.joining.bucket import IS_MATCHED, join_bucket
-from components.logs.joining.sides import DAY, ROW, VALUE, numbers_of
-from components.logs.joining.slices import single
-from components.logs.joining.splitting import source_schema
-from components.logs.rows.conversion import convert
-from components.logs.rows.limits import limits_of
-from components.logs.rows.sampling import sampled, sampling_of
-from components.stream.reading import Integers, MainFile, OtherFile, key_hashes
-from schemas.contracts.joining_job import JoiningJob
-from schemas.derived.columns import columns
-from schemas.derived.sources import origins
-from schemas.spec.data import TRAIN
-from schemas.spec.sources import StateTable
+from sangam.components.logs.joining.bucket import IS_MATCHED, join_bucket
+from sangam.components.logs.joining.sides import DAY, ROW, VALUE, numbers_of
+from sangam.components.logs.joining.slices import single
+from sangam.components.logs.joining.splitting import source_schema
+from sangam.components.logs.rows.conversion import convert
+from sangam.components.logs.rows.limits import limits_of
+from sangam.components.logs.rows.sampling import sampled, sampling_of
+from sangam.components.stream.reading import Integers, MainFile, OtherFile, key_hashes
+from sangam.schemas.contracts.joining_job import JoiningJob
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.derived.sources import origins
+from sangam.schemas.spec.data import TRAIN
+from sangam.schemas.spec.sources import StateTable
 
 _PLACE = "place of the row"
 """Column added to those of the inputs; no spec can declare a column of this name."""

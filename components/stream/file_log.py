@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from components.stream.state import LogPlace, ReadFile
-from schemas.errors import UserError
-from schemas.host.files import sync
+from sangam.components.stream.state import LogPlace, ReadFile
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import sync
 
 _FILES = TypeAdapter(list[ReadFile])
 _REMEDY = "restore it from a backup, or remove the folder of segments, and start the online training again"

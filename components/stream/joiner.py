@@ -16,21 +16,21 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from components.examples.blocks import encode
-from components.stream.arrivals import Folder
-from components.stream.emission import Emission
-from components.stream.file_log import FileLog
-from components.stream.landing import as_landed
-from components.stream.reading import NEVER, Integers
-from components.stream.stalls import Stalls
-from components.stream.state import State, read_state, write_state
-from components.stream.taking import Files
-from components.stream.topics import Topics
-from schemas.contracts import segments
-from schemas.contracts.example_files import BLOCK_ROWS
-from schemas.contracts.joining_job import JoiningJob
+from sangam.components.examples.blocks import encode
+from sangam.components.stream.arrivals import Folder
+from sangam.components.stream.emission import Emission
+from sangam.components.stream.file_log import FileLog
+from sangam.components.stream.landing import as_landed
+from sangam.components.stream.reading import NEVER, Integers
+from sangam.components.stream.stalls import Stalls
+from sangam.components.stream.state import State, read_state, write_state
+from sangam.components.stream.taking import Files
+from sangam.components.stream.topics import Topics
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.example_files import BLOCK_ROWS
+from sangam.schemas.contracts.joining_job import JoiningJob
 
-_LOG = logging.getLogger("components.stream")
+_LOG = logging.getLogger("sangam.components.stream")
 _DAY_S = 86_400
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
 
-from schemas.contracts.joining_job import Kafka
-from schemas.errors import UserError
+from sangam.schemas.contracts.joining_job import Kafka
+from sangam.schemas.errors import UserError
 
 _REFUSED = {
     "auto.offset.reset": "deleted messages are counted",

@@ -12,11 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.stream.arrivals import MAIN, Arrival
-from schemas.contracts import segments
-from schemas.contracts.joining_job import JoiningJob
-from schemas.host.files import remove_folder
-from schemas.spec.base import FrozenModel
+from sangam.components.stream.arrivals import MAIN, Arrival
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.joining_job import JoiningJob
+from sangam.schemas.host.files import remove_folder
+from sangam.schemas.spec.base import FrozenModel
 
 Partition = tuple[str, int]
 """Topic and partition."""

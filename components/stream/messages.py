@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from components.logs.joining.canonical import canonical, canonical_type
-from components.logs.rows.conversion import convert
-from components.stream.dead_letters import Letter
-from schemas.contracts.joining_job import JoiningJob
-from schemas.derived.columns import Column, columns
-from schemas.derived.sources import columns_of_source, columns_read_of_log, origins, time_of_source
-from schemas.errors import UserError
-from schemas.spec.sources import ActionColumn, Source, StateTable
+from sangam.components.logs.joining.canonical import canonical, canonical_type
+from sangam.components.logs.rows.conversion import convert
+from sangam.components.stream.dead_letters import Letter
+from sangam.schemas.contracts.joining_job import JoiningJob
+from sangam.schemas.derived.columns import Column, columns
+from sangam.schemas.derived.sources import columns_of_source, columns_read_of_log, origins, time_of_source
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.sources import ActionColumn, Source, StateTable
 
 MAX_BYTES = 2**20
 """Maximum size of a message; the brokers' default."""

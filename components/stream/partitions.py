@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Polled
 
-from components.stream.dead_letters import Letter
-from components.stream.kafka_client import reader_of
-from components.stream.landing import Partition
-from components.stream.messages import Message
-from schemas.contracts.joining_job import Kafka
-from schemas.errors import UserError
+from sangam.components.stream.dead_letters import Letter
+from sangam.components.stream.kafka_client import reader_of
+from sangam.components.stream.landing import Partition
+from sangam.components.stream.messages import Message
+from sangam.schemas.contracts.joining_job import Kafka
+from sangam.schemas.errors import UserError
 
-_LOG = logging.getLogger("components.stream")
+_LOG = logging.getLogger("sangam.components.stream")
 _POLL_S = 0.1
 _AT_ONCE = 2_000
 _ASK_S = 2.0

@@ -10,32 +10,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.source_files import logs_of, supplied_twice
-from components.logs.files.storage import open_file
-from components.logs.files.table_formats import refuse_tables
-from components.logs.joining.canonical import canonical, canonical_type
-from components.logs.joining.keys import buckets
-from components.logs.joining.plan import JoinFile
-from components.logs.joining.sides import DAY, FILE, KEY, ROW, TIME, VALUE, numbers_of
-from components.logs.joining.slices import single, to_bytes, together
-from components.logs.joining.splitting import FileReport, Splitter, row_schema, source_schema
-from components.logs.readers import formats
-from components.logs.rows.conversion import convert
-from components.logs.rows.limits import limits_of
-from components.logs.rows.times import TimeCounts, check_times, ranges_of, times_problem
-from components.stream.arrivals import Arrival
-from components.stream.messages import refuse_values
-from schemas.contracts.joining_job import JoiningJob
-from schemas.derived.columns import Column, columns
-from schemas.derived.sources import (
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.source_files import logs_of, supplied_twice
+from sangam.components.logs.files.storage import open_file
+from sangam.components.logs.files.table_formats import refuse_tables
+from sangam.components.logs.joining.canonical import canonical, canonical_type
+from sangam.components.logs.joining.keys import buckets
+from sangam.components.logs.joining.plan import JoinFile
+from sangam.components.logs.joining.sides import DAY, FILE, KEY, ROW, TIME, VALUE, numbers_of
+from sangam.components.logs.joining.slices import single, to_bytes, together
+from sangam.components.logs.joining.splitting import FileReport, Splitter, row_schema, source_schema
+from sangam.components.logs.readers import formats
+from sangam.components.logs.rows.conversion import convert
+from sangam.components.logs.rows.limits import limits_of
+from sangam.components.logs.rows.times import TimeCounts, check_times, ranges_of, times_problem
+from sangam.components.stream.arrivals import Arrival
+from sangam.components.stream.messages import refuse_values
+from sangam.schemas.contracts.joining_job import JoiningJob
+from sangam.schemas.derived.columns import Column, columns
+from sangam.schemas.derived.sources import (
     columns_of_log,
     columns_of_source,
     columns_read_of_log,
     keys_of_log,
     time_of_source,
 )
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 Integers = NDArray[np.int64]
 NEVER = int(np.iinfo(np.int64).min)

@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Callable, Collection
 
-from components.stream.reading import NEVER, MainFile
-from schemas.spec.online import Joining
+from sangam.components.stream.reading import NEVER, MainFile
+from sangam.schemas.spec.online import Joining
 
-_LOG = logging.getLogger("components.stream")
+_LOG = logging.getLogger("sangam.components.stream")
 _SLACK_S = 60.0
 
 

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from schemas.contracts import segments
-from schemas.contracts.formats import refuse_other_format
-from schemas.errors import UserError
-from schemas.host.files import write_whole
-from schemas.spec.base import FrozenModel
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.formats import refuse_other_format
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.spec.base import FrozenModel
 
 FORMAT: Literal[2] = 2
 STATE_FILE = "joiner.json"

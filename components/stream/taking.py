@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from components.stream.arrivals import MAIN, Arrival, Folder
-from components.stream.dead_letters import DeadLetters
-from components.stream.reading import NEVER, Content, FileReader, MainFile, OtherFile, Span
-from components.stream.state import Facts, ReadFile
-from components.stream.topics import Topics
-from schemas.contracts.joining_job import JoiningJob
-from schemas.errors import UserError
+from sangam.components.stream.arrivals import MAIN, Arrival, Folder
+from sangam.components.stream.dead_letters import DeadLetters
+from sangam.components.stream.reading import NEVER, Content, FileReader, MainFile, OtherFile, Span
+from sangam.components.stream.state import Facts, ReadFile
+from sangam.components.stream.topics import Topics
+from sangam.schemas.contracts.joining_job import JoiningJob
+from sangam.schemas.errors import UserError
 
-_LOG = logging.getLogger("components.stream")
+_LOG = logging.getLogger("sangam.components.stream")
 _AHEAD = "time is after the arrival by more than joining.ahead_s: correct the clock that wrote it"
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from components.stream.arrivals import Arrival, oldest_days
-from components.stream.dead_letters import DeadLetters, Letter
-from components.stream.landing import Landing, Partition, Place, land, number_of, read_all, remove
-from components.stream.messages import Message, Sorter, day_of
-from components.stream.partitions import Partitions
-from components.stream.reading import NEVER, newest_of
-from components.stream.state import Facts, ReadFile
-from schemas.contracts.joining_job import JoiningJob
+from sangam.components.stream.arrivals import Arrival, oldest_days
+from sangam.components.stream.dead_letters import DeadLetters, Letter
+from sangam.components.stream.landing import Landing, Partition, Place, land, number_of, read_all, remove
+from sangam.components.stream.messages import Message, Sorter, day_of
+from sangam.components.stream.partitions import Partitions
+from sangam.components.stream.reading import NEVER, newest_of
+from sangam.components.stream.state import Facts, ReadFile
+from sangam.schemas.contracts.joining_job import JoiningJob
 
 _MOST_MESSAGES, _MOST_BYTES = 20_000, 16 * 2**20
 """Limits of one landing."""

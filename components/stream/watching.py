@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-_LOG = logging.getLogger("components.stream")
+_LOG = logging.getLogger("sangam.components.stream")
 _RACE_NS = 2 * 10**9
 """A folder's time may stay the same over several changes in one tick of its file system's clock."""
 

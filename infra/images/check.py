@@ -39,8 +39,8 @@ def problems(name: str, image: archive.Image) -> Iterator[str]:
     for path in (f"{_PACKAGES}/tests", f"{_PACKAGES}/tensorflow/include", "opt/sangam/.lock", "etc/pip.conf"):
         if path in image.files:
             yield f"{name}: /{path}: must not be there"
-    for package in ("schemas", "components", "trainer_module", "pipelines", "tensorflow", "tfx"):
-        if f"{_PACKAGES}/{package}/__pycache__/__init__.cpython-310.pyc" not in ours:
+    for package in ("sangam", "sangam/schemas", "sangam/trainer_module", "tensorflow", "tfx"):
+        if f"{_PACKAGES}/{package}/__pycache__/__init__.cpython-311.pyc" not in ours:
             yield f"{name}: /{_PACKAGES}/{package}: is not compiled"
     config = image.config["config"]
     if config.get("Cmd") != ["sangam", "--help"] or config.get("User") != "10001:10001":

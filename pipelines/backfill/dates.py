@@ -2,10 +2,10 @@
 
 import datetime
 
-from schemas.derived.days import Day, parse_day
-from schemas.errors import UserError
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs
+from sangam.schemas.derived.days import Day, parse_day
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs
 
 
 def check_dates(spec: Spec, first: str, last: str) -> tuple[Day, ...]:

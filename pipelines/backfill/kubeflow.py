@@ -3,18 +3,18 @@
 import datetime
 from dataclasses import dataclass, replace
 
-from components.processes.stopping import Stopped, StopSignals
-from pipelines.deploy import names
-from pipelines.deploy.api import Api, Launch
-from pipelines.deploy.errors import Transient, short
-from pipelines.deploy.reasons import log_command, pods_command, reason_of
-from pipelines.deploy.records import DATE_PARAMETER, KubeflowRun
-from pipelines.deploy.release import Release, Say, publish
-from pipelines.deploy.steps import LONG_WAIT
-from pipelines.times import Clock, Moment, duration, minute
-from schemas.contracts.exit_codes import ExitCode
-from schemas.derived.days import Day
-from schemas.errors import UserError
+from sangam.components.processes.stopping import Stopped, StopSignals
+from sangam.pipelines.deploy import names
+from sangam.pipelines.deploy.api import Api, Launch
+from sangam.pipelines.deploy.errors import Transient, short
+from sangam.pipelines.deploy.reasons import log_command, pods_command, reason_of
+from sangam.pipelines.deploy.records import DATE_PARAMETER, KubeflowRun
+from sangam.pipelines.deploy.release import Release, Say, publish
+from sangam.pipelines.deploy.steps import LONG_WAIT
+from sangam.pipelines.times import Clock, Moment, duration, minute
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.derived.days import Day
+from sangam.schemas.errors import UserError
 
 POLL_S = 20.0
 PATIENCE = datetime.timedelta(hours=1)

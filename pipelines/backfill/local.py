@@ -9,13 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.resolve import has_files
-from components.processes.stopping import Stopped, StopSignals
-from components.record.outcome import outcome_of
-from components.record.store import read_run
-from pipelines.backfill.dates import check_dates
-from pipelines.backfill.record import (
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.resolve import has_files
+from sangam.components.processes.stopping import Stopped, StopSignals
+from sangam.components.record.outcome import outcome_of
+from sangam.components.record.store import read_run
+from sangam.pipelines.backfill.dates import check_dates
+from sangam.pipelines.backfill.record import (
     RECORD_FILE,
     DateRecord,
     MetricValue,
@@ -24,16 +24,16 @@ from pipelines.backfill.record import (
     write_dates,
     write_record,
 )
-from pipelines.console import say, table
-from pipelines.local.child_run import CHILD_GRACE_S, run_child
-from pipelines.local.request import RunRequest, check_request
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.root import RunFolder
-from schemas.derived.days import Day
-from schemas.errors import UserError
-from schemas.host.files import tail
-from schemas.loading import load_spec
-from schemas.spec.data import TRAIN, DayLogs
+from sangam.pipelines.console import say, table
+from sangam.pipelines.local.child_run import CHILD_GRACE_S, run_child
+from sangam.pipelines.local.request import RunRequest, check_request
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.root import RunFolder
+from sangam.schemas.derived.days import Day
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import tail
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.data import TRAIN, DayLogs
 
 _TAIL_LINES = 15
 

@@ -7,11 +7,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from components.caching.code_digest import code_digest
-from pipelines.local.request import RunRequest
-from schemas.errors import UserError
-from schemas.host.files import write_whole
-from schemas.spec import digest
+from sangam.components.caching.code_digest import code_digest
+from sangam.pipelines.local.request import RunRequest
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.spec import digest
 
 RECORD_FILE = "backfill.json"
 _DATES_FILE = "dates.json"
@@ -68,7 +68,7 @@ class Record(_Record):
 
 def identity_of(request: RunRequest) -> str:
     """Returns a hash of all that a date's result depends on, except the logs."""
-    code = code_digest("pipelines.pipeline")
+    code = code_digest("sangam.pipelines.pipeline")
     return f"{digest(request.spec)[:16]}-{code[:16]}"
 
 

@@ -8,18 +8,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.registry.base import base_for
-from components.registry.record import read_records
-from components.steps.transform.code import transform_code
-from schemas.contracts.root import Root, RunFolder
-from schemas.contracts.statistics import FILE_NAME, Comparison, Statistics, compared, is_analyzed, parse_statistics
-from schemas.contracts.training_job import JOB_FILE, read_job
-from schemas.derived.weights import dense_weights
-from schemas.errors import UserError
-from schemas.spec import Spec
-from trainer_module.checkpoint.fit import Fit, fit
-from trainer_module.checkpoint.layout import weight_layouts
-from trainer_module.checkpoint.manifest import MANIFEST, Manifest, read_manifest
+from sangam.components.registry.base import base_for
+from sangam.components.registry.record import read_records
+from sangam.components.steps.transform.code import transform_code
+from sangam.schemas.contracts.root import Root, RunFolder
+from sangam.schemas.contracts.statistics import (
+    FILE_NAME,
+    Comparison,
+    Statistics,
+    compared,
+    is_analyzed,
+    parse_statistics,
+)
+from sangam.schemas.contracts.training_job import JOB_FILE, read_job
+from sangam.schemas.derived.weights import dense_weights
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Spec
+from sangam.trainer_module.checkpoint.fit import Fit, fit
+from sangam.trainer_module.checkpoint.layout import weight_layouts
+from sangam.trainer_module.checkpoint.manifest import MANIFEST, Manifest, read_manifest
 
 _CHECKPOINT = "checkpoint"
 _AFTER_ALL_DAYS = "9999-12-31"

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pipelines.provenance import code_folder
-from schemas.errors import UserError
-from trainer_module.launch import machine
-from trainer_module.launch.loopback import library
-from trainer_module.launch.machine import Finding, enough
-from trainer_module.native import library as native
+import sangam
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.launch import machine
+from sangam.trainer_module.launch.loopback import library
+from sangam.trainer_module.launch.machine import Finding, enough
+from sangam.trainer_module.native import library as native
 
-LOCK_FILE = "requirements.lock"
+LOCK_FILE = "requirements.runtime.lock"
 PYTHON = (3, 11)
 MIN_MEMORY_GIB = 8
 MIN_DISK_GIB = 5
@@ -63,10 +63,10 @@ def examine(lock: Path | None = None) -> Iterator[Finding]:
     """Runs every check and yields each finding as soon as it is known.
 
     Args:
-        lock: file of pinned versions; default: the repository's own.
+        lock: file of pinned versions; default: the package's own.
     """
     yield python_version()
-    yield library_versions(lock or code_folder() / LOCK_FILE)
+    yield library_versions(lock or Path(sangam.__file__).with_name(LOCK_FILE))
     for name in PROBES:
         yield probe(name)
     yield ports()
@@ -100,7 +100,7 @@ def library_versions(lock: Path) -> Finding:
             wrong.append(f"{name} {wanted} (got {got})")
     if wrong:
         return Finding("libraries", False, "not as pinned: " + ", ".join(wrong), _REINSTALL)
-    return Finding("libraries", True, f"{len(pins)} as pinned in {LOCK_FILE}")
+    return Finding("libraries", True, f"{len(pins)} as pinned in {lock.name}")
 
 
 def probe(name: str) -> Finding:

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.console import say, table
-from schemas.derived.plan import Plan, Processes
-from schemas.derived.process_memory import ProcessPlan
-from schemas.derived.sizes import DEVIATIONS
-from schemas.errors import UserError
-from schemas.quantities import parse_bytes, shown_bytes, shown_count
-from trainer_module.launch.memory import available_bytes
+from sangam.pipelines.console import say, table
+from sangam.schemas.derived.plan import Plan, Processes
+from sangam.schemas.derived.process_memory import ProcessPlan
+from sangam.schemas.derived.sizes import DEVIATIONS
+from sangam.schemas.errors import UserError
+from sangam.schemas.quantities import parse_bytes, shown_bytes, shown_count
+from sangam.trainer_module.launch.memory import available_bytes
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from schemas.derived.cost import job_per_hour, per_billion_samples
-from schemas.errors import UserError
-from schemas.spec import Spec
+from sangam.schemas.derived.cost import job_per_hour, per_billion_samples
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Spec
 
 
 class PlannedCost(NamedTuple):

@@ -4,11 +4,11 @@ import os
 
 import typer
 
-from components.alerts import Event, send, target_of
-from pipelines.commands.options import JsonOption, SpecArgument
-from pipelines.console import print_json, say, say_error
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
+from sangam.components.alerts import Event, send, target_of
+from sangam.pipelines.commands.options import JsonOption, SpecArgument
+from sangam.pipelines.console import print_json, say, say_error
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
 
 EPILOG = (
     "Example: sangam alert-test pipelines/specs/short_video.yaml\n\n"
@@ -18,7 +18,7 @@ EPILOG = (
 
 def alert_test(spec: SpecArgument, as_json: JsonOption = False) -> None:
     """Sends an alert of kind `test` to the webhook of a spec."""
-    from schemas.loading import load_spec
+    from sangam.schemas.loading import load_spec
 
     loaded = load_spec(spec)
     if loaded.alerts is None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar
 
 import typer
 
-from pipelines.commands.options import (
+from sangam.pipelines.commands.options import (
     CaCertOption,
     JsonOption,
     NamespaceOption,
@@ -15,10 +15,10 @@ from pipelines.commands.options import (
     TokenEnvOption,
     TokenFileOption,
 )
-from pipelines.console import print_json, say, say_error, terminal
-from pipelines.deploy.connection import Connection, connect
-from pipelines.deploy.release_options import ReleaseOptions
-from schemas.errors import UserError
+from sangam.pipelines.console import print_json, say, say_error, terminal
+from sangam.pipelines.deploy.connection import Connection, connect
+from sangam.pipelines.deploy.release_options import ReleaseOptions
+from sangam.schemas.errors import UserError
 
 Value = TypeVar("Value")
 
@@ -88,7 +88,7 @@ def backfill(
 
 
 def _on_this_machine(spec: Path, first: str, last: str, data: Path, root: Path, *, as_json: bool) -> None:
-    from pipelines.backfill.local import check_backfill, document, run_backfill
+    from sangam.pipelines.backfill.local import check_backfill, document, run_backfill
 
     checked = check_backfill(spec, first, last, data, root)
     code = run_backfill(checked, terminal(sys.stderr if as_json else None))
@@ -108,10 +108,10 @@ def _on_kubeflow(
     *,
     as_json: bool,
 ) -> None:
-    from pipelines.backfill.dates import check_dates
-    from pipelines.backfill.kubeflow import Choices, run_backfill
-    from pipelines.deploy.release_options import check_options, compile_for_kubeflow, make_release
-    from schemas.loading import load_spec
+    from sangam.pipelines.backfill.dates import check_dates
+    from sangam.pipelines.backfill.kubeflow import Choices, run_backfill
+    from sangam.pipelines.deploy.release_options import check_options, compile_for_kubeflow, make_release
+    from sangam.schemas.loading import load_spec
 
     loaded = load_spec(spec)
     dates = check_dates(loaded, first, last)

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption, RunArgument
-from pipelines.console import print_json, quieten, say
-from pipelines.times import utc_now
-from schemas.host.needless_imports import leave_out_needless_of_tfx
+from sangam.pipelines.commands.options import JsonOption, RunArgument
+from sangam.pipelines.console import print_json, quieten, say
+from sangam.pipelines.times import utc_now
+from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx
 
 EPILOG = 'Example: sangam bless ROOT/runs/20240307T101500-1a2b3c4d --because "the tab is being retired"'
 
@@ -26,8 +26,8 @@ def bless(
     """
     quieten()
     leave_out_needless_of_tfx()
-    from pipelines.local.bless import bless as bless_run
-    from pipelines.local.bless import current_user
+    from sangam.pipelines.local.bless import bless as bless_run
+    from sangam.pipelines.local.bless import current_user
 
     done = bless_run(run, because=because, by=current_user(), now=utc_now())
     if as_json:

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption
-from pipelines.console import print_json, say, terminal
-from schemas.contracts.exit_codes import ExitCode
+from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.console import print_json, say, terminal
+from sangam.schemas.contracts.exit_codes import ExitCode
 
 EPILOG = (
     "Example: sangam clean runs --dry-run --runs 30 --models 5 --checkpoints 2\n\n"
@@ -41,7 +41,7 @@ def clean(
     What is served, what a rollback goes back to, what the next run starts from, and what is under way always stays.
     What was removed is made again when a run needs it.
     """
-    from pipelines.history.cleaning import clean_root, document, print_cleaning
+    from sangam.pipelines.history.cleaning import clean_root, document, print_cleaning
 
     asked = {"runs": runs, "models": models, "checkpoints": checkpoints}
     options = {key: number for key, number in asked.items() if number is not None}

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipelines.commands.options import JsonOption, SpecArgument
-from pipelines.console import print_json, quieten, say, say_error
-from schemas.spec import Spec, digest
+from sangam.pipelines.commands.options import JsonOption, SpecArgument
+from sangam.pipelines.console import print_json, quieten, say, say_error
+from sangam.schemas.spec import Spec, digest
 
 EPILOG = (
     "Example: sangam compile pipelines/specs/short_video.yaml --image registry.example/sangam:1 "
@@ -48,19 +48,19 @@ def compile_(
 
     A setting of `cluster` that the backend does not support is an error.
     """
-    from pipelines.kubeflow.target import Target
-    from pipelines.local.request import check_date
-    from schemas.loading import load_spec
+    from sangam.pipelines.kubeflow.target import Target
+    from sangam.pipelines.local.request import check_date
+    from sangam.schemas.loading import load_spec
 
     loaded = load_spec(spec)
     if date:
         check_date(loaded, date)
     _check_images(image, trainer_image)
     quieten()
-    from pipelines.kubeflow.checks import alerts_note
-    from pipelines.kubeflow.compile import compile_pipeline
-    from pipelines.kubeflow.writing import write_compiled
-    from pipelines.provenance import code_folder, git_commit
+    from sangam.pipelines.kubeflow.checks import alerts_note
+    from sangam.pipelines.kubeflow.compile import compile_pipeline
+    from sangam.pipelines.kubeflow.writing import write_compiled
+    from sangam.pipelines.provenance import code_folder, git_commit
 
     target = Target(
         image=image,
@@ -85,7 +85,7 @@ def _tell(spec: Spec, note: str | None, flavour: str, output: Path, *, as_json: 
 
 def _check_images(image: str, trainer_image: str) -> None:
     """Refuses what is no image, and warns of one that may be another tomorrow."""
-    from pipelines.kubeflow.target import check_image, image_warning
+    from sangam.pipelines.kubeflow.target import check_image, image_warning
 
     for option, name in (("--image", image), ("--trainer-image", trainer_image)):
         check_image(option, name)

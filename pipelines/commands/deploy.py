@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import (
+from sangam.pipelines.commands.options import (
     CaCertOption,
     DataRootOption,
     ExperimentOption,
@@ -19,9 +19,9 @@ from pipelines.commands.options import (
     TokenFileOption,
     TrainerImageOption,
 )
-from pipelines.console import Teller, print_json
-from pipelines.deploy.connection import Connection, connect
-from pipelines.deploy.release_options import (
+from sangam.pipelines.console import Teller, print_json
+from sangam.pipelines.deploy.connection import Connection, connect
+from sangam.pipelines.deploy.release_options import (
     DATA_ROOT,
     PIPELINE_ROOT,
     ReleaseOptions,
@@ -61,11 +61,11 @@ def deploy(
     What is already there is reused. Each run is for the day before. Runs never overlap, and missed days are not caught
     up: `sangam backfill --on kfp` does that.
     """
-    from pipelines.deploy.deployment import deploy as deploy_release
-    from pipelines.deploy.deployment import preview
-    from pipelines.kubeflow.checks import alerts_note
-    from pipelines.times import Clock, check_time
-    from schemas.loading import load_spec
+    from sangam.pipelines.deploy.deployment import deploy as deploy_release
+    from sangam.pipelines.deploy.deployment import preview
+    from sangam.pipelines.kubeflow.checks import alerts_note
+    from sangam.pipelines.times import Clock, check_time
+    from sangam.schemas.loading import load_spec
 
     loaded, at, say, is_changed = load_spec(spec), check_time(at), Teller(as_json=as_json), False
     options = ReleaseOptions(image, trainer_image, experiment, pipeline_root, data_root, service_account)

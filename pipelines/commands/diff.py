@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption, RunArgument
-from pipelines.console import print_json, terminal
+from sangam.pipelines.commands.options import JsonOption, RunArgument
+from sangam.pipelines.console import print_json, terminal
 
 EPILOG = "Example: sangam diff runs/runs/20240306 runs/runs/latest"
 
@@ -17,8 +17,8 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """Prints what differs between two runs: spec, days, code, metrics, rows, tables, and seconds by step."""
-    from components.record.store import find_run
-    from pipelines.history.difference import document, print_changes
+    from sangam.components.record.store import find_run
+    from sangam.pipelines.history.difference import document, print_changes
 
     first, second = find_run(old), find_run(new)
     if as_json:

@@ -5,16 +5,16 @@ import dataclasses
 import typer
 from rich.text import Text
 
-from pipelines.commands.options import JsonOption
-from pipelines.console import print_json, say, terminal
-from schemas.contracts.exit_codes import ExitCode
+from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.console import print_json, say, terminal
+from sangam.schemas.contracts.exit_codes import ExitCode
 
 EPILOG = "Example: sangam doctor\n\nExit codes: 0 all is well; 1 something is wrong."
 
 
 def doctor(as_json: JsonOption = False) -> None:
     """Checks that this machine can run a pipeline, and says how to fix what is wrong."""
-    from pipelines.checks.doctor import examine
+    from sangam.pipelines.checks.doctor import examine
 
     if as_json:
         findings = list(examine())

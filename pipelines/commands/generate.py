@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipelines.commands.options import JsonOption
-from pipelines.console import print_json, quieten, say, terminal
-from schemas.errors import UserError
+from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.console import print_json, quieten, say, terminal
+from sangam.schemas.errors import UserError
 
 EPILOG = "Example: sangam generate --output demo/logs --first-day 2024-03-01 --days 7 --rows-per-day 20000"
 
@@ -36,7 +36,7 @@ def generate(
     as_json: JsonOption = False,
 ) -> None:
     """Generates seeded logs of a short-video feed, for the spec pipelines/specs/short_video.yaml."""
-    from schemas.derived.days import parse_day
+    from sangam.schemas.derived.days import parse_day
 
     try:
         first = parse_day(first_day)
@@ -45,7 +45,7 @@ def generate(
     quieten()
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from pipelines.synthetic import generate as generate_logs
+    from sangam.pipelines.synthetic import generate as generate_logs
 
     columns = (TextColumn("generating"), BarColumn(), MofNCompleteColumn(), TextColumn("days"))
     with Progress(*columns, console=terminal(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption
-from pipelines.console import print_json
+from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.console import print_json
 
 EPILOG = (
     "Example: sangam init logs --output spec.yaml --label clicked --label purchased\n\n"
@@ -37,7 +37,7 @@ def init(
     It reads Parquet, CSV and TFRecord, some rows of files of the first day, the last and those between, however many
     there are. Columns that tell a label are left out of the features. docs/first_spec.md has the rules.
     """
-    from pipelines.drafting.output import document, print_draft, write_draft
+    from sangam.pipelines.drafting.output import document, print_draft, write_draft
 
     made = write_draft(data, output, label or [], name, force=force)
     if as_json:

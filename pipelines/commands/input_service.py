@@ -9,13 +9,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from pipelines.commands.options import JsonOption
-from pipelines.console import QUIET_ENVIRONMENT, say_error
-from schemas.contracts.monitoring import EVERYWHERE, LOOPBACK
-from schemas.errors import UserError
-from schemas.spec.addresses import is_host_port
+from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.console import QUIET_ENVIRONMENT, say_error
+from sangam.schemas.contracts.monitoring import EVERYWHERE, LOOPBACK
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.addresses import is_host_port
 
-_MODULE = "trainer_module.launch.data_service"
+_MODULE = "sangam.trainer_module.launch.data_service"
 _ENDS = "Exit codes: 143 stopped by SIGTERM, 130 by SIGINT; 2 an option is wrong."
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?"
 
@@ -150,7 +150,7 @@ def _metrics(role: str, port: int | None, target: Path | None, all_interfaces: b
 
 def _become(role: str, arguments: list[str], all_interfaces: bool, as_json: bool) -> NoReturn:
     """Goes on as the process of the service, in place of this one."""
-    from trainer_module.launch.loopback import on_loopback
+    from sangam.trainer_module.launch.loopback import on_loopback
 
     own = {} if all_interfaces else on_loopback()
     if all_interfaces:

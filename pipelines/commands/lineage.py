@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption
-from pipelines.console import print_json, terminal
+from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.console import print_json, terminal
 
 EPILOG = "Example: sangam lineage runs/serving/short_video/20240307001"
 
@@ -18,7 +18,7 @@ def lineage(
     as_json: JsonOption = False,
 ) -> None:
     """Prints where a model comes from: days with digests, spec, code, run, the chain of bases, who blessed it."""
-    from pipelines.history.lineage import lineage_of, print_lineage
+    from sangam.pipelines.history.lineage import lineage_of, print_lineage
 
     found = lineage_of(model)
     if as_json:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption, RootOption, SpecArgument
-from pipelines.console import quieten, say, say_event
-from schemas.contracts.exit_codes import ExitCode
+from sangam.pipelines.commands.options import JsonOption, RootOption, SpecArgument
+from sangam.pipelines.console import quieten, say, say_event
+from sangam.schemas.contracts.exit_codes import ExitCode
 
 EPILOG = (
     "Example: sangam online pipelines/specs/short_video.yaml --base latest --source demo/stream --root demo/root\n\n"
@@ -57,11 +57,11 @@ def online(
     Runs until SIGTERM or Ctrl-C; killed at any time and started again, it loses and repeats no example.
     """
     quieten()
-    from components.record.lock import locked
-    from pipelines.online.request import check_request
-    from pipelines.online.source import source_of
-    from pipelines.online.supervisor import Supervisor
-    from schemas.loading import load_spec
+    from sangam.components.record.lock import locked
+    from sangam.pipelines.online.request import check_request
+    from sangam.pipelines.online.source import source_of
+    from sangam.pipelines.online.supervisor import Supervisor
+    from sangam.schemas.loading import load_spec
 
     loaded = load_spec(spec)
     given = source_of(loaded, source, topic or [], group, kafka_config)

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption, SpecArgument
-from pipelines.console import print_json, say, terminal
+from sangam.pipelines.commands.options import JsonOption, SpecArgument
+from sangam.pipelines.console import print_json, say, terminal
 
 EPILOG = "Example: sangam plan pipelines/specs/short_video.yaml --rows users=80e6,posts=55e6 --ranks 8"
 
@@ -48,11 +48,11 @@ def plan(
 ) -> None:
     """Prints the memory that a ranker needs, by table and by process, and what its training costs where the spec has
     prices. Exits with 2 if it does not fit."""
-    from pipelines.checks.plan import document, given, print_plan, refuse_unfit, this_machine
-    from pipelines.checks.planned_cost import planned_cost
-    from schemas.derived.plan import plan as plan_of
-    from schemas.loading import load_spec
-    from schemas.quantities import parse_rows
+    from sangam.pipelines.checks.plan import document, given, print_plan, refuse_unfit, this_machine
+    from sangam.pipelines.checks.planned_cost import planned_cost
+    from sangam.schemas.derived.plan import plan as plan_of
+    from sangam.schemas.loading import load_spec
+    from sangam.schemas.quantities import parse_rows
 
     loaded = load_spec(spec)
     counts = parse_rows("--rows", rows)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption
-from pipelines.console import print_json, say
-from schemas.errors import UserError
+from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.console import print_json, say
+from sangam.schemas.errors import UserError
 
 EPILOG = (
     "Example: sangam report demo/root --last 30d\n\n"
@@ -30,9 +30,9 @@ def report(
 ) -> None:
     """Draws all runs of a root on one page: AUC by task and day with the gates, what was pushed, refused and rolled
     back, and seconds by step."""
-    from components.page.overview import newest_day, overview
-    from schemas.contracts.root import PAGE_FILE, Root, RunFolder
-    from schemas.host.files import write_whole
+    from sangam.components.page.overview import newest_day, overview
+    from sangam.schemas.contracts.root import PAGE_FILE, Root, RunFolder
+    from sangam.schemas.host.files import write_whole
 
     days = _LAST.fullmatch(last)
     if days is None:

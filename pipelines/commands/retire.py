@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import (
+from sangam.pipelines.commands.options import (
     CaCertOption,
     HostOption,
     JsonOption,
@@ -13,8 +13,8 @@ from pipelines.commands.options import (
     TokenEnvOption,
     TokenFileOption,
 )
-from pipelines.console import Teller, print_json
-from pipelines.deploy.connection import Connection, connect
+from sangam.pipelines.console import Teller, print_json
+from sangam.pipelines.deploy.connection import Connection, connect
 
 EPILOG = (
     "Example: sangam retire short_video --host http://localhost:8888 --yes\n\n"
@@ -34,7 +34,7 @@ def retire(
     as_json: JsonOption = False,
 ) -> None:
     """Ends a ranker's schedule on Kubeflow. Versions, runs and pushed models stay; a run in progress continues."""
-    from pipelines.deploy.retirement import retire as retire_ranker
+    from sangam.pipelines.deploy.retirement import retire as retire_ranker
 
     say = Teller(as_json=as_json)
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:

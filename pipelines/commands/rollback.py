@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from components.registry import holds
-from components.registry import versions as registry
-from pipelines.commands.options import JsonOption
-from pipelines.console import print_json, say
-from pipelines.times import utc_now
-from schemas.contracts import deltas
-from schemas.errors import UserError
+from sangam.components.registry import holds
+from sangam.components.registry import versions as registry
+from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.console import print_json, say
+from sangam.pipelines.times import utc_now
+from sangam.schemas.contracts import deltas
+from sangam.schemas.errors import UserError
 
 EPILOG = (
     'Example: sangam rollback ROOT/serving/short_video --because "likes of new users fell by a tenth"\n\n'

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import DataOption, JsonOption, RootOption, SpecArgument
-from pipelines.console import say_error
-from schemas.contracts.exit_codes import ExitCode
+from sangam.pipelines.commands.options import DataOption, JsonOption, RootOption, SpecArgument
+from sangam.pipelines.console import say_error
+from sangam.schemas.contracts.exit_codes import ExitCode
 
 EPILOG = (
     "Example: sangam run pipelines/specs/short_video.yaml --date 2024-03-07 --data demo/logs "
@@ -38,10 +38,10 @@ def run(
     a run was killed, the same command resumes it. The summary of the run is ROOT/runs/RUN/summary.json; --json prints
     it, and sends all else to standard error.
     """
-    from components.logs.files.digests import forget
-    from pipelines.local.request import check_request
-    from pipelines.local.terminal import run_and_report
-    from schemas.loading import load_spec
+    from sangam.components.logs.files.digests import forget
+    from sangam.pipelines.local.request import check_request
+    from sangam.pipelines.local.terminal import run_and_report
+    from sangam.schemas.loading import load_spec
 
     try:
         request = check_request(load_spec(spec), date, data, root)

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import (
+from sangam.pipelines.commands.options import (
     CaCertOption,
     JsonOption,
     NamespaceOption,
     TokenEnvOption,
     TokenFileOption,
 )
-from pipelines.console import print_json, terminal
-from pipelines.deploy.connection import Connection, connect
-from schemas.errors import UserError
+from sangam.pipelines.console import print_json, terminal
+from sangam.pipelines.deploy.connection import Connection, connect
+from sangam.schemas.errors import UserError
 
 EPILOG = (
     "Example: sangam runs runs --last 30\n\nExample: sangam runs short_video --host http://localhost:8888 --last 30"
@@ -50,10 +50,10 @@ def runs(
         _print_local(Path(given), name, limit, as_json=as_json)
         return
     _refuse("with --host", {"--name": name})
-    from pipelines.deploy.printing import print_runs
-    from pipelines.deploy.reasons import reason_of
-    from pipelines.deploy.state import recent_runs, run_document
-    from pipelines.times import utc_now
+    from sangam.pipelines.deploy.printing import print_runs
+    from sangam.pipelines.deploy.reasons import reason_of
+    from sangam.pipelines.deploy.state import recent_runs, run_document
+    from sangam.pipelines.times import utc_now
 
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
         recent, now = recent_runs(api, given, limit), utc_now()
@@ -64,9 +64,9 @@ def runs(
 
 
 def _print_local(root: Path, name: str | None, limit: int, *, as_json: bool) -> None:
-    from components.record.store import read_runs
-    from pipelines.history.runs import document, print_runs
-    from pipelines.times import utc_now
+    from sangam.components.record.store import read_runs
+    from sangam.pipelines.history.runs import document, print_runs
+    from sangam.pipelines.times import utc_now
 
     found, now = read_runs(root, name, limit), utc_now()
     if as_json:

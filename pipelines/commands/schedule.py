@@ -7,16 +7,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from components.alerts import target_of
-from pipelines.commands.options import DataOption, JsonOption, RootOption, SpecArgument
-from pipelines.console import print_json, terminal
-from pipelines.schedule import units
-from pipelines.schedule.daily import due, outcome, run_daily
-from pipelines.schedule.environment import read_environment
-from pipelines.times import check_time, machine_time, utc_now
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec import Spec
+from sangam.components.alerts import target_of
+from sangam.pipelines.commands.options import DataOption, JsonOption, RootOption, SpecArgument
+from sangam.pipelines.console import print_json, terminal
+from sangam.pipelines.schedule import units
+from sangam.pipelines.schedule.daily import due, outcome, run_daily
+from sangam.pipelines.schedule.environment import read_environment
+from sangam.pipelines.times import check_time, machine_time, utc_now
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec
 
 app = typer.Typer(no_args_is_help=True, help="Runs a spec for yesterday, or prints a timer that does so every day.")
 

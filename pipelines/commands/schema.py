@@ -12,7 +12,7 @@ def schema(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print tables of all keys, for people.")] = False,
 ) -> None:
     """Prints the JSON Schema of a spec, for editors."""
-    from schemas.loading import json_schema
-    from schemas.loading.reference import reference
+    from sangam.schemas.loading import json_schema
+    from sangam.schemas.loading.reference import reference
 
     print(reference(json_schema()) if markdown else json.dumps(json_schema(), indent=2), end="" if markdown else "\n")

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from components.server.options import GRPC_PORT, REST_PORT, Options
-from pipelines.commands.options import JsonOption
+from sangam.components.server.options import GRPC_PORT, REST_PORT, Options
+from sangam.pipelines.commands.options import JsonOption
 
 EPILOG = (
     "Example: sangam serve ROOT/serving/short_video\n\n"
@@ -71,6 +71,6 @@ def serve(
     Prometheus.
     """
     options = Options(**locals())  # Each parameter is an option of the same name.
-    from components.server import process
+    from sangam.components.server import process
 
     process.end(process.serve(options))

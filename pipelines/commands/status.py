@@ -2,7 +2,7 @@
 
 import typer
 
-from pipelines.commands.options import (
+from sangam.pipelines.commands.options import (
     CaCertOption,
     HostOption,
     JsonOption,
@@ -12,8 +12,8 @@ from pipelines.commands.options import (
     TokenEnvOption,
     TokenFileOption,
 )
-from pipelines.console import print_json, terminal
-from pipelines.deploy.connection import Connection, connect
+from sangam.pipelines.console import print_json, terminal
+from sangam.pipelines.deploy.connection import Connection, connect
 
 EPILOG = (
     "Example: sangam status short_video --host http://localhost:8888\n\n"
@@ -34,9 +34,9 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Prints which version of a ranker Kubeflow runs, when it runs next, and how the last run went, step by step."""
-    from pipelines.deploy.printing import print_state
-    from pipelines.deploy.state import EXIT_CODES, state_of
-    from pipelines.times import utc_now
+    from sangam.pipelines.deploy.printing import print_state
+    from sangam.pipelines.deploy.state import EXIT_CODES, state_of
+    from sangam.pipelines.times import utc_now
 
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
         state = state_of(api, name, utc_now(), root)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import DataOption, JsonOption, RootOption
-from pipelines.console import print_json, terminal
+from sangam.pipelines.commands.options import DataOption, JsonOption, RootOption
+from sangam.pipelines.console import print_json, terminal
 
 EPILOG = (
     "Example: sangam tune pipelines/specs/census_income.yaml --data census --root runs --trials 30\n\n"
@@ -44,11 +44,11 @@ def tune(
     finished one; a changed spec starts a new one. The best spec, a table and a plot of all trials are in
     ROOT/tune/NAME.
     """
-    from pipelines.tune.request import check_tune
+    from sangam.pipelines.tune.request import check_tune
 
     request = check_tune(spec, date, data, root, trials=trials, jobs=jobs, minutes=minutes)
     # Imported after the check: Optuna and Matplotlib take a second, and a mistake should be reported at once.
-    from pipelines.tune.run import document, run_tune
+    from sangam.pipelines.tune.run import document, run_tune
 
     code = run_tune(request, terminal(sys.stderr if as_json else None))
     if as_json:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption
+from sangam.pipelines.commands.options import JsonOption
 
 EPILOG = (
     "Example: sangam ui runs\n\n"
@@ -35,7 +35,7 @@ def ui(
 
     It only reads. Nothing on its pages comes from elsewhere.
     """
-    from pipelines.ui.access import read_token
-    from pipelines.ui.process import Options, serve
+    from sangam.pipelines.ui.access import read_token
+    from sangam.pipelines.ui.process import Options, serve
 
     raise typer.Exit(serve(Options(root, host, port, read_token(token_file, os.environ), as_json)))

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption, SpecArgument
-from pipelines.console import print_json, say
+from sangam.pipelines.commands.options import JsonOption, SpecArgument
+from sangam.pipelines.console import print_json, say
 
 EPILOG = "Example: sangam validate pipelines/specs/short_video.yaml --base demo/root"
 
@@ -24,14 +24,14 @@ def validate(
     as_json: JsonOption = False,
 ) -> None:
     """Checks a spec. Prints every mistake with its line, the value given and what is allowed."""
-    from schemas.loading import load_spec
-    from schemas.spec import digest
+    from sangam.schemas.loading import load_spec
+    from sangam.schemas.spec import digest
 
     loaded = load_spec(spec)
     numbers = {part: len(getattr(loaded, part)) for part in ("features", "tables", "tasks", "gates")}
     kept = []
     if base is not None:
-        from pipelines.checks.base import difference, find_base, lines
+        from sangam.pipelines.checks.base import difference, find_base, lines
 
         kept = list(lines(loaded, difference(loaded, find_base(base, loaded.name))))
     if as_json:

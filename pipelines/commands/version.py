@@ -4,15 +4,15 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import JsonOption
-from pipelines.console import print_json, say
+from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.console import print_json, say
 
 EPILOG = "Example: sangam version"
 
 
 def version(as_json: JsonOption = False) -> None:
     """Prints the version and the commit of the code."""
-    from pipelines.provenance import VERSION, code_folder, git_commit
+    from sangam.pipelines.provenance import VERSION, code_folder, git_commit
 
     commit = git_commit(code_folder())
     if as_json:

@@ -1,15 +1,15 @@
 """The command `sangam why`."""
 
-from pipelines.commands.options import JsonOption, RunArgument
-from pipelines.console import print_json, say
+from sangam.pipelines.commands.options import JsonOption, RunArgument
+from sangam.pipelines.console import print_json, say
 
 EPILOG = "Example: sangam why runs/runs/latest"
 
 
 def why(run: RunArgument, as_json: JsonOption = False) -> None:
     """Prints why a run failed or its model was refused: the cause, the end of the log, and what to try."""
-    from components.record.store import find_run
-    from pipelines.history.show import reason_of
+    from sangam.components.record.store import find_run
+    from sangam.pipelines.history.show import reason_of
 
     found = find_run(run)
     reason = reason_of(found)

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import kfp_server_api as generated
 
-from pipelines.deploy.columns import check_room
-from pipelines.deploy.errors import ApiError, Conflict, NotFound, Transient
-from pipelines.deploy.records import (
+from sangam.pipelines.deploy.columns import check_room
+from sangam.pipelines.deploy.errors import ApiError, Conflict, NotFound, Transient
+from sangam.pipelines.deploy.records import (
     FINISHED,
     KubeflowRun,
     Pipeline,
@@ -23,9 +23,9 @@ from pipelines.deploy.records import (
     schedule_of,
     version_of,
 )
-from pipelines.deploy.transport import ATTEMPTS, BACKOFF, Sleep, Transport
-from pipelines.provenance import VERSION
-from schemas.errors import UserError
+from sangam.pipelines.deploy.transport import ATTEMPTS, BACKOFF, Sleep, Transport
+from sangam.pipelines.provenance import VERSION
+from sangam.schemas.errors import UserError
 
 _PAGE = 200
 """The server's largest page size."""

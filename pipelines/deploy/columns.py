@@ -7,7 +7,7 @@ backend/src/apiserver/resource/resource_manager.go of kubeflow/pipelines).
 
 from typing import Literal
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 Kind = Literal["pipeline", "pipeline version", "experiment", "run", "recurring run"]
 

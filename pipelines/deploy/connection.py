@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 if TYPE_CHECKING:
-    from pipelines.deploy.api import Api
+    from sangam.pipelines.deploy.api import Api
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ def connect(connection: Connection) -> Iterator["Api"]:
         UserError: an option is wrong, or there is no such server.
     """
     # Imported here, so that `sangam --help` stays fast.
-    from pipelines.deploy.api import Api
-    from pipelines.deploy.names import check_text
-    from pipelines.deploy.transport import Credentials, Transport
+    from sangam.pipelines.deploy.api import Api
+    from sangam.pipelines.deploy.names import check_text
+    from sangam.pipelines.deploy.transport import Credentials, Transport
 
     host = check_host(connection.host)
     if connection.namespace:

@@ -2,14 +2,14 @@
 
 import datetime
 
-from pipelines.deploy import names
-from pipelines.deploy.api import Api, Launch
-from pipelines.deploy.errors import ApiError
-from pipelines.deploy.records import Schedule
-from pipelines.deploy.release import Release, Say, publish
-from pipelines.times import Clock, Moment, cron_at, date_of, next_due, time_of
-from schemas.errors import UserError
-from schemas.spec.data import DayLogs
+from sangam.pipelines.deploy import names
+from sangam.pipelines.deploy.api import Api, Launch
+from sangam.pipelines.deploy.errors import ApiError
+from sangam.pipelines.deploy.records import Schedule
+from sangam.pipelines.deploy.release import Release, Say, publish
+from sangam.pipelines.times import Clock, Moment, cron_at, date_of, next_due, time_of
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import DayLogs
 
 _BEFORE, _AFTER = datetime.timedelta(seconds=120), datetime.timedelta(seconds=60)
 """No schedule is replaced within this time before and after it starts a run: a new schedule that was created before

@@ -2,7 +2,7 @@
 
 import re
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 LOGIN = (
     "give a token that it accepts with --token-env or --token-file, "

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from schemas.derived.days import Day
-from schemas.errors import UserError
-from schemas.spec import Spec, digest
-from schemas.spec.base import Name
-from schemas.spec.cluster import Pod, PodsLauncher
-from schemas.spec.kubernetes_names import DnsLabel, DnsName
+from sangam.schemas.derived.days import Day
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Spec, digest
+from sangam.schemas.spec.base import Name
+from sangam.schemas.spec.cluster import Pod, PodsLauncher
+from sangam.schemas.spec.kubernetes_names import DnsLabel, DnsName
 
 _SHORT = 10
 _PINNED = re.compile(r"^[a-z0-9][a-zA-Z0-9._:/-]*@sha256:[0-9a-f]{64}$")

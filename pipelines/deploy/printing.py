@@ -5,12 +5,12 @@ import datetime
 from rich.console import Console
 from rich.text import Text
 
-from components.record.run import Step
-from pipelines.console import say, table
-from pipelines.deploy.errors import short
-from pipelines.deploy.records import KubeflowRun
-from pipelines.deploy.state import State, date_text, kind_of
-from pipelines.times import Moment, date_of, duration, minute, time_of
+from sangam.components.record.run import Step
+from sangam.pipelines.console import say, table
+from sangam.pipelines.deploy.errors import short
+from sangam.pipelines.deploy.records import KubeflowRun
+from sangam.pipelines.deploy.state import State, date_text, kind_of
+from sangam.pipelines.times import Moment, date_of, duration, minute, time_of
 
 _STYLES = {"succeeded": "green", "skipped": "green", "failed": "red", "canceled": "red", "running": "yellow"}
 _HEALTH_TEXTS = {

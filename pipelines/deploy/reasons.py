@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from components.record.kubeflow import read_steps
-from pipelines.deploy.records import KubeflowRun
-from schemas.contracts.root import Root
+from sangam.components.record.kubeflow import read_steps
+from sangam.pipelines.deploy.records import KubeflowRun
+from sangam.schemas.contracts.root import Root
 
 _DEFAULT_NAMESPACE = "kubeflow"
 _UNSUCCESSFUL = ("failed", "canceled")

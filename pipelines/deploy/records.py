@@ -4,8 +4,8 @@ import datetime
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from components.record.run import Step
-from pipelines.deploy.steps import moment_of, state_of_text, steps_of, waits_since
+from sangam.components.record.run import Step
+from sangam.pipelines.deploy.steps import moment_of, state_of_text, steps_of, waits_since
 
 FINISHED = ("succeeded", "skipped", "failed", "canceled")
 DATE_PARAMETER, ROOT_PARAMETER = "date", "pipeline_root"

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.deploy import names
-from pipelines.deploy.api import Api, Launch
-from schemas.errors import UserError
-from schemas.spec import Spec, digest
+from sangam.pipelines.deploy import names
+from sangam.pipelines.deploy.api import Api, Launch
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Spec, digest
 
 Say = Callable[[str], None]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipelines.deploy.release import Release
-    from schemas.spec import Spec
+    from sangam.pipelines.deploy.release import Release
+    from sangam.schemas.spec import Spec
 
 PIPELINE_ROOT, DATA_ROOT = "/sangam/root", "/sangam/data"
 
@@ -33,7 +33,7 @@ def check_options(spec: "Spec", options: ReleaseOptions) -> None:
         UserError: an image is not pinned, or a name is invalid.
     """
     # Imported here, so that `sangam --help` stays quick.
-    from pipelines.deploy import names
+    from sangam.pipelines.deploy import names
 
     names.check_pinned("--image", options.image)
     if options.trainer_image:
@@ -51,8 +51,8 @@ def make_release(spec: "Spec", options: ReleaseOptions, compile_: Compile) -> "R
     Raises:
         UserError: an image is not pinned, or a name is invalid.
     """
-    from pipelines.deploy import names
-    from pipelines.deploy.release import Release
+    from sangam.pipelines.deploy import names
+    from sangam.pipelines.deploy.release import Release
 
     check_options(spec, options)
     return Release(
@@ -69,9 +69,9 @@ def make_release(spec: "Spec", options: ReleaseOptions, compile_: Compile) -> "R
 
 def compile_for_kubeflow(spec: "Spec", options: ReleaseOptions) -> str:
     """Returns the pipeline, compiled in another process; loading TFX takes seconds."""
-    from pipelines.kubeflow.apart import compile_apart
-    from pipelines.kubeflow.target import Target
-    from pipelines.provenance import code_folder, git_commit
+    from sangam.pipelines.kubeflow.apart import compile_apart
+    from sangam.pipelines.kubeflow.target import Target
+    from sangam.pipelines.provenance import code_folder, git_commit
 
     target = Target(
         image=options.image,

@@ -1,9 +1,9 @@
 """The retirement of a ranker on the server: no new runs; its versions, runs and artifacts stay."""
 
-from pipelines.deploy.api import Api
-from pipelines.deploy.deployment import own_schedules, remove, schedule_text
-from pipelines.deploy.release import Say
-from pipelines.deploy.state import deployed
+from sangam.pipelines.deploy.api import Api
+from sangam.pipelines.deploy.deployment import own_schedules, remove, schedule_text
+from sangam.pipelines.deploy.release import Say
+from sangam.pipelines.deploy.state import deployed
 
 
 def retire(api: Api, ranker: str, is_confirmed: bool, say: Say) -> bool:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.deploy import names
-from pipelines.deploy.api import Api
-from pipelines.deploy.reasons import log_command, pods_command, reason_of
-from pipelines.deploy.records import Kind, KubeflowRun, Pipeline, Schedule, Version
-from pipelines.deploy.steps import LONG_WAIT
-from pipelines.times import Moment, date_of, last_due, next_due, time_of
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
+from sangam.pipelines.deploy import names
+from sangam.pipelines.deploy.api import Api
+from sangam.pipelines.deploy.reasons import log_command, pods_command, reason_of
+from sangam.pipelines.deploy.records import Kind, KubeflowRun, Pipeline, Schedule, Version
+from sangam.pipelines.deploy.steps import LONG_WAIT
+from sangam.pipelines.times import Moment, date_of, last_due, next_due, time_of
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
 
 Health = Literal["healthy", "failed", "unscheduled", "overdue", "waiting"]
 EXIT_CODES: dict[Health, ExitCode] = {

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from components.record.run import Step
-from schemas.spec.cluster import StepName
+from sangam.components.record.run import Step
+from sangam.schemas.spec.cluster import StepName
 
 STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
 """The steps of a pipeline, in order. A run also has Kubeflow's own tasks, such as drivers."""

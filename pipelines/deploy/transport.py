@@ -12,10 +12,10 @@ from typing import Any
 
 import httpx
 
-from pipelines.deploy.errors import LOGIN, ApiError, Transient, of_answer, short
-from pipelines.times import utc_now
-from schemas.errors import UserError
-from schemas.host.backoff import Backoff, retry_after_s
+from sangam.pipelines.deploy.errors import LOGIN, ApiError, Transient, of_answer, short
+from sangam.pipelines.times import utc_now
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.backoff import Backoff, retry_after_s
 
 ATTEMPTS = 5
 BACKOFF = Backoff(1.0, max_s=60.0, jitter=0.25)

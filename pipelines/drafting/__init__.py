@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.drafting.document import read, written
-from pipelines.drafting.guessing import Guesses, guess
-from pipelines.drafting.layout import layout_of
-from pipelines.drafting.sample import read_sample
-from schemas.derived.days import Day
+from sangam.pipelines.drafting.document import read, written
+from sangam.pipelines.drafting.guessing import Guesses, guess
+from sangam.pipelines.drafting.layout import layout_of
+from sangam.pipelines.drafting.sample import read_sample
+from sangam.schemas.derived.days import Day
 
 
 @dataclass(frozen=True)

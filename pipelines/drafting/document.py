@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pipelines.drafting.guesses import Guess
-from pipelines.drafting.guessing import Guesses
-from pipelines.drafting.layout import Layout
-from pipelines.drafting.sample import Sample
-from schemas.spec.cluster import Cluster
-from schemas.spec.data import MOST_DAYS
+from sangam.pipelines.drafting.guesses import Guess
+from sangam.pipelines.drafting.guessing import Guesses
+from sangam.pipelines.drafting.layout import Layout
+from sangam.pipelines.drafting.sample import Sample
+from sangam.schemas.spec.cluster import Cluster
+from sangam.schemas.spec.data import MOST_DAYS
 
 _WIDTH = 120
 MOST_ROWS = 2_000_000

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pipelines.drafting.guesses import Guess
-from pipelines.drafting.lists import match_of, weights_for
-from pipelines.drafting.names import name_of, words_of
-from pipelines.drafting.tables import with_table
-from pipelines.drafting.times import Times
-from pipelines.drafting.values import Values
+from sangam.pipelines.drafting.guesses import Guess
+from sangam.pipelines.drafting.lists import match_of, weights_for
+from sangam.pipelines.drafting.names import name_of, words_of
+from sangam.pipelines.drafting.tables import with_table
+from sangam.pipelines.drafting.times import Times
+from sangam.pipelines.drafting.values import Values
 
 _ORDER = ("id", "ids", "sequence", "match", "time", "age", "vector", "numeric")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.drafting.names import (
+from sangam.pipelines.drafting.names import (
     AGGREGATES,
     CATEGORIES,
     EVENTS,
@@ -19,7 +19,7 @@ from pipelines.drafting.names import (
     is_action,
     words_of,
 )
-from pipelines.drafting.values import Values
+from sangam.pipelines.drafting.values import Values
 
 Settings = dict[str, Any]
 

@@ -3,17 +3,17 @@
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pipelines.drafting.features import finished, named
-from pipelines.drafting.guesses import ColumnFacts, Guess, Settings, guess_single
-from pipelines.drafting.labels import find_labels
-from pipelines.drafting.leaks import leak_of
-from pipelines.drafting.lists import guess_list, split_lists
-from pipelines.drafting.names import name_of, words_of
-from pipelines.drafting.sample import Sample
-from pipelines.drafting.tables import Table, tables_of, user_of, with_tables
-from pipelines.drafting.times import Times, find_times, share_after
-from pipelines.drafting.values import Values
-from schemas.errors import UserError
+from sangam.pipelines.drafting.features import finished, named
+from sangam.pipelines.drafting.guesses import ColumnFacts, Guess, Settings, guess_single
+from sangam.pipelines.drafting.labels import find_labels
+from sangam.pipelines.drafting.leaks import leak_of
+from sangam.pipelines.drafting.lists import guess_list, split_lists
+from sangam.pipelines.drafting.names import name_of, words_of
+from sangam.pipelines.drafting.sample import Sample
+from sangam.pipelines.drafting.tables import Table, tables_of, user_of, with_tables
+from sangam.pipelines.drafting.times import Times, find_times, share_after
+from sangam.pipelines.drafting.values import Values
+from sangam.schemas.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.drafting.leaks import leak_of
-from pipelines.drafting.names import entity_of, is_action, is_flag
-from pipelines.drafting.values import Values
-from schemas.errors import UserError
-from schemas.problems import listed
+from sangam.pipelines.drafting.leaks import leak_of
+from sangam.pipelines.drafting.names import entity_of, is_action, is_flag
+from sangam.pipelines.drafting.values import Values
+from sangam.schemas.errors import UserError
+from sangam.schemas.problems import listed
 
 MOST_UNDECIDED = 4
 """Largest number of similar binary columns that become labels; more probably encode one choice."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.table_formats import refuse_tables
-from pipelines.drafting.patterns import common_pattern, matches
-from schemas.errors import UserError
-from schemas.problems import listed
-from schemas.spec.data import EVAL, TRAIN, VALIDATION
-from schemas.spec.patterns import DAY_FIELDS, FileFormat
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.table_formats import refuse_tables
+from sangam.pipelines.drafting.patterns import common_pattern, matches
+from sangam.schemas.errors import UserError
+from sangam.schemas.problems import listed
+from sangam.schemas.spec.data import EVAL, TRAIN, VALIDATION
+from sangam.schemas.spec.patterns import DAY_FIELDS, FileFormat
 
 _FORMATS: dict[FileFormat, re.Pattern[str]] = {
     "parquet": re.compile(r"\.(parquet|pq)$", re.IGNORECASE),

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from components.examples.leaks import BINS, MIN_OF_CLASS, MOST_TEXTS, NEARLY_ALONE, auc_alone
-from pipelines.drafting.values import Values
+from sangam.components.examples.leaks import BINS, MIN_OF_CLASS, MOST_TEXTS, NEARLY_ALONE, auc_alone
+from sangam.pipelines.drafting.values import Values
 
 _SHARE_FILLED = 0.2
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.drafting.guesses import ColumnFacts, Guess, Settings
-from pipelines.drafting.names import HISTORIES, entity_of, plural_of, words_of
-from pipelines.drafting.values import Values
+from sangam.pipelines.drafting.guesses import ColumnFacts, Guess, Settings
+from sangam.pipelines.drafting.names import HISTORIES, entity_of, plural_of, words_of
+from sangam.pipelines.drafting.values import Values
 
 _MOST_VALUES, _MOST_OF_SEQUENCE, _MOST_OF_VECTOR = 64, 50, 4096
 _SEPARATORS = "|;,"

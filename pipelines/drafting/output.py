@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.console import say, table, terminal
-from pipelines.drafting import Draft, draft
-from pipelines.drafting.names import name_of
-from schemas.errors import UserError
-from schemas.host.files import write_whole
+from sangam.pipelines.console import say, table, terminal
+from sangam.pipelines.drafting import Draft, draft
+from sangam.pipelines.drafting.names import name_of
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import write_whole
 
 _NO_NAMES = frozenset({"spec", "sangam", "draft"})
 _MOST_FEATURES = 50
@@ -44,7 +44,7 @@ def _name(data: Path, output: Path) -> str:
 def _require_valid(made: Draft) -> None:
     from ruamel.yaml import YAML
 
-    from schemas.loading.documents import check_document
+    from sangam.schemas.loading.documents import check_document
 
     found = check_document(YAML(typ="safe", pure=True).load(made.text))
     if isinstance(found, list):

@@ -10,11 +10,11 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from components.arrow_files import open_parquet
-from components.logs.readers.csv import BLOCK_BYTES, checked_head, explained
-from components.logs.readers.damage import ERRORS, parquet_problem, plain, unread
-from schemas.errors import UserError
-from schemas.spec.patterns import FileFormat
+from sangam.components.arrow_files import open_parquet
+from sangam.components.logs.readers.csv import BLOCK_BYTES, checked_head, explained
+from sangam.components.logs.readers.damage import ERRORS, parquet_problem, plain, unread
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.patterns import FileFormat
 
 _BUFFER_BYTES = 2**20
 _BATCH_ROWS = 256
@@ -147,7 +147,7 @@ def _tfrecord(path: Path, max_rows: int, max_bytes: int) -> Piece:
     # TFX's decoder takes a second to import.
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-    from components.logs.readers.tfrecord import records_of
+    from sangam.components.logs.readers.tfrecord import records_of
 
     size = path.stat().st_size
     with path.open("rb") as file:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from components.logs.readers.folders import folder_texts
-from pipelines.drafting.layout import Layout, LogFile
-from pipelines.drafting.reading import Piece, complete_columns, read_piece
-from pipelines.drafting.values import Values, joined, values_of
-from schemas.errors import UserError
-from schemas.problems import listed
+from sangam.components.logs.readers.folders import folder_texts
+from sangam.pipelines.drafting.layout import Layout, LogFile
+from sangam.pipelines.drafting.reading import Piece, complete_columns, read_piece
+from sangam.pipelines.drafting.values import Values, joined, values_of
+from sangam.schemas.errors import UserError
+from sangam.schemas.problems import listed
 
 MAX_ROWS, MAX_MEGABYTES = 100_000, 200
 MAX_GROUPS, MAX_FILES_OF_GROUP = 30, 3

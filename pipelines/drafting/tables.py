@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pipelines.drafting.guesses import Guess, Settings
-from pipelines.drafting.names import USERS, entity_of, name_of, plural_of
-from pipelines.drafting.values import Values
+from sangam.pipelines.drafting.guesses import Guess, Settings
+from sangam.pipelines.drafting.names import USERS, entity_of, name_of, plural_of
+from sangam.pipelines.drafting.values import Values
 
 FEW_IDS, MANY_IDS = 16, 10_000
 _SEEN_ONCE = 0.3

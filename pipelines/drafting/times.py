@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.drafting.names import EVENT_TIMES, TIMES, words_of
-from pipelines.drafting.values import Values
+from sangam.pipelines.drafting.names import EVENT_TIMES, TIMES, words_of
+from sangam.pipelines.drafting.values import Values
 
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _FIRST_S, _LAST_S = 631_152_000, 4_102_444_800

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.logs.readers.column_types import advice, is_list
-from components.logs.rows.missing import without_missing
-from schemas.spec.patterns import FileFormat
+from sangam.components.logs.readers.column_types import advice, is_list
+from sangam.components.logs.rows.missing import without_missing
+from sangam.schemas.spec.patterns import FileFormat
 
 Kind = Literal["int", "float", "string", "null"]
 _TYPES: dict[Kind, pa.DataType] = {"int": pa.int64(), "float": pa.float64(), "string": pa.large_string()}

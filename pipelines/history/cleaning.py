@@ -7,19 +7,19 @@ from typing import Any
 
 from rich.console import Console
 
-from components.record.lock import locked
-from components.record.store import all_runs
-from components.reports.spec_file import read_spec
-from pipelines.console import say
-from pipelines.local.retention.after_run import told
-from pipelines.local.retention.cleaning import Cleaning, clean
-from pipelines.local.retention.inventory import rankers_of
-from pipelines.local.retention.rule import Decision
-from schemas.contracts.root import Root
-from schemas.errors import UserError
-from schemas.quantities import shown_bytes
-from schemas.spec import Spec
-from schemas.spec.keep import Keep
+from sangam.components.record.lock import locked
+from sangam.components.record.store import all_runs
+from sangam.components.reports.spec_file import read_spec
+from sangam.pipelines.console import say
+from sangam.pipelines.local.retention.after_run import told
+from sangam.pipelines.local.retention.cleaning import Cleaning, clean
+from sangam.pipelines.local.retention.inventory import rankers_of
+from sangam.pipelines.local.retention.rule import Decision
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
+from sangam.schemas.quantities import shown_bytes
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.keep import Keep
 
 
 def clean_root(folder: Path, options: Mapping[str, int], name: str | None, *, is_dry_run: bool) -> list[Cleaning]:

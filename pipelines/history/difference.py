@@ -6,10 +6,10 @@ from typing import Any
 
 from rich.console import Console
 
-from components.record.run import RunRecord
-from components.record.store import StoredRun
-from components.reports.spec_file import read_settings, settings_by_path
-from pipelines.console import say, table
+from sangam.components.record.run import RunRecord
+from sangam.components.record.store import StoredRun
+from sangam.components.reports.spec_file import read_settings, settings_by_path
+from sangam.pipelines.console import say, table
 
 _SECTIONS = ("run", "spec", "data", "code", "metrics", "rows", "tables", "seconds")
 

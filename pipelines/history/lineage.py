@@ -8,16 +8,16 @@ from typing import Any
 
 from rich.console import Console
 
-from components.record.store import StoredRun, find_run, read_run
-from components.registry import versions
-from components.registry.record import BlessedModel, read_records
-from components.steps.pusher.manifest import Manifest, read_manifest
-from pipelines.console import say
-from pipelines.local.outputs import Output, read_outputs
-from schemas.contracts import deltas
-from schemas.contracts.example_files import LISTING_FILE, digest_of
-from schemas.contracts.root import Root
-from schemas.errors import UserError
+from sangam.components.record.store import StoredRun, find_run, read_run
+from sangam.components.registry import versions
+from sangam.components.registry.record import BlessedModel, read_records
+from sangam.components.steps.pusher.manifest import Manifest, read_manifest
+from sangam.pipelines.console import say
+from sangam.pipelines.local.outputs import Output, read_outputs
+from sangam.schemas.contracts import deltas
+from sangam.schemas.contracts.example_files import LISTING_FILE, digest_of
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
 
 _BASE = "base"
 _GIVE = "give the folder of a pushed version, ROOT/serving/NAME/VERSION, or a run, ROOT/runs/RUN"

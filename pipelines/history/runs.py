@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from components.record.store import StoredRun
-from pipelines.console import table
-from pipelines.times import duration, minute
+from sangam.components.record.store import StoredRun
+from sangam.pipelines.console import table
+from sangam.pipelines.times import duration, minute
 
 _STYLES = {"succeeded": "green", "refused": "yellow", "running": "yellow"}
 

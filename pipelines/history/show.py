@@ -8,18 +8,18 @@ from typing import Any
 
 from rich.console import Console
 
-from components.record.outcome import Outcome, outcome_of
-from components.record.run import RunRecord
-from components.record.store import StoredRun
-from components.registry.record import BlessedModel, read_records
-from pipelines.console import say, table
-from pipelines.history.runs import document
-from pipelines.local.outputs import Output, read_outputs
-from pipelines.local.result.report import print_data, print_notes, print_tasks
-from pipelines.times import duration, minute
-from schemas.contracts.exit_codes import ExitCode
-from schemas.host.files import tail
-from schemas.quantities import shown_bytes
+from sangam.components.record.outcome import Outcome, outcome_of
+from sangam.components.record.run import RunRecord
+from sangam.components.record.store import StoredRun
+from sangam.components.registry.record import BlessedModel, read_records
+from sangam.pipelines.console import say, table
+from sangam.pipelines.history.runs import document
+from sangam.pipelines.local.outputs import Output, read_outputs
+from sangam.pipelines.local.result.report import print_data, print_notes, print_tasks
+from sangam.pipelines.times import duration, minute
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.host.files import tail
+from sangam.schemas.quantities import shown_bytes
 
 _TAIL_LINES = 15
 

@@ -1,6 +1,6 @@
 """Compiles in a separate process: TFX takes most of a gigabyte, which a backfill would otherwise hold for days.
 
-The process is `python -m pipelines.kubeflow.apart REQUEST COMPILED PROBLEM`.
+The process is `python -m sangam.pipelines.kubeflow.apart REQUEST COMPILED PROBLEM`.
 """
 
 import dataclasses
@@ -9,13 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from components.processes.group import ProcessGroup
-from pipelines.console import quieten
-from pipelines.kubeflow.target import Target
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
-from schemas.host.files import tail
-from schemas.spec import Spec
+from sangam.components.processes.group import ProcessGroup
+from sangam.pipelines.console import quieten
+from sangam.pipelines.kubeflow.target import Target
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import tail
+from sangam.schemas.spec import Spec
 
 _TAIL_LINES = 30
 
@@ -47,7 +47,7 @@ def compile_apart(spec: Spec, target: Target) -> str:
 def main(request: Path, compiled: Path, problem: Path) -> int:
     """Compiles the spec of a request file, and returns the exit code."""
     quieten()
-    from pipelines.kubeflow.compile import compile_pipeline
+    from sangam.pipelines.kubeflow.compile import compile_pipeline
 
     asked = json.loads(request.read_text(encoding="utf-8"))
     spec, target = Spec.model_validate_json(json.dumps(asked["spec"])), Target(**asked["target"])

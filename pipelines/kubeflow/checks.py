@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
-from pipelines.beam import unreachable
-from pipelines.kubeflow.steps import UNCACHED, VERTEX_MAX_S, waits_s
-from pipelines.kubeflow.target import Target
-from schemas.derived.timeouts import timeout_s
-from schemas.errors import UserError
-from schemas.spec import Spec
-from schemas.spec.beam import BeamStepName, Dataflow, Local, engine_of
-from schemas.spec.cluster import LocalLauncher, Step, StepName
+from sangam.pipelines.beam import unreachable
+from sangam.pipelines.kubeflow.steps import UNCACHED, VERTEX_MAX_S, waits_s
+from sangam.pipelines.kubeflow.target import Target
+from sangam.schemas.derived.timeouts import timeout_s
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.beam import BeamStepName, Dataflow, Local, engine_of
+from sangam.schemas.spec.cluster import LocalLauncher, Step, StepName
 
 _LABEL = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
 _RESERVED = (

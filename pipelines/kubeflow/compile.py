@@ -7,16 +7,16 @@ from typing import Any
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.orchestration.kubeflow.v2.kubeflow_v2_dag_runner import KubeflowV2DagRunner, KubeflowV2DagRunnerConfig
 
-from pipelines.beam import step_args
-from pipelines.kubeflow.checks import check
-from pipelines.kubeflow.ir import DATA_ROOT, DATE, PIPELINE_ROOT, finish, steps_by_label
-from pipelines.kubeflow.platform import platform_document
-from pipelines.kubeflow.sharing import share
-from pipelines.kubeflow.target import Target
-from pipelines.kubeflow.writing import yaml_text
-from pipelines.pipeline import Placement, build
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs
+from sangam.pipelines.beam import step_args
+from sangam.pipelines.kubeflow.checks import check
+from sangam.pipelines.kubeflow.ir import DATA_ROOT, DATE, PIPELINE_ROOT, finish, steps_by_label
+from sangam.pipelines.kubeflow.platform import platform_document
+from sangam.pipelines.kubeflow.sharing import share
+from sangam.pipelines.kubeflow.target import Target
+from sangam.pipelines.kubeflow.writing import yaml_text
+from sangam.pipelines.pipeline import Placement, build
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs
 
 _MOUNT = "/gcs/"
 """Mount point of Cloud Storage in every container of Vertex AI."""

@@ -2,12 +2,12 @@
 
 from typing import Any, cast
 
-from components.kfp_entrypoint.invocation import CREATED, ROOT
-from pipelines.kubeflow.steps import caching, container, retry_policy
-from pipelines.kubeflow.target import Target
-from schemas.spec import Spec
-from schemas.spec.cluster import StepName
-from schemas.spec.data import DayLogs
+from sangam.components.kfp_entrypoint.invocation import CREATED, ROOT
+from sangam.pipelines.kubeflow.steps import caching, container, retry_policy
+from sangam.pipelines.kubeflow.target import Target
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.cluster import StepName
+from sangam.schemas.spec.data import DayLogs
 
 DATE, DATA_ROOT, PIPELINE_ROOT = "date", "data_root", "pipeline_root"
 """The pipeline's parameters."""

@@ -10,10 +10,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from schemas.derived.timeouts import timeout_s
-from schemas.quantities import parse_bytes
-from schemas.spec import Spec
-from schemas.spec.cluster import Step, StepName
+from sangam.schemas.derived.timeouts import timeout_s
+from sangam.schemas.quantities import parse_bytes
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.cluster import Step, StepName
 
 SHARED_MEMORY = "/dev/shm"
 

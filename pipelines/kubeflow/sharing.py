@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION
-from components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, qualified
-from schemas.spec.cluster import StepName
+from sangam.components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION
+from sangam.components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, qualified
+from sangam.schemas.spec.cluster import StepName
 
 _OPTIONS = 6
 """Number of arguments of TFX's command before Beam's: three options with their values."""

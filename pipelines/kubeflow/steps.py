@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from components.kfp_entrypoint.invocation import EXECUTORS, TFX_EXECUTORS
-from pipelines.kubeflow.target import Target
-from schemas.contracts.monitoring import variables
-from schemas.derived.timeouts import timeout_s
-from schemas.host.backoff import Backoff
-from schemas.quantities import parse_bytes
-from schemas.spec import Spec
-from schemas.spec.cluster import Retries, Step, StepName
+from sangam.components.kfp_entrypoint.invocation import EXECUTORS, TFX_EXECUTORS
+from sangam.pipelines.kubeflow.target import Target
+from sangam.schemas.contracts.monitoring import variables
+from sangam.schemas.derived.timeouts import timeout_s
+from sangam.schemas.host.backoff import Backoff
+from sangam.schemas.quantities import parse_bytes
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.cluster import Retries, Step, StepName
 
 ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1"}
 """Variables that every process needs before it imports TensorFlow."""
@@ -71,7 +71,7 @@ def waits_s(retries: Retries) -> tuple[float, ...]:
 
 
 def _entrypoint(name: StepName, spec: Spec) -> list[str]:
-    command = ["python", "-m", "components.kfp_entrypoint", "--pipeline", spec.name, "--step", name]
+    command = ["python", "-m", "sangam.components.kfp_entrypoint", "--pipeline", spec.name, "--step", name]
     command += ["--retries", str(spec.cluster.step(name).retries.count)]
     if spec.alerts:
         command += ["--alerts", spec.alerts.model_dump_json()]

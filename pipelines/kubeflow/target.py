@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 Flavour = Literal["kubeflow", "vertex"]
 

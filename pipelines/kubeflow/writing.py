@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from schemas.host.files import write_whole
+from sangam.schemas.host.files import write_whole
 
 
 def yaml_text(*documents: dict[str, Any]) -> str:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.record.lock import locked
-from components.record.outcome import outcome_of
-from components.record.store import ALLOWED, StoredRun, find_run
-from schemas.contracts.export import MODEL_FILE
-from schemas.contracts.root import Root
-from schemas.errors import UserError
+from sangam.components.record.lock import locked
+from sangam.components.record.outcome import outcome_of
+from sangam.components.record.store import ALLOWED, StoredRun, find_run
+from sangam.schemas.contracts.export import MODEL_FILE
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
 
 FOLDER = "manual_blessing"
 """Folder below the root's artifacts, with a subfolder for each run that was blessed by hand."""
@@ -104,9 +104,9 @@ def _check(run: StoredRun) -> None:
 def _bless(layout: Root, run: str, because: str, by: str, now: datetime.datetime) -> Blessed:
     from tfx.orchestration import metadata
 
-    from components.registry import blessed as registry
-    from components.steps.evaluator.judge import manual
-    from pipelines.local.recorded_run import read_recorded
+    from sangam.components.registry import blessed as registry
+    from sangam.components.steps.evaluator.judge import manual
+    from sangam.pipelines.local.recorded_run import read_recorded
 
     with metadata.Metadata(metadata.sqlite_metadata_connection_config(str(layout.metadata))) as handle:
         found = read_recorded(handle, run)
@@ -154,8 +154,8 @@ def _overridable(run: str, outputs: Mapping[str, Any]) -> Any:
     from tfx.components.util import model_utils
     from tfx.utils import path_utils
 
-    from components.reports import evaluation as verdicts
-    from components.reports import serving as infra_verdicts
+    from sangam.components.reports import evaluation as verdicts
+    from sangam.components.reports import serving as infra_verdicts
 
     infra = outputs.get("infra_validator", {}).get("blessing")
     if infra is None:
@@ -198,8 +198,8 @@ def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
     """Writes the blessing and the overridden verdict in the pusher's format; returns the pusher's artifacts."""
     from tfx.types import standard_artifacts as kinds
 
-    from components.reports import evaluation as verdicts
-    from components.steps.evaluator.judge import blessing as blessings
+    from sangam.components.reports import evaluation as verdicts
+    from sangam.components.steps.evaluator.judge import blessing as blessings
 
     kind = {"blessing": kinds.ModelBlessing, "evaluation": kinds.ModelEvaluation, "pushed_model": kinds.PushedModel}
     artifacts = {}
@@ -217,7 +217,7 @@ def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
 
 def _push(outputs: Mapping[str, Any], parameters: Mapping[str, Any], written: Mapping[str, Any]) -> Any:
     """Runs the pusher with the run's parameters on the overridden verdict; returns its output artifact."""
-    from components.steps.pusher.executor import Executor
+    from sangam.components.steps.pusher.executor import Executor
 
     inputs = {
         "examples": outputs["example_gen"]["examples"],

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.processes.group import ProcessGroup
-from components.processes.stopping import GRACE_S, StopSignals
+from sangam.components.processes.group import ProcessGroup
+from sangam.components.processes.stopping import GRACE_S, StopSignals
 
 CHILD_GRACE_S = GRACE_S + 5.0
 """Seconds from a stop request until the child run is killed; the run itself kills its own processes after GRACE_S."""
 
 
-def run_child(arguments: Sequence[str], log: Path, stop: StopSignals, *, module: str = "pipelines.cli") -> int:
+def run_child(arguments: Sequence[str], log: Path, stop: StopSignals, *, module: str = "sangam.pipelines.cli") -> int:
     """Runs `sangam` with these arguments to its end and returns its exit code.
 
     Args:

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from components.record.run import Step
-from pipelines.local.request import RunRequest
-from schemas.quantities import shown_bytes
+from sangam.components.record.run import Step
+from sangam.pipelines.local.request import RunRequest
+from sangam.schemas.quantities import shown_bytes
 
 _SAID = re.compile(r"no space left on device|disk is full|disk quota exceeded", re.IGNORECASE)
 _ERRNOS = (errno.ENOSPC, errno.EDQUOT)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.contracts.root import Root
-from schemas.errors import UserError
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from components.logs.files.arrival import WAITING_FILE
-from components.record.run import Step
-from pipelines.console import say
-from pipelines.local.full_disk import is_full
-from pipelines.local.training_progress import Event, TrainingProgress, read_progress
-from schemas.contracts.training_job import PROGRESS_FILE
+from sangam.components.logs.files.arrival import WAITING_FILE
+from sangam.components.record.run import Step
+from sangam.pipelines.console import say
+from sangam.pipelines.local.full_disk import is_full
+from sangam.pipelines.local.training_progress import Event, TrainingProgress, read_progress
+from sangam.schemas.contracts.training_job import PROGRESS_FILE
 
 _REFRESH_S = 0.5
 _PLAIN_LINE_EVERY_S = 30.0

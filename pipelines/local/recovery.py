@@ -7,7 +7,7 @@ from typing import Any
 from ml_metadata.proto import metadata_store_pb2
 from tfx.orchestration.portable import execution_publish_utils
 
-from schemas.host.files import remove_folder
+from sangam.schemas.host.files import remove_folder
 
 _LOG = logging.getLogger(__name__)
 

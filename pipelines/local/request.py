@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from components.alerts import target_of
-from components.logs.files.listing import OneListing
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.resolve import require_evaluation_days, resolve
-from pipelines.beam import unreachable
-from schemas.contracts.root import Root
-from schemas.derived.days import Day, parse_day, window, yesterday
-from schemas.derived.plan import refuse_unfit
-from schemas.errors import UserError
-from schemas.spec import Spec, digest
-from schemas.spec.beam import BeamStepName, Dataflow, engine_of
-from schemas.spec.data import DayLogs
-from trainer_module.launch.memory import available_bytes
+from sangam.components.alerts import target_of
+from sangam.components.logs.files.listing import OneListing
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.resolve import require_evaluation_days, resolve
+from sangam.pipelines.beam import unreachable
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.derived.days import Day, parse_day, window, yesterday
+from sangam.schemas.derived.plan import refuse_unfit
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Spec, digest
+from sangam.schemas.spec.beam import BeamStepName, Dataflow, engine_of
+from sangam.schemas.spec.data import DayLogs
+from sangam.trainer_module.launch.memory import available_bytes
 
 
 @dataclass(frozen=True)

@@ -12,28 +12,28 @@ from typing import Any
 
 from rich.console import Console
 
-from components.processes.stopping import Stopped, StopSignals, kill_descendants
-from components.record.journal import Journal
-from components.record.lock import RootInUse, locked
-from components.record.run import Observer, RunRecord, Step
-from components.record.store import reserve, write_record
-from components.reports.spec_file import write_spec
-from pipelines.beam import step_args
-from pipelines.console import QUIET_ENVIRONMENT, say
-from pipelines.local import output
-from pipelines.local.full_disk import DiskWatch, full_disk
-from pipelines.local.progress import TerminalProgress
-from pipelines.local.request import RunRequest, check_logs, run_id
-from pipelines.local.result.outcome import RunEnd, exit_code, summarize
-from pipelines.local.retention.after_run import clean_after_run
-from pipelines.provenance import code_folder, git_commit
-from pipelines.times import utc_now
-from schemas.contracts import monitoring
-from schemas.contracts.root import RunFolder
-from schemas.errors import UserError
-from schemas.host.needless_imports import leave_out_needless_of_tfx
-from schemas.host.plain_text import log_to_stderr
-from schemas.spec import digest
+from sangam.components.processes.stopping import Stopped, StopSignals, kill_descendants
+from sangam.components.record.journal import Journal
+from sangam.components.record.lock import RootInUse, locked
+from sangam.components.record.run import Observer, RunRecord, Step
+from sangam.components.record.store import reserve, write_record
+from sangam.components.reports.spec_file import write_spec
+from sangam.pipelines.beam import step_args
+from sangam.pipelines.console import QUIET_ENVIRONMENT, say
+from sangam.pipelines.local import output
+from sangam.pipelines.local.full_disk import DiskWatch, full_disk
+from sangam.pipelines.local.progress import TerminalProgress
+from sangam.pipelines.local.request import RunRequest, check_logs, run_id
+from sangam.pipelines.local.result.outcome import RunEnd, exit_code, summarize
+from sangam.pipelines.local.retention.after_run import clean_after_run
+from sangam.pipelines.provenance import code_folder, git_commit
+from sangam.pipelines.times import utc_now
+from sangam.schemas.contracts import monitoring
+from sangam.schemas.contracts.root import RunFolder
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx
+from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.schemas.spec import digest
 
 _LOG = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ def run_locally(
         path = write_record(record)
         if not stop.request:
             # Imported late: its charts and readers take a second.
-            from pipelines.local.result.page import write_page
+            from sangam.pipelines.local.result.page import write_page
 
             write_page(record, steps.ended, steps.log)
             with contextlib.suppress(RootInUse):  # Another run may use the root: it cleans up.
@@ -181,8 +181,8 @@ def _run(
             leave_out_needless_of_tfx()
             import absl.logging
 
-            from pipelines.local.recovery import recover
-            from pipelines.local.runner import metadata_of, run_pipeline
+            from sangam.pipelines.local.recovery import recover
+            from sangam.pipelines.local.runner import metadata_of, run_pipeline
 
             # TFX and TFMA log through absl, which by default drops everything below a warning.
             absl.logging.set_verbosity(absl.logging.INFO)
@@ -201,7 +201,7 @@ def _run(
 
 
 def _build_from_spec(request: RunRequest, commit: str | None) -> Any:
-    from pipelines.pipeline import Placement, build
+    from sangam.pipelines.pipeline import Placement, build
 
     date = request.date.isoformat() if request.date else ""
     placement = Placement(date, str(request.data_root), str(request.root), commit or "")

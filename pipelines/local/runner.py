@@ -20,8 +20,8 @@ from tfx.orchestration.portable.beam_executor_operator import BeamExecutorOperat
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration.executable_spec_pb2 import BeamExecutableSpec
 
-from components.record.run import Artifact, Observer, Step
-from pipelines.local.memory import PeakMemory
+from sangam.components.record.run import Artifact, Observer, Step
+from sangam.pipelines.local.memory import PeakMemory
 
 _LOG = logging.getLogger(__name__)
 _Execution: Any = metadata_store_pb2.Execution

@@ -4,20 +4,20 @@ import os
 from pathlib import Path
 from typing import TextIO
 
-from components.alerts import event_of, send
-from components.record.journal import Journal
-from components.record.run import RunRecord
-from pipelines.console import say, terminal
-from pipelines.local.full_disk import DiskWatch, full_disk
-from pipelines.local.output import keep_stream
-from pipelines.local.request import RunRequest
-from pipelines.local.result.report import print_report
-from pipelines.local.run import BuildPipeline, run_locally
-from pipelines.local.watched import STOP_S, watched
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.root import PAGE_FILE
-from schemas.errors import UserError
-from schemas.host.lock import LockHeld
+from sangam.components.alerts import event_of, send
+from sangam.components.record.journal import Journal
+from sangam.components.record.run import RunRecord
+from sangam.pipelines.console import say, terminal
+from sangam.pipelines.local.full_disk import DiskWatch, full_disk
+from sangam.pipelines.local.output import keep_stream
+from sangam.pipelines.local.request import RunRequest
+from sangam.pipelines.local.result.report import print_report
+from sangam.pipelines.local.run import BuildPipeline, run_locally
+from sangam.pipelines.local.watched import STOP_S, watched
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.root import PAGE_FILE
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.lock import LockHeld
 
 
 def run_and_report(

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines.times import duration
-from trainer_module.progress import newest_lines
+from sangam.pipelines.times import duration
+from sangam.trainer_module.progress import newest_lines
 
 
 @dataclass(frozen=True)

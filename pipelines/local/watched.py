@@ -15,16 +15,16 @@ from types import FrameType
 
 from rich.console import Console
 
-from components.processes.stopping import Stopped, kill_descendants
-from components.record.journal import Journal, Noted
-from components.record.run import RunRecord
-from components.record.store import write_record
-from pipelines.local.request import RunRequest
-from pipelines.local.result.outcome import RunEnd, summarize
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.root import RunFolder
-from schemas.host.cgroup import OomWatch, OutOfMemory
-from schemas.host.parent_process import adopt_orphans, end_with_parent
+from sangam.components.processes.stopping import Stopped, kill_descendants
+from sangam.components.record.journal import Journal, Noted
+from sangam.components.record.run import RunRecord
+from sangam.components.record.store import write_record
+from sangam.pipelines.local.request import RunRequest
+from sangam.pipelines.local.result.outcome import RunEnd, summarize
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.root import RunFolder
+from sangam.schemas.host.cgroup import OomWatch, OutOfMemory
+from sangam.schemas.host.parent_process import adopt_orphans, end_with_parent
 
 STOP_S = 1.0
 """Seconds from the first signal until all remaining processes are killed; the next run cleans up."""
@@ -134,7 +134,7 @@ def watched(
     log = RunFolder(folder).logs / f"{noted.running.name if noted.running else 'run'}.log"
     path = write_record(record)
     if not stopped:
-        from pipelines.local.result.page import write_page
+        from sangam.pipelines.local.result.page import write_page
 
         write_page(record, steps, log)
     return InterruptedRun(exit_code, record, path, log)

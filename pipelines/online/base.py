@@ -4,9 +4,9 @@ import datetime
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.registry.record import BlessedModel
-from schemas.contracts.root import Root
-from schemas.errors import UserError
+from sangam.components.registry.record import BlessedModel
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
 
 LATEST = "latest"
 
@@ -37,7 +37,7 @@ def newest(root: Root, name: str) -> OnlineBase | None:
     Raises:
         UserError: a record cannot be read.
     """
-    from components.registry.blessed import read_all
+    from sangam.components.registry.blessed import read_all
 
     models = [
         model
@@ -63,7 +63,7 @@ def find(root: Root, name: str, base: str) -> OnlineBase:
                 "sangam run"
             )
         return found
-    from components.registry.blessed import read_all
+    from sangam.components.registry.blessed import read_all
 
     version = _version_of_run(root, base)
     for model in read_all(root.blessed(name)):
@@ -78,7 +78,7 @@ def find(root: Root, name: str, base: str) -> OnlineBase:
 
 
 def _version_of_run(root: Root, run: str) -> str:
-    from components.record.store import read_run
+    from sangam.components.record.store import read_run
 
     if not root.run(run).summary.is_file():
         known = ", ".join(sorted(folder.path.name for folder in root.run_folders())[-5:]) or "none"

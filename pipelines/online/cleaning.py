@@ -4,13 +4,13 @@ import contextlib
 import datetime
 from pathlib import Path
 
-from components.registry import versions
-from schemas.contracts import deltas, segments
-from schemas.contracts.training_job import TrainJob
-from schemas.host.files import remove_folder
-from trainer_module.checkpoint.files import CheckpointError
-from trainer_module.checkpoint.folder import published
-from trainer_module.checkpoint.manifest import read_manifest
+from sangam.components.registry import versions
+from sangam.schemas.contracts import deltas, segments
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.host.files import remove_folder
+from sangam.trainer_module.checkpoint.files import CheckpointError
+from sangam.trainer_module.checkpoint.folder import published
+from sangam.trainer_module.checkpoint.manifest import read_manifest
 
 
 def remove_old_segments(job: TrainJob, now: datetime.datetime) -> list[int]:

@@ -7,15 +7,15 @@ import os
 import shutil
 from pathlib import Path
 
-from components.processes.group import ProcessGroup
-from components.registry import versions
-from components.steps.pusher import directory, manifest
-from components.steps.pusher.manifest import Provenance
-from pipelines.times import utc_now
-from schemas.contracts import deltas
-from schemas.contracts.training_job import JOB_FILE, TrainJob, read_job
-from schemas.errors import UserError
-from schemas.host.files import remove_folder, tail
+from sangam.components.processes.group import ProcessGroup
+from sangam.components.registry import versions
+from sangam.components.steps.pusher import directory, manifest
+from sangam.components.steps.pusher.manifest import Provenance
+from sangam.pipelines.times import utc_now
+from sangam.schemas.contracts import deltas
+from sangam.schemas.contracts.training_job import JOB_FILE, TrainJob, read_job
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import remove_folder, tail
 
 _TAIL_LINES = 10
 _LAST_OF_DAY = "999"
@@ -45,7 +45,7 @@ class FullVersions:
                 shutil.rmtree(superseded)
             if waiting:
                 self._folder = waiting[-1]
-                arguments = ["trainer_module.export", str(self._folder / JOB_FILE), str(os.getpid())]
+                arguments = ["sangam.trainer_module.export", str(self._folder / JOB_FILE), str(os.getpid())]
                 self._export = ProcessGroup(arguments, log=self._folder / "export.log", ends_with_parent=True)
             return ""
         code = self._export.exit_code()

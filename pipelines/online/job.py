@@ -2,19 +2,19 @@
 
 from pathlib import Path
 
-from components.registry.checkpoint import FOLDER
-from pipelines.online.base import OnlineBase
-from pipelines.online.request import OnlineRequest
-from schemas.contracts import segments
-from schemas.contracts.export import DESCRIPTION_FILE, read_description
-from schemas.contracts.joining_job import STATUS_FILE
-from schemas.contracts.monitoring import on_this_machine
-from schemas.contracts.training_job import Stream, TrainJob
-from schemas.errors import UserError
-from schemas.spec import RankerSpec, digest
-from schemas.spec.cluster import Cluster
-from schemas.spec.training import Constant
-from trainer_module.checkpoint.folder import published as has_checkpoint
+from sangam.components.registry.checkpoint import FOLDER
+from sangam.pipelines.online.base import OnlineBase
+from sangam.pipelines.online.request import OnlineRequest
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.export import DESCRIPTION_FILE, read_description
+from sangam.schemas.contracts.joining_job import STATUS_FILE
+from sangam.schemas.contracts.monitoring import on_this_machine
+from sangam.schemas.contracts.training_job import Stream, TrainJob
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import RankerSpec, digest
+from sangam.schemas.spec.cluster import Cluster
+from sangam.schemas.spec.training import Constant
+from sangam.trainer_module.checkpoint.folder import published as has_checkpoint
 
 JOINING = "joining"
 """Folder of the joiner, beside the segments."""

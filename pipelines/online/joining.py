@@ -3,11 +3,11 @@
 import datetime
 from pathlib import Path
 
-from pipelines.online.job import JOINING, segments_folder
-from pipelines.online.processes import Kept
-from pipelines.online.request import OnlineRequest
-from schemas.contracts.joining_job import JOB_FILE, STATUS_FILE, JoiningJob, Kafka, write_joining_job
-from schemas.spec.data import DayLogs
+from sangam.pipelines.online.job import JOINING, segments_folder
+from sangam.pipelines.online.processes import Kept
+from sangam.pipelines.online.request import OnlineRequest
+from sangam.schemas.contracts.joining_job import JOB_FILE, STATUS_FILE, JoiningJob, Kafka, write_joining_job
+from sangam.schemas.spec.data import DayLogs
 
 
 def joiner_of(request: OnlineRequest) -> Kept:
@@ -15,7 +15,7 @@ def joiner_of(request: OnlineRequest) -> Kept:
     folder = request.root.online(request.spec.name) / JOINING
     folder.mkdir(parents=True, exist_ok=True)
     write_joining_job(folder / JOB_FILE, _job(request, folder))
-    return Kept("the joiner", ["components.stream", str(folder / JOB_FILE)], folder / "joiner.log")
+    return Kept("the joiner", ["sangam.components.stream", str(folder / JOB_FILE)], folder / "joiner.log")
 
 
 def _job(request: OnlineRequest, folder: Path) -> JoiningJob:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from components.stream.kafka_client import reader_of
-from schemas.contracts import segments
-from schemas.contracts.joining_job import Kafka
-from schemas.contracts.training_job import TrainJob
-from schemas.errors import UserError
-from trainer_module.checkpoint.files import CheckpointError
-from trainer_module.checkpoint.folder import published
-from trainer_module.checkpoint.manifest import read_manifest
+from sangam.components.stream.kafka_client import reader_of
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.joining_job import Kafka
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.checkpoint.files import CheckpointError
+from sangam.trainer_module.checkpoint.folder import published
+from sangam.trainer_module.checkpoint.manifest import read_manifest
 
 _LOG = logging.getLogger(__name__)
 _TIMEOUT_S, _POLL_S = 5.0, 0.1

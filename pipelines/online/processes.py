@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from components.processes.group import ProcessGroup
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
-from schemas.host.backoff import Backoff
-from schemas.host.files import tail
+from sangam.components.processes.group import ProcessGroup
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.backoff import Backoff
+from sangam.schemas.host.files import tail
 
 _BACKOFF = Backoff(1.0, max_s=60.0, jitter=0.2)
 _STEADY_S = 60.0

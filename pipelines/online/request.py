@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.online.base import OnlineBase, find
-from schemas.contracts.joining_job import Kafka
-from schemas.contracts.root import Root
-from schemas.derived.plan import refuse_unfit
-from schemas.errors import UserError
-from schemas.spec import Spec
-from schemas.spec.online import Online
-from trainer_module.launch.memory import available_bytes
+from sangam.pipelines.online.base import OnlineBase, find
+from sangam.schemas.contracts.joining_job import Kafka
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.derived.plan import refuse_unfit
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.online import Online
+from sangam.trainer_module.launch.memory import available_bytes
 
 
 @dataclass(frozen=True)

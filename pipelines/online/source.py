@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.stream.arrivals import MAIN
-from components.stream.kafka_client import reader_of
-from schemas.contracts.joining_job import Kafka
-from schemas.errors import UserError
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs
+from sangam.components.stream.arrivals import MAIN
+from sangam.components.stream.kafka_client import reader_of
+from sangam.schemas.contracts.joining_job import Kafka
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs
 
 _KAFKA = "kafka://"
 _SERVER = re.compile(r"[^\s/:,\[\]]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")

@@ -5,26 +5,26 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from components.alerts.event import Event
-from components.alerts.sending import send
-from components.alerts.target import target_of
-from components.processes.stopping import StopSignals
-from pipelines.online.base import OnlineBase, newest
-from pipelines.online.cleaning import remove_old_lineages, remove_old_segments
-from pipelines.online.full_versions import FullVersions, written_state
-from pipelines.online.job import job_of, lacks_rows
-from pipelines.online.joining import joiner_of
-from pipelines.online.offsets import Offsets
-from pipelines.online.processes import Kept
-from pipelines.online.request import OnlineRequest
-from pipelines.times import utc_now
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.joining_job import Kafka, read_stalled
-from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
-from schemas.errors import UserError
+from sangam.components.alerts.event import Event
+from sangam.components.alerts.sending import send
+from sangam.components.alerts.target import target_of
+from sangam.components.processes.stopping import StopSignals
+from sangam.pipelines.online.base import OnlineBase, newest
+from sangam.pipelines.online.cleaning import remove_old_lineages, remove_old_segments
+from sangam.pipelines.online.full_versions import FullVersions, written_state
+from sangam.pipelines.online.job import job_of, lacks_rows
+from sangam.pipelines.online.joining import joiner_of
+from sangam.pipelines.online.offsets import Offsets
+from sangam.pipelines.online.processes import Kept
+from sangam.pipelines.online.request import OnlineRequest
+from sangam.pipelines.times import utc_now
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.joining_job import Kafka, read_stalled
+from sangam.schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
+from sangam.schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
-_LAUNCHER = "trainer_module.launch.launcher"
+_LAUNCHER = "sangam.trainer_module.launch.launcher"
 _POLL_S = 0.5
 _BASE_EVERY_S = 10.0
 _STATE_EVERY_S = 10.0

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from components.alerts import Event, send
-from components.processes.stopping import Stopped, StopSignals
-from pipelines.console import say
-from pipelines.local.child_run import CHILD_GRACE_S, run_child
-from pipelines.times import date_of
-from schemas.contracts.exit_codes import WELL_ENDED, ExitCode, as_exit_code
-from schemas.contracts.root import Root
-from schemas.host.files import tail
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs
+from sangam.components.alerts import Event, send
+from sangam.components.processes.stopping import Stopped, StopSignals
+from sangam.pipelines.console import say
+from sangam.pipelines.local.child_run import CHILD_GRACE_S, run_child
+from sangam.pipelines.times import date_of
+from sangam.schemas.contracts.exit_codes import WELL_ENDED, ExitCode, as_exit_code
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.host.files import tail
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs
 
 MAX_LOGS = 30
 """Number of logs kept per ranker; a log grows by two lines a minute."""

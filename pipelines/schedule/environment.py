@@ -4,7 +4,7 @@ import re
 import stat
 from pathlib import Path
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _MAX_BYTES = 2**16

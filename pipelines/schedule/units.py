@@ -5,9 +5,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from pipelines.local.child_run import CHILD_GRACE_S
-from schemas.contracts.exit_codes import WELL_ENDED
-from schemas.errors import UserError
+from sangam.pipelines.local.child_run import CHILD_GRACE_S
+from sangam.schemas.contracts.exit_codes import WELL_ENDED
+from sangam.schemas.errors import UserError
 
 STOP_TIMEOUT_S = 2 * CHILD_GRACE_S + 20
 """Seconds before systemd kills a stopping run, more than the run needs."""

@@ -4,8 +4,8 @@ They match `pipelines/specs/short_video.yaml`. Users and posts are Zipf-popular,
 labels follow from latent factors and plain effects that a ranker can learn.
 """
 
-from pipelines.synthetic.generate import generate
-from pipelines.synthetic.simulation import SimulatedDay, simulate
-from pipelines.synthetic.world import Scale
+from sangam.pipelines.synthetic.generate import generate
+from sangam.pipelines.synthetic.simulation import SimulatedDay, simulate
+from sangam.pipelines.synthetic.world import Scale
 
 __all__ = ["Scale", "SimulatedDay", "generate", "simulate"]

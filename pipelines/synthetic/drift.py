@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipelines.synthetic.world import (
+from sangam.pipelines.synthetic.world import (
     DRIFT,
     NUM_FACTORS,
     POST_BIAS_SD,

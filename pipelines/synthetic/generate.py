@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from pipelines.synthetic.files import FileFormat, write_table
-from pipelines.synthetic.simulation import simulate
-from pipelines.synthetic.world import MAX_DRIFT, Scale
-from schemas.errors import UserError
+from sangam.pipelines.synthetic.files import FileFormat, write_table
+from sangam.pipelines.synthetic.simulation import simulate
+from sangam.pipelines.synthetic.world import MAX_DRIFT, Scale
+from sangam.schemas.errors import UserError
 
 SUCCESS = "_SUCCESS"
 _LOG = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.synthetic.world import Ints
+from sangam.pipelines.synthetic.world import Ints
 
 MAX_RECENT = 30
 

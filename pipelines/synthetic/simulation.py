@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.synthetic.drift import Day, after, day_of
-from pipelines.synthetic.history import History, empty_history, recent, updated
-from pipelines.synthetic.world import (
+from sangam.pipelines.synthetic.drift import Day, after, day_of
+from sangam.pipelines.synthetic.history import History, empty_history, recent, updated
+from sangam.pipelines.synthetic.world import (
     DAY_S,
     EVENTS,
     LANGUAGES,

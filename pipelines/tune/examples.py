@@ -2,8 +2,8 @@
 
 They run once for each set of features that trials use.
 
-`python -m pipelines.tune.examples SPEC DATE DATA ROOT OUTPUT`; unchanged steps come from the root's cache, as in any
-run.
+`python -m sangam.pipelines.tune.examples SPEC DATE DATA ROOT OUTPUT`; unchanged steps come from the root's cache,
+as in any run.
 """
 
 import os
@@ -11,24 +11,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from components.processes.stopping import StopSignals
-from components.reports.ingestion import IngestionReport
-from pipelines.beam import step_args
-from pipelines.console import say, terminal
-from pipelines.local.child_run import run_child
-from pipelines.local.output import keep_stream
-from pipelines.local.request import RunRequest
-from pipelines.local.run import run_locally
-from pipelines.tune.request import SearchRequest, run_of_examples
-from pipelines.tune.training import Examples
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
-from schemas.host.files import tail, write_whole
-from schemas.host.lock import LockHeld
-from schemas.loading import load_spec
-from schemas.spec.data import TRAIN, VALIDATION
+from sangam.components.processes.stopping import StopSignals
+from sangam.components.reports.ingestion import IngestionReport
+from sangam.pipelines.beam import step_args
+from sangam.pipelines.console import say, terminal
+from sangam.pipelines.local.child_run import run_child
+from sangam.pipelines.local.output import keep_stream
+from sangam.pipelines.local.request import RunRequest
+from sangam.pipelines.local.run import run_locally
+from sangam.pipelines.tune.request import SearchRequest, run_of_examples
+from sangam.pipelines.tune.training import Examples
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import tail, write_whole
+from sangam.schemas.host.lock import LockHeld
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.data import TRAIN, VALIDATION
 
-_MODULE = "pipelines.tune.examples"
+_MODULE = "sangam.pipelines.tune.examples"
 _TAIL_LINES = 15
 
 
@@ -87,7 +87,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
 
     def build(request: RunRequest, commit: str | None) -> Any:
         # Imported after the redirection of standard output, because TFX prints on import.
-        from pipelines.pipeline import Placement, build_examples
+        from sangam.pipelines.pipeline import Placement, build_examples
 
         day = request.date.isoformat() if request.date else ""
         placement = Placement(day, str(request.data_root), str(request.root), commit or "")
@@ -108,10 +108,10 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
 
 
 def _examples_of(pipeline: Any, run: str) -> Examples:
-    from components.examples.listing import read_listing
-    from components.reports.artifact_files import read_ingestion
-    from pipelines.local.recorded_run import read_recorded
-    from pipelines.local.runner import metadata_of
+    from sangam.components.examples.listing import read_listing
+    from sangam.components.reports.artifact_files import read_ingestion
+    from sangam.pipelines.local.recorded_run import read_recorded
+    from sangam.pipelines.local.runner import metadata_of
 
     with metadata_of(pipeline) as handle:
         recorded = read_recorded(handle, run)

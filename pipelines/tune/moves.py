@@ -5,8 +5,8 @@ from typing import Any
 
 import optuna
 
-from pipelines.tune.space import as_text
-from schemas.spec.tuning import Choice, FloatRange, Range, Together
+from sangam.pipelines.tune.space import as_text
+from sangam.schemas.spec.tuning import Choice, FloatRange, Range, Together
 
 MOVE = "move"
 """User attribute of Optuna's trials: path and value that differ from the best trial."""

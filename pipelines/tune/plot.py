@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from pipelines.tune.records import Objective, Trial, best_of
-from schemas.spec.tuning import Choice, Range, Together
+from sangam.pipelines.tune.records import Objective, Trial, best_of
+from sangam.schemas.spec.tuning import Choice, Range, Together
 
 _PANELS_A_ROW = 3
 _LABEL_LETTERS = 24

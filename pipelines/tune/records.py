@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import optuna
 
-from schemas.spec import Spec
-from schemas.spec.tuning import metric_of
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.tuning import metric_of
 
 State = Literal["done", "pruned", "failed", "unfinished"]
 Validation = Mapping[str, Mapping[str, float]]

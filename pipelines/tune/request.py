@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.caching.code_digest import code_digest
-from pipelines.local.request import RunRequest, check_request
-from schemas.derived.search import PreparedSearch, search_of
-from schemas.errors import UserError
-from schemas.loading import Parsed, parse_spec
-from schemas.spec import Spec
-from schemas.spec.tuning import Tuning
+from sangam.components.caching.code_digest import code_digest
+from sangam.pipelines.local.request import RunRequest, check_request
+from sangam.schemas.derived.search import PreparedSearch, search_of
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import Parsed, parse_spec
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.tuning import Tuning
 
 IDENTITY_FILE, STUDY_FILE = "search.json", "study.sqlite"
 _HOW_LONG = {"trials", "minutes"}
@@ -101,7 +101,7 @@ def _identity(spec: Spec, tune: Tuning, run: RunRequest) -> dict[str, Any]:
         "tune": tune.model_dump(mode="json", exclude=_HOW_LONG),
         "--date": str(run.date or ""),
         "--data": str(run.data_root),
-        "code": code_digest("trainer_module.transforms.preprocessing", "trainer_module.launch.launcher"),
+        "code": code_digest("sangam.trainer_module.transforms.preprocessing", "sangam.trainer_module.launch.launcher"),
     }
     return dict(_leaves(parts, ""))
 

@@ -11,12 +11,12 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from pipelines.tune.records import Objective, Trial, ranked
-from pipelines.tune.request import SearchRequest
-from schemas.host.files import write_whole
-from schemas.loading import load_spec
-from schemas.loading.documents import whole, with_values
-from schemas.loading.tuning_ranges import changes
+from sangam.pipelines.tune.records import Objective, Trial, ranked
+from sangam.pipelines.tune.request import SearchRequest
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.loading import load_spec
+from sangam.schemas.loading.documents import whole, with_values
+from sangam.schemas.loading.tuning_ranges import changes
 
 BEST_FILE, TABLE_FILE, PAGE_FILE, PLOT_FILE = "best.yaml", "trials.csv", "trials.md", "trials.png"
 

@@ -12,21 +12,21 @@ from typing import Any
 
 from rich.console import Console
 
-from components.processes.stopping import Stopped, StopSignals
-from components.record.lock import locked
-from pipelines.console import say
-from pipelines.local.child_run import CHILD_GRACE_S
-from pipelines.tune.examples import ExamplesFailed, make_examples, read_examples
-from pipelines.tune.plot import draw_trials
-from pipelines.tune.records import Objective, Trial, best_of, objective_of, trials_of
-from pipelines.tune.request import IDENTITY_FILE, STUDY_FILE, SearchRequest, what_is_new
-from pipelines.tune.results import BEST_FILE, PLOT_FILE, shown, write_best, write_page, write_table
-from pipelines.tune.search import HOPELESS_AFTER, Search, Start, Watcher, is_hopeless, most_trials, open_study
-from pipelines.tune.training import Examples, Training, TrialFailed, remove_checkpoints, trial_folder
-from schemas.contracts.exit_codes import ExitCode
-from schemas.host.files import write_whole
-from schemas.host.lock import LockHeld
-from schemas.spec import Spec, digest
+from sangam.components.processes.stopping import Stopped, StopSignals
+from sangam.components.record.lock import locked
+from sangam.pipelines.console import say
+from sangam.pipelines.local.child_run import CHILD_GRACE_S
+from sangam.pipelines.tune.examples import ExamplesFailed, make_examples, read_examples
+from sangam.pipelines.tune.plot import draw_trials
+from sangam.pipelines.tune.records import Objective, Trial, best_of, objective_of, trials_of
+from sangam.pipelines.tune.request import IDENTITY_FILE, STUDY_FILE, SearchRequest, what_is_new
+from sangam.pipelines.tune.results import BEST_FILE, PLOT_FILE, shown, write_best, write_page, write_table
+from sangam.pipelines.tune.search import HOPELESS_AFTER, Search, Start, Watcher, is_hopeless, most_trials, open_study
+from sangam.pipelines.tune.training import Examples, Training, TrialFailed, remove_checkpoints, trial_folder
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.host.lock import LockHeld
+from sangam.schemas.spec import Spec, digest
 
 _SHOWN_CHANGES = 5
 

@@ -9,8 +9,8 @@ from typing import Protocol, assert_never
 
 import optuna
 
-from pipelines.tune.moves import MOVE, next_move
-from pipelines.tune.records import (
+from sangam.pipelines.tune.moves import MOVE, next_move
+from sangam.pipelines.tune.records import (
     EPOCH,
     IS_SPEC,
     REASON,
@@ -23,14 +23,14 @@ from pipelines.tune.records import (
     Validation,
     trials_of,
 )
-from pipelines.tune.space import draw, own_values, sampler_of, start_values
-from pipelines.tune.training import Result, TrialFailed
-from schemas.derived.search import PreparedSearch
-from schemas.loading import Parsed
-from schemas.loading.documents import check_document, whole, with_values
-from schemas.loading.tuning_ranges import changes
-from schemas.spec import Spec
-from schemas.spec.tuning import MedianPruning, Pruning, SuccessiveHalving, Tuning
+from sangam.pipelines.tune.space import draw, own_values, sampler_of, start_values
+from sangam.pipelines.tune.training import Result, TrialFailed
+from sangam.schemas.derived.search import PreparedSearch
+from sangam.schemas.loading import Parsed
+from sangam.schemas.loading.documents import check_document, whole, with_values
+from sangam.schemas.loading.tuning_ranges import changes
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.tuning import MedianPruning, Pruning, SuccessiveHalving, Tuning
 
 HOPELESS_AFTER = 5
 """Number of failed trials after which a search without a success ends: the error is in the shared settings."""

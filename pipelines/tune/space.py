@@ -7,11 +7,11 @@ from typing import Any, assert_never
 import numpy as np
 import optuna
 
-from schemas.loading import Parsed
-from schemas.loading.documents import check_document, value_at, whole, with_values
-from schemas.loading.tuning_ranges import changes
-from schemas.spec import digest
-from schemas.spec.tuning import Choice, FloatRange, IntRange, Range, Together, Tuning
+from sangam.schemas.loading import Parsed
+from sangam.schemas.loading.documents import check_document, value_at, whole, with_values
+from sangam.schemas.loading.tuning_ranges import changes
+from sangam.schemas.spec import digest
+from sangam.schemas.spec.tuning import Choice, FloatRange, IntRange, Range, Together, Tuning
 
 Values = dict[str, Any]
 """Values by dotted path into the spec, or by the name of a set of values that change together."""

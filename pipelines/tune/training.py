@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.processes.group import ProcessGroup
-from pipelines.local.training_progress import read_progress
-from pipelines.tune.records import Validation
-from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
-from schemas.spec import RankerSpec, Spec, digest
-from schemas.spec.base import FrozenModel
+from sangam.components.processes.group import ProcessGroup
+from sangam.pipelines.local.training_progress import read_progress
+from sangam.pipelines.tune.records import Validation
+from sangam.schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
+from sangam.schemas.spec import RankerSpec, Spec, digest
+from sangam.schemas.spec.base import FrozenModel
 
-_LAUNCHER = "trainer_module.launch.launcher"
+_LAUNCHER = "sangam.trainer_module.launch.launcher"
 _CHECKPOINTS, _FINAL = "checkpoints", "final"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 TOKEN_VARIABLE = "SANGAM_UI_TOKEN"
 COOKIE = "sangam_ui"

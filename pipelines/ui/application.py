@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 
 from aiohttp import web
 
-from pipelines.ui.access import COOKIE, TOKEN_FIELD, Access
-from pipelines.ui.events import Events
-from pipelines.ui.pages import RUN_ID, NotHere, Pages, Shown
-from schemas.contracts.root import Root
-from schemas.errors import UserError
+from sangam.pipelines.ui.access import COOKIE, TOKEN_FIELD, Access
+from sangam.pipelines.ui.events import Events
+from sangam.pipelines.ui.pages import RUN_ID, NotHere, Pages, Shown
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -99,8 +99,8 @@ async def _static(request: web.Request) -> web.StreamResponse:
 def _file(name: str) -> bytes:
     """Returns a static file of the pages; `report.css` is the style of the report."""
     if name == "report.css":
-        return (resources.files("components.page") / "templates" / name).read_bytes()
-    return (resources.files("pipelines.ui") / "static" / name).read_bytes()
+        return (resources.files("sangam.components.page") / "templates" / name).read_bytes()
+    return (resources.files("sangam.pipelines.ui") / "static" / name).read_bytes()
 
 
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:

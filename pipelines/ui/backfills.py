@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from components.record.lock import is_locked
-from pipelines.backfill.record import RECORD_FILE, DateRecord, read_dates, read_record
-from pipelines.ui import figures
-from schemas.contracts.root import Root
+from sangam.components.record.lock import is_locked
+from sangam.pipelines.backfill.record import RECORD_FILE, DateRecord, read_dates, read_record
+from sangam.pipelines.ui import figures
+from sangam.schemas.contracts.root import Root
 
 _TONES = {"blessed": "good", "rejected": "warn", "skipped": "mute"}
 

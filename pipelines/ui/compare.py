@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from components.page.collect import collect
-from components.page.facts import Facts
-from components.record.store import StoredRun
-from pipelines.history.difference import Change, changes
-from pipelines.local.outputs import read_outputs
-from pipelines.ui import figures
-from schemas.spec.metrics import UNCALIBRATED_METRIC, Direction, direction
+from sangam.components.page.collect import collect
+from sangam.components.page.facts import Facts
+from sangam.components.record.store import StoredRun
+from sangam.pipelines.history.difference import Change, changes
+from sangam.pipelines.local.outputs import read_outputs
+from sangam.pipelines.ui import figures
+from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, Direction, direction
 
 _SHOWN_DAYS = 4
 _FIRST = ("auc", "rmse")

@@ -9,8 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
-from components.record.store import StoredRun
-from pipelines.ui.live import document, memory_of, point, read_live, read_points, seconds_before, thinned
+from sangam.components.record.store import StoredRun
+from sangam.pipelines.ui.live import document, memory_of, point, read_live, read_points, seconds_before, thinned
 
 MAX_LISTENERS = 32
 EVERY_S = 1.0

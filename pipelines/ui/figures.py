@@ -8,8 +8,8 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from components.page.charts import BAD, FIRST, GOOD, MUTED, SECOND, Chart, smooth
-from components.reports.curves import Curve
+from sangam.components.page.charts import BAD, FIRST, GOOD, MUTED, SECOND, Chart, smooth
+from sangam.components.reports.curves import Curve
 
 _OLD, _NEW = "A", "B"
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.record.journal import read_journal
-from components.record.lock import holder_here
-from components.record.run import Step
-from components.record.store import StoredRun
-from pipelines.local.memory import tree_memory_bytes
-from pipelines.local.training_progress import Event, TrainingProgress, parsed, read_progress
-from pipelines.times import duration
-from schemas.contracts.training_job import PROGRESS_FILE
-from schemas.host.files import json_lines
-from schemas.quantities import shown_bytes
+from sangam.components.record.journal import read_journal
+from sangam.components.record.lock import holder_here
+from sangam.components.record.run import Step
+from sangam.components.record.store import StoredRun
+from sangam.pipelines.local.memory import tree_memory_bytes
+from sangam.pipelines.local.training_progress import Event, TrainingProgress, parsed, read_progress
+from sangam.pipelines.times import duration
+from sangam.schemas.contracts.training_job import PROGRESS_FILE
+from sangam.schemas.host.files import json_lines
+from sangam.schemas.quantities import shown_bytes
 
 MAX_POINTS = 300
 """Largest number of points of a training's curves."""

@@ -14,21 +14,21 @@ from urllib.parse import urlencode
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from multidict import MultiMapping
 
-from components.page.environment import environment
-from components.page.facts import Facts
-from components.page.overview import newest_day, overview
-from components.record.outcome import outcome_of
-from components.record.store import StoredRun, find_run, read_runs
-from pipelines.history.show import reason_of
-from pipelines.times import duration, utc_now
-from pipelines.ui import figures
-from pipelines.ui.backfills import read_backfills
-from pipelines.ui.compare import compare, read_facts
-from pipelines.ui.live import document, read_live, seconds_before
-from pipelines.ui.runs import has_page, rows_of
-from pipelines.ui.searches import columns_of, read_searches
-from schemas.contracts.root import Root, RunFolder
-from schemas.errors import UserError
+from sangam.components.page.environment import environment
+from sangam.components.page.facts import Facts
+from sangam.components.page.overview import newest_day, overview
+from sangam.components.record.outcome import outcome_of
+from sangam.components.record.store import StoredRun, find_run, read_runs
+from sangam.pipelines.history.show import reason_of
+from sangam.pipelines.times import duration, utc_now
+from sangam.pipelines.ui import figures
+from sangam.pipelines.ui.backfills import read_backfills
+from sangam.pipelines.ui.compare import compare, read_facts
+from sangam.pipelines.ui.live import document, read_live, seconds_before
+from sangam.pipelines.ui.runs import has_page, rows_of
+from sangam.pipelines.ui.searches import columns_of, read_searches
+from sangam.schemas.contracts.root import Root, RunFolder
+from sangam.schemas.errors import UserError
 
 LAST, MOST = 50, 1000
 """Default and largest number of runs in the list."""
@@ -90,7 +90,7 @@ class Pages:
     @cached_property
     def _templates(self) -> Environment:
         made = environment()
-        made.loader = ChoiceLoader([PackageLoader("pipelines.ui"), PackageLoader("components.page")])
+        made.loader = ChoiceLoader([PackageLoader("sangam.pipelines.ui"), PackageLoader("sangam.components.page")])
         made.filters.update(duration=duration, figure=figure)
         return made
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from aiohttp import web
 
-from pipelines.console import say
-from pipelines.ui.access import TOKEN_FIELD, Access, is_loopback
-from pipelines.ui.application import application
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.root import Root
-from schemas.errors import UserError
+from sangam.pipelines.console import say
+from sangam.pipelines.ui.access import TOKEN_FIELD, Access, is_loopback
+from sangam.pipelines.ui.application import application
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
 
 _BACKLOG = 128
 _GRACE_S = 0.2

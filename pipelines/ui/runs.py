@@ -4,9 +4,9 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from components.record.outcome import TONES, Tone
-from components.record.store import State, StoredRun
-from pipelines.times import duration, minute
+from sangam.components.record.outcome import TONES, Tone
+from sangam.components.record.store import State, StoredRun
+from sangam.pipelines.times import duration, minute
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from components.record.lock import is_locked
-from pipelines.local.training_progress import read_progress
-from schemas.contracts.root import Root
-from schemas.contracts.training_job import PROGRESS_FILE
+from sangam.components.record.lock import is_locked
+from sangam.pipelines.local.training_progress import read_progress
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.contracts.training_job import PROGRESS_FILE
 
 _TABLE_FILE, _TRIALS, _BEST_FILE = "trials.csv", "trials", "best.yaml"
 _WORDS = ("trial", "state", "epoch", "seconds", "starts", "reason")

@@ -2,26 +2,26 @@
 
 from collections.abc import Iterator
 
-from schemas.checks.beam import beam_problems
-from schemas.checks.cluster import cluster_problems
-from schemas.checks.columns import column_problems
-from schemas.checks.data import data_problems
-from schemas.checks.features import feature_problems
-from schemas.checks.history import history_problems
-from schemas.checks.models import model_problems
-from schemas.checks.monitoring import monitoring_problems
-from schemas.checks.online import online_problems
-from schemas.checks.release import release_problems
-from schemas.checks.sources import source_problems
-from schemas.checks.sync import sync_problems
-from schemas.checks.tasks import task_problems
-from schemas.checks.training import training_problems
-from schemas.derived.columns import feature_columns
-from schemas.derived.plan import crowded_group
-from schemas.derived.sources import sources_of
-from schemas.problems import Problem, listed
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs, SplitLogs
+from sangam.schemas.checks.beam import beam_problems
+from sangam.schemas.checks.cluster import cluster_problems
+from sangam.schemas.checks.columns import column_problems
+from sangam.schemas.checks.data import data_problems
+from sangam.schemas.checks.features import feature_problems
+from sangam.schemas.checks.history import history_problems
+from sangam.schemas.checks.models import model_problems
+from sangam.schemas.checks.monitoring import monitoring_problems
+from sangam.schemas.checks.online import online_problems
+from sangam.schemas.checks.release import release_problems
+from sangam.schemas.checks.sources import source_problems
+from sangam.schemas.checks.sync import sync_problems
+from sangam.schemas.checks.tasks import task_problems
+from sangam.schemas.checks.training import training_problems
+from sangam.schemas.derived.columns import feature_columns
+from sangam.schemas.derived.plan import crowded_group
+from sangam.schemas.derived.sources import sources_of
+from sangam.schemas.problems import Problem, listed
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs, SplitLogs
 
 
 def find_problems(spec: Spec) -> list[Problem]:

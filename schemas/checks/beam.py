@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import get_args
 
-from schemas.problems import Problem
-from schemas.spec import Spec
-from schemas.spec.beam import AnyEngine, BeamStepName, engine_of
+from sangam.schemas.problems import Problem
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.beam import AnyEngine, BeamStepName, engine_of
 
 
 def beam_problems(spec: Spec) -> Iterator[Problem]:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import get_args
 
-from schemas.problems import Loc, Problem
-from schemas.spec import Spec
-from schemas.spec.cluster import InputService, LocalLauncher, Pod, PodsLauncher, SpecCluster, Step, StepName
-from schemas.spec.data import DayLogs
+from sangam.schemas.problems import Loc, Problem
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.cluster import InputService, LocalLauncher, Pod, PodsLauncher, SpecCluster, Step, StepName
+from sangam.schemas.spec.data import DayLogs
 
 _ALONE = {"example_gen", "trainer"}
 """Steps that need a pod each: example_gen fixes the date and waits for logs; trainer is large and resumes its job."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from schemas.derived.columns import Column, feature_columns, readings, serving_columns
-from schemas.derived.rank_inputs import clashes
-from schemas.problems import Loc, Problem, dotted
-from schemas.spec import Spec
+from sangam.schemas.derived.columns import Column, feature_columns, readings, serving_columns
+from sangam.schemas.derived.rank_inputs import clashes
+from sangam.schemas.problems import Loc, Problem, dotted
+from sangam.schemas.spec import Spec
 
 _KINDS = {"features": "feature", "tasks": "task", "keys": "key"}
 

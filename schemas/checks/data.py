@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from schemas.derived.columns import columns
-from schemas.problems import Problem
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs, SplitLogs
-from schemas.spec.features import IdsFeature, SequenceFeature
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.problems import Problem
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs, SplitLogs
+from sangam.schemas.spec.features import IdsFeature, SequenceFeature
 
 
 def data_problems(spec: Spec) -> Iterator[Problem]:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import assert_never
 
-from schemas.derived.columns import is_bias
-from schemas.problems import Loc, Problem, listed
-from schemas.spec import Spec
-from schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
-from schemas.spec.features import (
+from sangam.schemas.derived.columns import is_bias
+from sangam.schemas.problems import Loc, Problem, listed
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
+from sangam.schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
     Clip,

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from schemas.derived.history import history_features
-from schemas.problems import Loc, Problem, listed
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs
-from schemas.spec.features import RateFeature
-from schemas.spec.tasks import BinaryTask, RegressionTask
+from sangam.schemas.derived.history import history_features
+from sangam.schemas.problems import Loc, Problem, listed
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.features import RateFeature
+from sangam.schemas.spec.tasks import BinaryTask, RegressionTask
 
 
 def history_problems(spec: Spec) -> Iterator[Problem]:

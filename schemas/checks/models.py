@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import assert_never
 
-from schemas.derived.encodings import float_inputs
-from schemas.problems import Loc, Problem, listed
-from schemas.spec import Spec
-from schemas.spec.models import MOST_PAIRED_VECTORS, Aitm, DcnV2, Dlrm, Esmm, Mmoe, Ple, SharedBottom, SingleTask
-from schemas.spec.tasks import BinaryTask, CrossEntropy
+from sangam.schemas.derived.encodings import float_inputs
+from sangam.schemas.problems import Loc, Problem, listed
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.models import MOST_PAIRED_VECTORS, Aitm, DcnV2, Dlrm, Esmm, Mmoe, Ple, SharedBottom, SingleTask
+from sangam.schemas.spec.tasks import BinaryTask, CrossEntropy
 
 _LOC: Loc = ("model",)
 

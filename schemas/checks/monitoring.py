@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from schemas.contracts.monitoring import POD_PORT
-from schemas.problems import Problem
-from schemas.spec import Spec
-from schemas.spec.cluster import LocalLauncher
+from sangam.schemas.contracts.monitoring import POD_PORT
+from sangam.schemas.problems import Problem
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.cluster import LocalLauncher
 
 _LAST_PORT = 65535
 _POD_PORTS = range(5050, 5061)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from schemas.problems import Loc, Problem, listed
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs
-from schemas.spec.release import DirectoryPush
-from schemas.spec.sync import InStep
-from schemas.spec.tasks import BinaryTask
-from schemas.spec.training import LastOfWeights
+from sangam.schemas.problems import Loc, Problem, listed
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.release import DirectoryPush
+from sangam.schemas.spec.sync import InStep
+from sangam.schemas.spec.tasks import BinaryTask
+from sangam.schemas.spec.training import LastOfWeights
 
 _ONLINE: Loc = ("online",)
 

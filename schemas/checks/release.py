@@ -3,14 +3,14 @@
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from schemas.contracts.root import NAMES
-from schemas.derived.columns import feature_columns, features_of_new_ids
-from schemas.problems import Loc, Problem, listed
-from schemas.spec import Spec
-from schemas.spec.drift import DriftBounds, measures_of
-from schemas.spec.features import IdFeature
-from schemas.spec.metrics import at_k, direction, fits, largest, metrics_of, needs_weights, without_weights
-from schemas.spec.release import Confidence, DirectoryPush, Gate, Grouping, Listing
+from sangam.schemas.contracts.root import NAMES
+from sangam.schemas.derived.columns import feature_columns, features_of_new_ids
+from sangam.schemas.problems import Loc, Problem, listed
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.drift import DriftBounds, measures_of
+from sangam.schemas.spec.features import IdFeature
+from sangam.schemas.spec.metrics import at_k, direction, fits, largest, metrics_of, needs_weights, without_weights
+from sangam.schemas.spec.release import Confidence, DirectoryPush, Gate, Grouping, Listing
 
 _BOUNDS = ("at_least", "at_most", "max_drop", "max_rise", "min_gain")
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from schemas.derived.columns import Column, feature_columns, readings
-from schemas.derived.sources import keys_of_source, origins, sources_of, time_of_source
-from schemas.problems import Loc, Problem, listed
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs
-from schemas.spec.sources import ActionColumn, Actions, Source
+from sangam.schemas.derived.columns import Column, feature_columns, readings
+from sangam.schemas.derived.sources import keys_of_source, origins, sources_of, time_of_source
+from sangam.schemas.problems import Loc, Problem, listed
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.sources import ActionColumn, Actions, Source
 
 _PLACE = ("data", "sources")
 _OF_A_VALUE = ("sum", "max", "last")

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from schemas.problems import Loc, Problem
-from schemas.spec import Spec
-from schemas.spec.cluster import PodsLauncher, SpecCluster
-from schemas.spec.sync import Async, InStep, Served, Shadow, Stale
-from schemas.spec.training import GradNormBalance
+from sangam.schemas.problems import Loc, Problem
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.cluster import PodsLauncher, SpecCluster
+from sangam.schemas.spec.sync import Async, InStep, Served, Shadow, Stale
+from sangam.schemas.spec.training import GradNormBalance
 
 _SYNC: Loc = ("training", "sync")
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from schemas.problems import Loc, Problem
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs, SplitLogs
-from schemas.spec.models import Esmm
-from schemas.spec.tasks import BinaryTask, CrossEntropy, Focal
+from sangam.schemas.problems import Loc, Problem
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs, SplitLogs
+from sangam.schemas.spec.models import Esmm
+from sangam.schemas.spec.tasks import BinaryTask, CrossEntropy, Focal
 
 
 def task_problems(spec: Spec) -> Iterator[Problem]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from schemas.problems import Loc, Problem, listed
-from schemas.spec import RankerSpec, Spec
-from schemas.spec.data import DayLogs
-from schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, SingleTask
-from schemas.spec.optimizers import Ftrl
-from schemas.spec.tasks import BinaryTask
-from schemas.spec.training import SHUFFLE_BUFFER, FixedBalance, GradNormBalance
+from sangam.schemas.problems import Loc, Problem, listed
+from sangam.schemas.spec import RankerSpec, Spec
+from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, SingleTask
+from sangam.schemas.spec.optimizers import Ftrl
+from sangam.schemas.spec.tasks import BinaryTask
+from sangam.schemas.spec.training import SHUFFLE_BUFFER, FixedBalance, GradNormBalance
 
 _BALANCE: Loc = ("training", "loss_balance")
 _ORDER: Loc = ("training", "order")

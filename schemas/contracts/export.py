@@ -3,12 +3,12 @@
 import json
 from typing import Literal
 
-from schemas.contracts.calibration import Calibration
-from schemas.contracts.formats import refuse_other_format
-from schemas.errors import UserError
-from schemas.spec import RankerSpec
-from schemas.spec.base import FrozenModel
-from schemas.spec.features import ColumnType
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.contracts.formats import refuse_other_format
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.spec.features import ColumnType
 
 SERVE = "serving_default"
 """Serialized tf.Examples in, a prediction of every task out."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 
 def refuse_other_format(file: str | Path, document: Any, known: int, remedy: str) -> None:

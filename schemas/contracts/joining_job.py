@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from schemas.contracts.formats import refuse_other_format
-from schemas.host.files import write_whole
-from schemas.spec import Inputs
-from schemas.spec.base import FrozenModel
-from schemas.spec.data import DayLogs
-from schemas.spec.online import Joining
+from sangam.schemas.contracts.formats import refuse_other_format
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.online import Joining
 
 FORMAT: Literal[1] = 1
 JOB_FILE, STATUS_FILE = "joining.json", "status.json"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from schemas.host.files import write_whole
-from schemas.spec.base import FrozenModel
-from schemas.spec.cluster import Cluster
-from schemas.spec.monitoring import Monitoring, Port
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.spec.cluster import Cluster
+from sangam.schemas.spec.monitoring import Monitoring, Port
 
 POD_PORT = 9464
 """Default port in pods, at which OpenTelemetry's SDKs serve Prometheus by default."""

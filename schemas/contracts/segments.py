@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.contracts.formats import refuse_other_format
-from schemas.errors import UserError
-from schemas.host.files import remove_folder, sync, write_whole
-from schemas.spec.base import FrozenModel
+from sangam.schemas.contracts.formats import refuse_other_format
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import remove_folder, sync, write_whole
+from sangam.schemas.spec.base import FrozenModel
 
 FORMAT: Literal[1] = 1
 EXAMPLES_FILE, SEGMENT_FILE = "examples.blocks", "segment.json"

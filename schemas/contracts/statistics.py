@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from schemas.contracts.formats import refuse_other_format
-from schemas.errors import UserError
-from schemas.problems import listed
-from schemas.spec import Inputs
-from schemas.spec.features import BucketsFeature, NumericFeature, OneNumber, RateFeature
+from sangam.schemas.contracts.formats import refuse_other_format
+from sangam.schemas.errors import UserError
+from sangam.schemas.problems import listed
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.features import BucketsFeature, NumericFeature, OneNumber, RateFeature
 
 FILE_NAME = "statistics.json"
 """File in the folder of the Transform graph."""

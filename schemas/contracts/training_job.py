@@ -6,17 +6,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from schemas.contracts.formats import refuse_other_format
-from schemas.contracts.monitoring import Monitored
-from schemas.errors import UserError
-from schemas.host.files import write_whole
-from schemas.spec import RankerSpec
-from schemas.spec.base import FrozenModel
-from schemas.spec.cluster import Cluster
-from schemas.spec.input import Where
-from schemas.spec.online import Online
-from schemas.spec.serving import Export
-from schemas.spec.tasks import BinaryTask
+from sangam.schemas.contracts.formats import refuse_other_format
+from sangam.schemas.contracts.monitoring import Monitored
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.spec.cluster import Cluster
+from sangam.schemas.spec.input import Where
+from sangam.schemas.spec.online import Online
+from sangam.schemas.spec.serving import Export
+from sangam.schemas.spec.tasks import BinaryTask
 
 FORMAT: Literal[1] = 1
 JOB_FILE = "job.json"

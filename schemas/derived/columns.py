@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
-from schemas.spec import Inputs
-from schemas.spec.features import (
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.features import (
     AgeFeature,
     BiasFeature,
     BucketsFeature,
@@ -22,7 +22,7 @@ from schemas.spec.features import (
     TimeFeature,
     VectorFeature,
 )
-from schemas.spec.tasks import BinaryTask, LogError, RegressionTask, WatchTimeTask
+from sangam.schemas.spec.tasks import BinaryTask, LogError, RegressionTask, WatchTimeTask
 
 EVENT_TIME = "_event_time"
 """Name of the event's time among Transform's outputs; no feature can have this name."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schemas.spec import Spec
-from schemas.spec.cost import Cost
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.cost import Cost
 
 _SECONDS_AN_HOUR = 3600.0
 _TRAINER = "trainer"

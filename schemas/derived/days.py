@@ -4,8 +4,8 @@ import datetime
 import functools
 import re
 
-from schemas.spec.data import EVAL, TRAIN, VALIDATION, DayLogs
-from schemas.spec.patterns import DAY_FIELDS
+from sangam.schemas.spec.data import EVAL, TRAIN, VALIDATION, DayLogs
+from sangam.schemas.spec.patterns import DAY_FIELDS
 
 Day = datetime.date
 

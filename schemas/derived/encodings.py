@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from schemas.derived.outputs import outputs
-from schemas.spec import Inputs
-from schemas.spec.encodings import PeriodicEncoding, PiecewiseLinearEncoding, StandardEncoding
-from schemas.spec.features import OneNumber, learns_missing
+from sangam.schemas.derived.outputs import outputs
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.encodings import PeriodicEncoding, PiecewiseLinearEncoding, StandardEncoding
+from sangam.schemas.spec.features import OneNumber, learns_missing
 
 Blocks = tuple[tuple[str, int], ...]
 """Features and how many floats each has, in turn."""

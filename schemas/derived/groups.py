@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from schemas.spec import RankerSpec
-from schemas.spec.optimizers import RowOptimizer
-from schemas.spec.tables import CountAdmission, Table
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.optimizers import RowOptimizer
+from sangam.schemas.spec.tables import CountAdmission, Table
 
 KEY_ID_BITS = 52
-"""Low bits of a key, which identify the id: see `trainer_module.transforms.keys`."""
+"""Low bits of a key, which identify the id: see `sangam.trainer_module.transforms.keys`."""
 
 BOOK_FLOATS = 2
 """Floats that hold a row's bookkeeping as int32 bits: minutes since 1970 of its newest event, and its occurrences."""

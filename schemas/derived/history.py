@@ -4,8 +4,8 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.spec import Inputs
-from schemas.spec.features import HistoryFeature, IdType, RateFeature
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.features import HistoryFeature, IdType, RateFeature
 
 Day = datetime.date
 By = tuple[tuple[str, IdType], ...]

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schemas.derived.encodings import float_inputs
-from schemas.derived.groups import groups_of
-from schemas.derived.outputs import outputs
-from schemas.derived.weight import Blocks, width_of
-from schemas.spec import RankerSpec
-from schemas.spec.encoders import MeanEncoder
-from schemas.spec.features import IdsFeature, SequenceFeature
+from sangam.schemas.derived.encodings import float_inputs
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.derived.outputs import outputs
+from sangam.schemas.derived.weight import Blocks, width_of
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.encoders import MeanEncoder
+from sangam.schemas.spec.features import IdsFeature, SequenceFeature
 
 
 class FeatureOrder:

@@ -2,9 +2,9 @@
 
 from typing import Literal, NamedTuple, assert_never
 
-from schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
-from schemas.spec import Inputs
-from schemas.spec.features import (
+from sangam.schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
     CountFeature,

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.derived.groups import groups_of
-from schemas.derived.process_memory import ProcessPlan, rank_plan, server_plan
-from schemas.derived.sizes import (
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.derived.process_memory import ProcessPlan, rank_plan, server_plan
+from sangam.schemas.derived.sizes import (
     FLOAT_BYTES,
     KEY_BYTES,
     MOST_ROWS,
@@ -16,11 +16,11 @@ from schemas.derived.sizes import (
     high_share,
     index_bytes,
 )
-from schemas.errors import UserError
-from schemas.problems import listed
-from schemas.quantities import shown_bytes
-from schemas.spec import RankerSpec
-from schemas.spec.sync import InStep
+from sangam.schemas.errors import UserError
+from sangam.schemas.problems import listed
+from sangam.schemas.quantities import shown_bytes
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.sync import InStep
 
 EXPORT_COPIES = {"stock": 1.5, "tfra": 2.9}
 """Peak memory of an export as a multiple of its keys and embeddings, measured by bench/export_scale.py."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, assert_never
 
-from schemas.derived.groups import groups_of
-from schemas.derived.sizes import (
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.derived.sizes import (
     COUNTER_BYTES,
     FLOAT_BYTES,
     KEY_BYTES,
@@ -19,9 +19,9 @@ from schemas.derived.sizes import (
     index_bytes,
     stored_bytes,
 )
-from schemas.spec import RankerSpec
-from schemas.spec.features import IdsFeature, SequenceFeature
-from schemas.spec.sync import Async, InStep, Served, Shadow, Stale
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.features import IdsFeature, SequenceFeature
+from sangam.schemas.spec.sync import Async, InStep, Served, Shadow, Stale
 
 _COUNTS_BYTES = 64 * 2**20
 """Messages about an epoch or a table: losses by step, histograms."""

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.derived import search_crosses
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs
-from schemas.spec.features import OneNumber
-from schemas.spec.models import Aitm, Esmm
-from schemas.spec.sync import Async, Shadow
-from schemas.spec.tasks import BinaryTask
-from schemas.spec.tuning import Choice, FloatRange, Range, SuccessiveHalving, Together, Tuning
+from sangam.schemas.derived import search_crosses
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.features import OneNumber
+from sangam.schemas.spec.models import Aitm, Esmm
+from sangam.schemas.spec.sync import Async, Shadow
+from sangam.schemas.spec.tasks import BinaryTask
+from sangam.schemas.spec.tuning import Choice, FloatRange, Range, SuccessiveHalving, Together, Tuning
 
 AS_DECLARED = "as declared"
 """Label of the set that changes nothing."""

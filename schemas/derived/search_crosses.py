@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from schemas.derived.columns import is_bias
-from schemas.spec import Spec
-from schemas.spec.features import IdFeature, NumericFeature
+from sangam.schemas.derived.columns import is_bias
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.features import IdFeature, NumericFeature
 
 PAIRS, FAST_PAIRS = "all pairs", "fast pairs"
 """Labels of the crosses of all pairs of ids; the rows of fast pairs learn from a single occurrence."""

@@ -5,9 +5,9 @@ The numbers are those of `trainer_module/embedding/row_store.py`; a test compare
 
 import math
 
-from schemas.derived.groups import Group
-from schemas.derived.weights import dense_weights
-from schemas.spec import RankerSpec
+from sangam.schemas.derived.groups import Group
+from sangam.schemas.derived.weights import dense_weights
+from sangam.schemas.spec import RankerSpec
 
 FLOAT_BYTES = 4
 KEY_BYTES = 8

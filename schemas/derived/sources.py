@@ -4,9 +4,9 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from schemas.derived.columns import Column
-from schemas.spec.data import DayLogs, Logs
-from schemas.spec.sources import Actions, Source, StateTable
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.spec.data import DayLogs, Logs
+from sangam.schemas.spec.sources import Actions, Source, StateTable
 
 _DAY_S = 86_400
 

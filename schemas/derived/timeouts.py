@@ -1,8 +1,8 @@
 """Timeouts of the pods of steps on Kubernetes."""
 
-from schemas.spec import Spec
-from schemas.spec.cluster import StepName
-from schemas.spec.data import DayLogs
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.cluster import StepName
+from sangam.schemas.spec.data import DayLogs
 
 DEFAULT_S = 6 * 3600
 """Timeout of a step that declares none: steps of a daily run end within it."""

@@ -5,16 +5,16 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
-from schemas.derived.encodings import EncodedTogether, encoded_together
-from schemas.derived.groups import groups_of
-from schemas.derived.model_inputs import FeatureOrder, ModelInputs, model_inputs
-from schemas.derived.weight import Axis, Blocks, Weight, weight
-from schemas.spec import RankerSpec
-from schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
-from schemas.spec.encodings import PeriodicEncoding
-from schemas.spec.features import SequenceFeature
-from schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, Interaction, Mmoe, Model, Ple, SharedBottom, SingleTask
-from schemas.spec.training import UncertaintyBalance
+from sangam.schemas.derived.encodings import EncodedTogether, encoded_together
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.derived.model_inputs import FeatureOrder, ModelInputs, model_inputs
+from sangam.schemas.derived.weight import Axis, Blocks, Weight, weight
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
+from sangam.schemas.spec.encodings import PeriodicEncoding
+from sangam.schemas.spec.features import SequenceFeature
+from sangam.schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, Interaction, Mmoe, Model, Ple, SharedBottom, SingleTask
+from sangam.schemas.spec.training import UncertaintyBalance
 
 Weights = Iterator[Weight]
 

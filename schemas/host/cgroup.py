@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas.quantities import shown_bytes
+from sangam.schemas.quantities import shown_bytes
 
 _MOUNT, _OWN, _VMSTAT = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"), Path("/proc/vmstat")
 _NO_LIMIT = 1 << 60

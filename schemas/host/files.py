@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 _TAIL_BYTES = 16_384
 

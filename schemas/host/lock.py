@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 LOCK_FILE = ".lock"
 _LOG = logging.getLogger(__name__)

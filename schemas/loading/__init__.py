@@ -9,10 +9,10 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from schemas.loading.documents import Document, check_document
-from schemas.loading.tuning_ranges import tuning_problems
-from schemas.problems import Loc, Problem, SpecError
-from schemas.spec import Spec
+from sangam.schemas.loading.documents import Document, check_document
+from sangam.schemas.loading.tuning_ranges import tuning_problems
+from sangam.schemas.problems import Loc, Problem, SpecError
+from sangam.schemas.spec import Spec
 
 MAX_FILE_BYTES = 4 * 2**20
 MAX_VALUES = 100_000

@@ -8,10 +8,10 @@ from typing import Any
 
 import pydantic
 
-from schemas.checks import find_problems
-from schemas.loading.explaining import explain
-from schemas.problems import Problem
-from schemas.spec import Spec
+from sangam.schemas.checks import find_problems
+from sangam.schemas.loading.explaining import explain
+from sangam.schemas.problems import Problem
+from sangam.schemas.spec import Spec
 
 Document = dict[str, Any]
 

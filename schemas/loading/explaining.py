@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from schemas.problems import Loc, Problem, listed
-from schemas.spec.kubernetes_names import WORDS
+from sangam.schemas.problems import Loc, Problem, listed
+from sangam.schemas.spec.kubernetes_names import WORDS
 
 _TYPES = {
     "bool_type": "true or false",

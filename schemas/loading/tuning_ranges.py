@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, assert_never
 
-from schemas.loading.documents import Document, check_document, whole, with_values
-from schemas.problems import Loc, Problem, listed
-from schemas.spec import Spec
-from schemas.spec.data import DayLogs
-from schemas.spec.tuning import (
+from sangam.schemas.loading.documents import Document, check_document, whole, with_values
+from sangam.schemas.problems import Loc, Problem, listed
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.tuning import (
     Choice,
     FloatRange,
     IntRange,

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from schemas.spec.alerts import Alerts
-from schemas.spec.base import ColumnName, FrozenModel, Name
-from schemas.spec.beam import Beam, LocalBeam
-from schemas.spec.cluster import Cluster, SpecCluster
-from schemas.spec.cost import Cost
-from schemas.spec.data import Logs
-from schemas.spec.drift import Drift
-from schemas.spec.features import (
+from sangam.schemas.spec.alerts import Alerts
+from sangam.schemas.spec.base import ColumnName, FrozenModel, Name
+from sangam.schemas.spec.beam import Beam, LocalBeam
+from sangam.schemas.spec.cluster import Cluster, SpecCluster
+from sangam.schemas.spec.cost import Cost
+from sangam.schemas.spec.data import Logs
+from sangam.schemas.spec.drift import Drift
+from sangam.schemas.spec.features import (
     AgeFeature,
     CrossFeature,
     Feature,
@@ -23,19 +23,19 @@ from schemas.spec.features import (
     NumericFeature,
     VectorFeature,
 )
-from schemas.spec.input import Input
-from schemas.spec.keep import Keep
-from schemas.spec.models import Model
-from schemas.spec.monitoring import Monitoring
-from schemas.spec.online import Online
-from schemas.spec.optimizers import RowOptimizer
-from schemas.spec.release import Evaluation, Gate, Push
-from schemas.spec.serving import Export, Serving
-from schemas.spec.sync import InStep
-from schemas.spec.tables import Table
-from schemas.spec.tasks import Task
-from schemas.spec.training import Training
-from schemas.spec.tuning import Tuning
+from sangam.schemas.spec.input import Input
+from sangam.schemas.spec.keep import Keep
+from sangam.schemas.spec.models import Model
+from sangam.schemas.spec.monitoring import Monitoring
+from sangam.schemas.spec.online import Online
+from sangam.schemas.spec.optimizers import RowOptimizer
+from sangam.schemas.spec.release import Evaluation, Gate, Push
+from sangam.schemas.spec.serving import Export, Serving
+from sangam.schemas.spec.sync import InStep
+from sangam.schemas.spec.tables import Table
+from sangam.schemas.spec.tasks import Task
+from sangam.schemas.spec.training import Training
+from sangam.schemas.spec.tuning import Tuning
 
 
 class Inputs(FrozenModel):

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import FrozenModel, PositiveInt
-from schemas.spec.kubernetes_names import EnvironmentName
+from sangam.schemas.spec.base import FrozenModel, PositiveInt
+from sangam.schemas.spec.kubernetes_names import EnvironmentName
 
 
 class Alerts(FrozenModel):

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from schemas.spec.addresses import HostPort, is_host_port
-from schemas.spec.base import FrozenModel, PositiveInt
-from schemas.spec.kubernetes_names import AbsolutePath, Image
+from sangam.schemas.spec.addresses import HostPort, is_host_port
+from sangam.schemas.spec.base import FrozenModel, PositiveInt
+from sangam.schemas.spec.kubernetes_names import AbsolutePath, Image
 
 BeamStepName = Literal["example_gen", "statistics_gen", "transform", "evaluator"]
 """The steps that use Beam."""
@@ -63,7 +63,7 @@ class _Engine(FrozenModel):
 
 
 class _Pooled(_Engine):
-    """An engine whose Python workers come from Sangam's pool (`python -m components.beam.worker_pool`)."""
+    """An engine whose Python workers come from Sangam's pool (`python -m sangam.components.beam.worker_pool`)."""
 
     worker_pool: HostPort = "localhost:50000"
     """Host and port of the worker pool, seen from the engine's processes; `localhost` for a pool beside each of

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.addresses import HostPort
-from schemas.spec.base import FrozenModel, PositiveInt
-from schemas.spec.kubernetes_names import (
+from sangam.schemas.spec.addresses import HostPort
+from sangam.schemas.spec.base import FrozenModel, PositiveInt
+from sangam.schemas.spec.kubernetes_names import (
     AbsolutePath,
     Cpu,
     DnsLabel,
@@ -19,7 +19,7 @@ from schemas.spec.kubernetes_names import (
     ResourceName,
     SecretKeyName,
 )
-from schemas.spec.serving import Size
+from sangam.schemas.spec.serving import Size
 
 MAX_RETRIES = 10
 """Largest `retries`; also the fixed number of restarts of a killed launcher and, on Kubernetes, of pods and jobs."""

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from schemas.spec.base import FrozenModel
-from schemas.spec.optimizers import NonNegativeFloat
+from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.spec.optimizers import NonNegativeFloat
 
 
 class Cost(FrozenModel):

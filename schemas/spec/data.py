@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from schemas.spec.base import FrozenModel, Name, PositiveInt
-from schemas.spec.patterns import DayPattern, FileFormat, FilePattern
-from schemas.spec.sources import Source
+from sangam.schemas.spec.base import FrozenModel, Name, PositiveInt
+from sangam.schemas.spec.patterns import DayPattern, FileFormat, FilePattern
+from sangam.schemas.spec.sources import Source
 
 TRAIN, VALIDATION, EVAL = "train", "validation", "eval"
 

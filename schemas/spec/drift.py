@@ -5,8 +5,8 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import Field
 
-from schemas.spec.base import FrozenModel, Name
-from schemas.spec.features import (
+from sangam.schemas.spec.base import FrozenModel, Name
+from sangam.schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
     CountFeature,

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import FrozenModel, Name, PositiveInt, Units
+from sangam.schemas.spec.base import FrozenModel, Name, PositiveInt, Units
 
 
 class MeanEncoder(FrozenModel):

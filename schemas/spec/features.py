@@ -5,9 +5,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from schemas.spec.base import ColumnName, FrozenModel, Name, PositiveFloat, PositiveInt
-from schemas.spec.encoders import Encoder, MeanEncoder
-from schemas.spec.encodings import Encoding, PiecewiseLinearEncoding, StandardEncoding
+from sangam.schemas.spec.base import ColumnName, FrozenModel, Name, PositiveFloat, PositiveInt
+from sangam.schemas.spec.encoders import Encoder, MeanEncoder
+from sangam.schemas.spec.encodings import Encoding, PiecewiseLinearEncoding, StandardEncoding
 
 IdType = Literal["string", "int"]
 ColumnType = Literal["float", "int", "string"]

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import AfterValidator
 
-from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
+from sangam.schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 Direction = Literal["higher", "lower", "target"]
 """Better values: higher, lower, or (`target`) nearer to 1; the gate of a target is a band."""

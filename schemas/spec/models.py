@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import FrozenModel, Name, PositiveInt, Units
-from schemas.spec.optimizers import Fraction, NonNegativeFloat
+from sangam.schemas.spec.base import FrozenModel, Name, PositiveInt, Units
+from sangam.schemas.spec.optimizers import Fraction, NonNegativeFloat
 
 
 class DcnV2(FrozenModel):

@@ -4,9 +4,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
-from schemas.spec.optimizers import NonNegativeFloat
-from schemas.spec.training import NonNegativeInt
+from sangam.schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
+from sangam.schemas.spec.optimizers import NonNegativeFloat
+from sangam.schemas.spec.training import NonNegativeInt
 
 
 class DeltaSync(FrozenModel):

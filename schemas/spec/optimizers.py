@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import FrozenModel, PositiveFloat
+from sangam.schemas.spec.base import FrozenModel, PositiveFloat
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 NonNegativeFloat = Annotated[float, Field(ge=0)]

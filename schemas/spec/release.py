@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import FrozenModel, Name, PositiveInt
-from schemas.spec.metrics import Metric
-from schemas.spec.patterns import FilePattern
+from sangam.schemas.spec.base import FrozenModel, Name, PositiveInt
+from sangam.schemas.spec.metrics import Metric
+from sangam.schemas.spec.patterns import FilePattern
 
 NotNegative = Annotated[float, Field(ge=0)]
 

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from schemas.errors import UserError
-from schemas.quantities import parse_bytes
-from schemas.spec.base import FrozenModel, PositiveFloat, PositiveInt
+from sangam.schemas.errors import UserError
+from sangam.schemas.quantities import parse_bytes
+from sangam.schemas.spec.base import FrozenModel, PositiveFloat, PositiveInt
 
 
 def _is_size(text: str) -> str:

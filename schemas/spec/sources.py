@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import ColumnName, FrozenModel
-from schemas.spec.features import IdType
-from schemas.spec.patterns import DayPattern, FileFormat
+from sangam.schemas.spec.base import ColumnName, FrozenModel
+from sangam.schemas.spec.features import IdType
+from sangam.schemas.spec.patterns import DayPattern, FileFormat
 
 _MOST_WINDOW_S = 30 * 86_400
 _MOST_AGE_DAYS = 3660

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import FrozenModel, PositiveInt
-from schemas.spec.optimizers import NonNegativeFloat
+from sangam.schemas.spec.base import FrozenModel, PositiveInt
+from sangam.schemas.spec.optimizers import NonNegativeFloat
 
 MAX_STALENESS = 64
 

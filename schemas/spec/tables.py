@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import FrozenModel, PositiveInt
-from schemas.spec.optimizers import Fraction, NonNegativeFloat, RowOptimizer
+from sangam.schemas.spec.base import FrozenModel, PositiveInt
+from sangam.schemas.spec.optimizers import Fraction, NonNegativeFloat, RowOptimizer
 
 
 class CountAdmission(FrozenModel):

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import ColumnName, FrozenModel, PositiveFloat
-from schemas.spec.optimizers import NonNegativeFloat
+from sangam.schemas.spec.base import ColumnName, FrozenModel, PositiveFloat
+from sangam.schemas.spec.optimizers import NonNegativeFloat
 
 
 class CrossEntropy(FrozenModel):

@@ -4,9 +4,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
-from schemas.spec.optimizers import DenseOptimizer, Fraction, NonNegativeFloat, RowOptimizer
-from schemas.spec.sync import InStep, Stale, Sync
+from sangam.schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
+from sangam.schemas.spec.optimizers import DenseOptimizer, Fraction, NonNegativeFloat, RowOptimizer
+from sangam.schemas.spec.sync import InStep, Stale, Sync
 
 SHUFFLE_BUFFER = 20_000
 

@@ -4,8 +4,8 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import Field, JsonValue
 
-from schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
-from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
+from sangam.schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
+from sangam.schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 SpecPath = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")]
 """A path in the spec: keys joined by dots, such as training.dense_optimizer.learning_rate."""

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.synthetic import generate
-from schemas.contracts import segments
-from schemas.loading import load_spec
+from sangam.pipelines.synthetic import generate
+from sangam.schemas.contracts import segments
+from sangam.schemas.loading import load_spec
 from tests.paths import REPOSITORY
 
 DAYS = [datetime.date(2026, 3, 1), datetime.date(2026, 3, 2)]

@@ -10,7 +10,7 @@ from bench.limit import limit_of
 from bench.peers.plan import LIMIT, Memory, Turn, turns
 from bench.peers.tables import best_peer, goals, speed_table
 from bench.workload import ranker
-from schemas.derived.sizes import dense_parts
+from sangam.schemas.derived.sizes import dense_parts
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

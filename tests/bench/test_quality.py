@@ -9,9 +9,9 @@ from bench.quality.changes import merged
 from bench.quality.experiments import SPECS, TABLES, Table
 from bench.quality.results import Result, mean_and_deviation, read, rows
 from bench.results import add_line
-from schemas.checks import find_problems
-from schemas.loading import load_spec
-from schemas.spec import digest
+from sangam.schemas.checks import find_problems
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import digest
 
 _COUNTS = {"user_id": 1000, "post_id": 500, "author_id": 50}
 

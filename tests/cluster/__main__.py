@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.exit_codes import ExitCode
 from tests.cluster import programs
 from tests.cluster.conftest import FOLDER_VARIABLE, NODE_MARKER, PROGRAMS_VARIABLE
 from tests.cluster.isolation import isolated

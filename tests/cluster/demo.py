@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.reports.evaluation import FILE_NAME, Verdict
+from sangam.components.reports.evaluation import FILE_NAME, Verdict
 from tests.cluster.dag import CONTAINER, pod
 from tests.cluster.team import ACCOUNT, NAMESPACE, Manifest, Team, volume
 from tests.e2e.user_run import DATE, World, sangam

@@ -23,7 +23,7 @@ class Faults:
     def kill_server(self) -> None:
         """Kills a parameter server, as the kernel would: its container is started again in its pod."""
         uid = self._newest("parameter-server")["uid"]
-        [first] = [pid for pid in _processes("trainer_module.launch.host") if _is_of(pid, uid)]
+        [first] = [pid for pid in _processes("sangam.trainer_module.launch.host") if _is_of(pid, uid)]
         os.kill(first, signal.SIGKILL)
 
     def evict_host(self) -> None:

@@ -7,7 +7,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from trainer_module.native.library import library
+from sangam.trainer_module.native.library import library
 
 PAUSE = "localhost/pause:1"
 USER = 10001
@@ -26,7 +26,7 @@ _TEXTS = {
     "etc/passwd": f"root:x:0:0::/:/bin/sh\nsangam:x:{USER}:{USER}::/tmp:/bin/sh\n",
     "etc/nsswitch.conf": "hosts: files dns\n",
     f"{_VENV}/pyvenv.cfg": f"home = {Path(sys.base_prefix) / 'bin'}\n",
-    f"{_VENV}/bin/sangam": f"#!/{_VENV}/bin/python\nfrom pipelines.cli import main\nmain()\n",
+    f"{_VENV}/bin/sangam": f"#!/{_VENV}/bin/python\nfrom sangam.pipelines.cli import main\nmain()\n",
 }
 
 

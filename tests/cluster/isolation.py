@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from schemas.contracts.exit_codes import of_signal
+from sangam.schemas.contracts.exit_codes import of_signal
 
 VARIABLE = "SANGAM_CLUSTER_ISOLATED"
 _UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")

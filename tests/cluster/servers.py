@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schemas.host.files import tail
+from sangam.schemas.host.files import tail
 
 _GRACE_S = 15.0
 _LOG_LINES = 15

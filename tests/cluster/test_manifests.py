@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from components.steps.trainer.kubernetes.manifests import as_dict, render
-from components.steps.trainer.kubernetes.run import TrainingRun, run_name
-from schemas.spec.cluster import Cluster, Launch
+from sangam.components.steps.trainer.kubernetes.manifests import as_dict, render
+from sangam.components.steps.trainer.kubernetes.run import TrainingRun, run_name
+from sangam.schemas.spec.cluster import Cluster, Launch
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.team import KUBERNETES, NAMESPACE, Team
 from tests.manifest_schemas import embedded

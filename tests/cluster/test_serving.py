@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from components.steps.pusher.directory import push
-from components.steps.pusher.manifest import Provenance
+from sangam.components.steps.pusher.directory import push
+from sangam.components.steps.pusher.manifest import Provenance
 from tests.cluster.demo import Demo
 from tests.cluster.node import Node
 from tests.cluster.serving import CLIENT, PREDICT, REQUEST, SERVER, ask, built, client, ended, remove, until_ready

@@ -18,12 +18,12 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Self
 
-from components.steps.trainer.kubernetes.launch import run_pods
-from components.steps.trainer.kubernetes.run import RUN_LABEL, run_name
-from components.steps.trainer.kubernetes.timing import Timing
-from schemas.contracts.training_job import PROGRESS_FILE
-from schemas.errors import UserError
-from schemas.host.files import tail
+from sangam.components.steps.trainer.kubernetes.launch import run_pods
+from sangam.components.steps.trainer.kubernetes.run import RUN_LABEL, run_name
+from sangam.components.steps.trainer.kubernetes.timing import Timing
+from sangam.schemas.contracts.training_job import PROGRESS_FILE
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import tail
 from tests.cluster.team import NAMESPACE, ROOT_CLAIM, SECURE_CONTAINER, SECURE_POD, Team
 from tests.components.steps.trainer.kubernetes.sample_inputs import make_inputs, ranker
 from tests.components.steps.trainer.sample_artifacts import step_artifacts
@@ -40,8 +40,8 @@ def execute(
     inputs: Path, root: Path, launch: dict[str, Any], training: dict[str, Any], cluster: dict[str, Any]
 ) -> None:
     """Runs the trainer step's executor on `inputs`, with a pipeline root of its own."""
-    from components.registry import seal
-    from components.steps.trainer.executor import Executor
+    from sangam.components.registry import seal
+    from sangam.components.steps.trainer.executor import Executor
 
     given, made = step_artifacts(inputs, root / "artifacts")
     [graph] = given["transform_graph"]
@@ -59,7 +59,7 @@ def execute(
 
 def prepare_inputs(team: Team) -> Path:
     """Writes what all steps are given; returns its folder."""
-    from components.registry import seal
+    from sangam.components.registry import seal
 
     folder = team.root / INPUTS
     if not folder.exists():
@@ -121,7 +121,7 @@ class Step:
         return {"launch": self.launch(), "training": training, "cluster": self.cluster}
 
     def __enter__(self) -> Self:
-        _FORKS.set_forkserver_preload(["components.steps.trainer.executor", "tests.cluster.training"])
+        _FORKS.set_forkserver_preload(["sangam.components.steps.trainer.executor", "tests.cluster.training"])
         arguments = (self.team.account, self.log, prepare_inputs(self.team), self.root, self.fields())
         self._process = _FORKS.Process(target=_run, args=arguments, name=self.name)
         self._process.start()
@@ -189,7 +189,7 @@ def _run(kubeconfig: Path, log: Path, inputs: Path, root: Path, fields: dict[str
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     _log_as_a_step()
-    from components.steps.trainer import executor
+    from sangam.components.steps.trainer import executor
 
     executor.run_pods = functools.partial(run_pods, timing=Timing(pending_s=_PENDING_S))
     try:

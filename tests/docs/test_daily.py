@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from components.alerts import Event, send
-from components.alerts.event import MAX_REASON
-from components.alerts.sending import signature
-from pipelines.schedule.daily import outcome
-from schemas.contracts.exit_codes import ExitCode
-from schemas.spec.alerts import Alerts
+from sangam.components.alerts import Event, send
+from sangam.components.alerts.event import MAX_REASON
+from sangam.components.alerts.sending import signature
+from sangam.pipelines.schedule.daily import outcome
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.spec.alerts import Alerts
 from tests.fakes.webhook import webhook
 from tests.schemas.sample_specs import loaded
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from schemas.spec.encoders import Encoder
-from schemas.spec.encodings import Encoding
-from schemas.spec.features import Feature
+from sangam.schemas.spec.encoders import Encoder
+from sangam.schemas.spec.encodings import Encoding
+from sangam.schemas.spec.features import Feature
 from tests.schemas.sample_specs import loaded
 
 

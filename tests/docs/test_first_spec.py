@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from pipelines.cli import app
-from pipelines.drafting import document, labels, leaks, reading, sample, tables
+from sangam.pipelines.cli import app
+from sangam.pipelines.drafting import document, labels, leaks, reading, sample, tables
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from schemas.derived.sizes import dense_parts
-from schemas.spec import Spec
+from sangam.schemas.derived.sizes import dense_parts
+from sangam.schemas.spec import Spec
 from tests.paths import REPOSITORY
 from tests.schemas.sample_specs import REMOVED, loaded
 

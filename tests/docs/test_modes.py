@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 from ruamel.yaml import YAML
 
-from schemas.loading import load_spec
-from schemas.spec import sync
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import sync
 from tests.schemas.sample_specs import changed, write
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from schemas.loading import load_spec
-from schemas.spec.online import Joining, Online
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.online import Joining, Online
 from tests.schemas.sample_specs import changed, write
 
 

@@ -11,9 +11,9 @@ import pytest
 import typer
 from ruamel.yaml import YAML
 
-from components.record.store import State
-from pipelines.cli import app
-from schemas.spec.keep import Keep
+from sangam.components.record.store import State
+from sangam.pipelines.cli import app
+from sangam.schemas.spec.keep import Keep
 from tests.schemas.sample_specs import loaded
 
 COMMANDS: dict[str, click.Command] = typer.main.get_group(app).commands  # type: ignore[assignment]

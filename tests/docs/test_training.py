@@ -7,8 +7,8 @@ from typing import Any, get_args
 import pytest
 from ruamel.yaml import YAML
 
-from schemas.loading import load_spec
-from schemas.spec import optimizers, tasks, training
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import optimizers, tasks, training
 from tests.schemas.sample_specs import changed, write
 
 

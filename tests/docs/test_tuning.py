@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from pipelines.tune import request, results
-from schemas.loading import load_spec
-from schemas.spec.tuning import Tuning
+from sangam.pipelines.tune import request, results
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.tuning import Tuning
 
 
 @pytest.fixture(scope="module")

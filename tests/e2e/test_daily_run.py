@@ -14,8 +14,8 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from components.record.journal import read_journal
-from schemas.contracts.root import RunFolder
+from sangam.components.record.journal import read_journal
+from sangam.schemas.contracts.root import RunFolder
 from tests import outside
 from tests.browser.pages import look_at
 from tests.e2e.user_run import DATE, ONE_RANK, STEPS, World, environment, sangam, start, states, wait_until
@@ -36,7 +36,7 @@ signature = tf.saved_model.load(".").signatures["serving_default"]
 raw = list(tf.data.TFRecordDataset(examples).as_numpy_iterator())
 served, expected = signature(examples=tf.constant(raw)), dict(np.load(scores))
 assert set(served) == set(expected), (set(served), set(expected))
-assert not {"tensorflow_recommenders_addons", "horovod", "schemas"} & set(sys.modules)
+assert not {"tensorflow_recommenders_addons", "horovod", "sangam"} & set(sys.modules)
 print(len(raw), max(float(np.abs(served[t].numpy() - expected[t]).max()) for t in expected))
 """
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from components.reports.artifact_files import read_ingestion
-from pipelines.beam import engine_args
-from schemas.spec.beam import Portable
+from sangam.components.reports.artifact_files import read_ingestion
+from sangam.pipelines.beam import engine_args
+from sangam.schemas.spec.beam import Portable
 from tests.components.examples.sample_files import read_examples
 from tests.components.logs import sample_sources
 from tests.components.logs.sample_logs import run_executor

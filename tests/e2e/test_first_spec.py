@@ -22,7 +22,7 @@ def path_with_sangam(tmp_path: Path) -> str:
     """A PATH on which `sangam` is this checkout's."""
     program = tmp_path / "bin" / "sangam"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pipelines.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m sangam.pipelines.cli "$@"\n')
     program.chmod(0o755)
     return f"{program.parent}:{os.environ['PATH']}"
 

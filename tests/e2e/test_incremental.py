@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from components.registry.base import base_for
-from components.registry.blessed import baseline_for
-from components.registry.record import read_records
+from sangam.components.registry.base import base_for
+from sangam.components.registry.blessed import baseline_for
+from sangam.components.registry.record import read_records
 from tests.e2e.user_run import LEAN, World, sangam, states
 from tests.errors import mentions
 

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from components.registry.blessed import read_all, record
-from components.steps.pusher import directory, manifest
-from components.steps.pusher.manifest import Provenance
-from schemas.contracts.root import Root
+from sangam.components.registry.blessed import read_all, record
+from sangam.components.steps.pusher import directory, manifest
+from sangam.components.steps.pusher.manifest import Provenance
+from sangam.schemas.contracts.root import Root
 from tests.e2e.user_run import DATE, ONE_RANK, World, processes_naming, sangam, start, wait_until
 from tests.fakes.webhook import webhook
 from tests.kafka.broker import Broker, running
@@ -102,7 +102,7 @@ def test_what_arrives_is_learned_once_and_served_whatever_is_killed_and_a_stop_l
                 if part in (3, 7):
                     _kill("trainer_module", world)
                 if part in (5, 7):
-                    _kill("components.stream", world)
+                    _kill("sangam.components.stream", world)
             wait_until(lambda: served()["delta"] == state()["delta"] >= 6, "the last delta is served")
             wait_until(lambda: served()["version"] != int(_BASE), "a full version is served")
             assert served()["problem"] is None
@@ -182,7 +182,7 @@ def test_topics_are_learned_once_whoever_is_killed_and_the_group_has_the_offsets
                     producer.produce("rows", value=json.dumps(row).encode(), partition=number % 2)
                 if part == 1:
                     broker.kill()
-                    _kill("components.stream", world)
+                    _kill("sangam.components.stream", world)
                     broker.start()
                 assert producer.flush(60) == 0
                 wait_until(lambda wanted=200 * part + 200: learned() >= wanted, "what has arrived is learned")

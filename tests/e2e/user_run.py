@@ -15,8 +15,8 @@ from typing import Any, get_args
 import psutil
 from ruamel.yaml import YAML
 
-from pipelines.synthetic import generate
-from schemas.spec.cluster import StepName
+from sangam.pipelines.synthetic import generate
+from sangam.schemas.spec.cluster import StepName
 from tests.e2e import warm_commands
 from tests.trainer_module.launch.warm import Warm
 
@@ -138,7 +138,7 @@ def sangam(
         variables: added to the environment.
     """
     environment_ = {**environment(), **(variables or {})}
-    command = [sys.executable, "-m", "pipelines.cli", *arguments]
+    command = [sys.executable, "-m", "sangam.pipelines.cli", *arguments]
     if is_cold:
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environment_)
     with tempfile.TemporaryDirectory() as folder:
@@ -161,7 +161,7 @@ def start(
         return warm_commands.start(arguments, environment_, log)
     with log.open("wb") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", *arguments], stdout=output, stderr=output, env=environment_
+            [sys.executable, "-m", "sangam.pipelines.cli", *arguments], stdout=output, stderr=output, env=environment_
         )
 
 

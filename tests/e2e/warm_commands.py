@@ -17,29 +17,29 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from pipelines.local import watched
-from schemas.host.needless_imports import leave_out_needless_of_tfx
-from schemas.host.parent_process import adopt_orphans, end_with_parent
+from sangam.pipelines.local import watched
+from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx
+from sangam.schemas.host.parent_process import adopt_orphans, end_with_parent
+from sangam.trainer_module.launch import nursery
+from sangam.trainer_module.launch.nursery import Nursery
 from tests.trainer_module.launch.warm import Warm, fork_groups
-from trainer_module.launch import nursery
-from trainer_module.launch.nursery import Nursery
 
-COMMAND_LINE = "pipelines.cli"
+COMMAND_LINE = "sangam.pipelines.cli"
 """The module of `sangam`."""
 _LOADED = (
     COMMAND_LINE,
-    "components.steps.evaluator.executor",
-    "components.steps.example_gen.executor",
-    "components.steps.example_validator.executor",
-    "components.steps.infra_validator.executor",
-    "components.steps.pusher.executor",
-    "components.steps.schema_gen.executor",
-    "components.steps.trainer.executor",
-    "components.steps.transform.executor",
-    "pipelines.local.runner",
-    "pipelines.local.terminal",
-    "pipelines.pipeline",
-    "trainer_module.transforms.preprocessing",
+    "sangam.components.steps.evaluator.executor",
+    "sangam.components.steps.example_gen.executor",
+    "sangam.components.steps.example_validator.executor",
+    "sangam.components.steps.infra_validator.executor",
+    "sangam.components.steps.pusher.executor",
+    "sangam.components.steps.schema_gen.executor",
+    "sangam.components.steps.trainer.executor",
+    "sangam.components.steps.transform.executor",
+    "sangam.pipelines.local.runner",
+    "sangam.pipelines.local.terminal",
+    "sangam.pipelines.pipeline",
+    "sangam.trainer_module.transforms.preprocessing",
 )
 _NO_LIMIT = "-" * 4096
 

@@ -11,16 +11,16 @@ from google.protobuf import json_format
 from tfx.orchestration import metadata
 from tfx.orchestration.portable.mlmd import execution_lib
 
-from components.examples.listing import read_listing
-from components.examples.reading import batches
-from components.steps.evaluator.executor import Executor as Evaluator
-from pipelines.beam import step_args
-from pipelines.local.runner import run_pipeline
-from pipelines.pipeline import Placement, build_examples
-from schemas.contracts.root import Root
-from schemas.contracts.statistics import FILE_NAME
-from schemas.loading import load_spec
-from schemas.spec.beam import LocalBeam
+from sangam.components.examples.listing import read_listing
+from sangam.components.examples.reading import batches
+from sangam.components.steps.evaluator.executor import Executor as Evaluator
+from sangam.pipelines.beam import step_args
+from sangam.pipelines.local.runner import run_pipeline
+from sangam.pipelines.pipeline import Placement, build_examples
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.contracts.statistics import FILE_NAME
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.beam import LocalBeam
 from tests.beam_args import BEAM_ARGS
 
 STATISTICS_TOLERANCE = 1e-9

@@ -14,7 +14,7 @@ from tests.engines.programs import prism
 from tests.paths import REPOSITORY
 
 _START_S = 90.0
-OUR_POOL = ("-m", "components.beam.worker_pool", "--port")
+OUR_POOL = ("-m", "sangam.components.beam.worker_pool", "--port")
 BARE_POOL = """
 import sys, time
 sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in repr(finder)]

@@ -6,7 +6,7 @@ import os
 import subprocess
 from unittest import mock
 
-from pipelines.cli import main
+from sangam.pipelines.cli import main
 
 
 def sangam(*arguments: str) -> "subprocess.CompletedProcess[str]":

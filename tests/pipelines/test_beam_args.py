@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipelines.beam import engine_args, step_args
-from schemas.spec.beam import AnyEngine, Dataflow, Flink, FlinkBeam, Local, Portable, Spark
+from sangam.pipelines.beam import engine_args, step_args
+from sangam.schemas.spec.beam import AnyEngine, Dataflow, Flink, FlinkBeam, Local, Portable, Spark
 from tests.beam_args import BEAM_ARGS
 
 DATAFLOW = Dataflow(

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipelines.cli import app
-from pipelines.kubeflow.target import image_warning
-from schemas.errors import UserError
+from sangam.pipelines.cli import app
+from sangam.pipelines.kubeflow.target import image_warning
+from sangam.schemas.errors import UserError
 from tests.errors import mentions, tells
 from tests.paths import REPOSITORY, SPECS
 from tests.pipelines.command_line import sangam
@@ -24,7 +24,7 @@ LOOKING = ("runs", "show", "why", "diff", "lineage", "clean")
 
 def as_users_do(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Starts a command as users do."""
-    command = [sys.executable, "-m", "pipelines.cli", *arguments]
+    command = [sys.executable, "-m", "sangam.pipelines.cli", *arguments]
     return subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
 
 
@@ -68,7 +68,7 @@ QUICK: list[tuple[str, ...]] = [
 @pytest.mark.processes
 def test_quick_commands_load_no_tensorflow() -> None:
     program = (
-        "import json, sys\nfrom pipelines.cli import main\n"
+        "import json, sys\nfrom sangam.pipelines.cli import main\n"
         "for command in json.loads(sys.argv[1]):\n"
         "    sys.argv[1:] = command\n"
         "    try:\n        main()\n    except SystemExit:\n        pass\n"

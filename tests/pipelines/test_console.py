@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from rich.text import Text
 
-from pipelines.console import say, table, terminal
-from schemas.host.plain_text import visible
+from sangam.pipelines.console import say, table, terminal
+from sangam.schemas.host.plain_text import visible
 from tests.nasty_texts import texts
 
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]")

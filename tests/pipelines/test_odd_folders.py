@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hypothesis import example, given, settings
 
-from pipelines.drafting.layout import layout_of
+from sangam.pipelines.drafting.layout import layout_of
 from tests.components.logs.files.test_paths import NAMES
 from tests.pipelines.drafting.sample_logs import CLICKED, ROWS, USERS, write_days
 from tests.pipelines.history.command import sangam

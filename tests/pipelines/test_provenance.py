@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.provenance import COMMIT_FILE, git_commit
+from sangam.pipelines.provenance import COMMIT_FILE, git_commit
 
 IDENTITY = ("-c", "user.name=someone", "-c", "user.email=someone@example.org")
 
@@ -55,7 +55,8 @@ def test_without_git_there_is_no_commit(clean: Path, monkeypatch: pytest.MonkeyP
 def test_an_image_knows_the_commit_that_it_was_built_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, commit: str | None
 ) -> None:
-    (tmp_path / COMMIT_FILE).write_text(text)
+    (tmp_path / "sangam").mkdir()
+    (tmp_path / "sangam" / COMMIT_FILE).write_text(text)
     assert git_commit(tmp_path) == commit
     monkeypatch.setenv("PATH", "")
     assert git_commit(tmp_path) == commit
@@ -63,5 +64,6 @@ def test_an_image_knows_the_commit_that_it_was_built_from(
 
 def test_a_repository_is_believed_more_than_a_file_in_it(clean: Path) -> None:
     commit = git_commit(clean)
-    (clean / COMMIT_FILE).write_text("abc\n")
+    (clean / "sangam").mkdir()
+    (clean / "sangam" / COMMIT_FILE).write_text("abc\n")
     assert git_commit(clean) == f"{commit}-dirty"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.times import check_time, cron_at, date_of, last_due, machine_time, next_due, time_of
-from schemas.errors import UserError
+from sangam.pipelines.times import check_time, cron_at, date_of, last_due, machine_time, next_due, time_of
+from sangam.schemas.errors import UserError
 
 ZONES = Path("/usr/share/zoneinfo")
 

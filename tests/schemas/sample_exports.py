@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from schemas.contracts.export import Description, ExportReport, TaskLoss
-from schemas.loading import load_spec
-from schemas.spec import digest
+from sangam.schemas.contracts.export import Description, ExportReport, TaskLoss
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import digest
 from tests.paths import SPECS
 
 

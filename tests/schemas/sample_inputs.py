@@ -2,7 +2,7 @@
 
 import json
 
-from schemas.spec import Inputs
+from sangam.schemas.spec import Inputs
 
 EVERY_KIND = Inputs.model_validate_json(
     json.dumps(

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from schemas.contracts.training_job import TrainJob
-from schemas.loading import load_spec
-from schemas.spec import digest
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import digest
 from tests.paths import SPECS
 
 

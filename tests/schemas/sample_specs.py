@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from schemas.loading import load_spec
-from schemas.spec import Spec
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec
 
 Document = dict[str, Any]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from schemas.errors import UserError
-from schemas.quantities import parse_bytes, parse_rows, shown_bytes, shown_count
+from sangam.schemas.errors import UserError
+from sangam.schemas.quantities import parse_bytes, parse_rows, shown_bytes, shown_count
 from tests.errors import tells
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.checkpoint import folder
+from sangam.trainer_module.checkpoint.files import CheckpointError, FileRecord, read_array, read_bytes, write_array
+from sangam.trainer_module.checkpoint.manifest import MANIFEST, encode, read_manifest, rows_file
+from sangam.trainer_module.checkpoint.restore import own_rows, read_dense, read_extra
 from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, manifest, write_all
-from trainer_module.checkpoint import folder
-from trainer_module.checkpoint.files import CheckpointError, FileRecord, read_array, read_bytes, write_array
-from trainer_module.checkpoint.manifest import MANIFEST, encode, read_manifest, rows_file
-from trainer_module.checkpoint.restore import own_rows, read_dense, read_extra
 
 pytestmark = pytest.mark.slow  # imports TensorFlow
 

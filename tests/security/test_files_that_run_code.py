@@ -13,9 +13,9 @@ import pyarrow_hotfix
 import pytest
 from typer.testing import CliRunner
 
-from components import arrow_files
-from components.logs.joining.slices import to_bytes, together
-from schemas.errors import UserError
+from sangam.components import arrow_files
+from sangam.components.logs.joining.slices import to_bytes, together
+from sangam.schemas.errors import UserError
 from tests.errors import tells
 from tests.security.crafted_parquet import crafted, write_crafted
 
@@ -43,7 +43,7 @@ def test_pyarrow_itself_runs_the_code(tmp_path: Path) -> None:
 
 
 def _init(folder: Path, marker: Path) -> str:
-    from pipelines.cli import app
+    from sangam.pipelines.cli import app
 
     for day in ("2024-03-01", "2024-03-02"):
         write_crafted(folder / "logs" / day / "a.parquet", TABLE, marker)
@@ -53,13 +53,13 @@ def _init(folder: Path, marker: Path) -> str:
 
 
 def _footer_of_init(folder: Path, marker: Path) -> str:
-    from pipelines.drafting.reading import complete_columns
+    from sangam.pipelines.drafting.reading import complete_columns
 
     return _error(lambda: complete_columns(write_crafted(folder / "a.parquet", TABLE, marker)))
 
 
 def _inspection(folder: Path, marker: Path) -> str:
-    from components.logs.readers import parquet
+    from sangam.components.logs.readers import parquet
 
     with write_crafted(folder / "a.parquet", TABLE, marker).open("rb") as file:
         [problem] = parquet.inspect(file, "a.parquet", []).problems
@@ -67,7 +67,7 @@ def _inspection(folder: Path, marker: Path) -> str:
 
 
 def _ingestion(folder: Path, marker: Path) -> str:
-    from components.logs.readers import parquet
+    from sangam.components.logs.readers import parquet
 
     with write_crafted(folder / "a.parquet", TABLE, marker).open("rb") as file:
         return _error(lambda: list(parquet.read(file, "a.parquet", [])))
@@ -81,7 +81,7 @@ def _joins(folder: Path, marker: Path) -> str:
 
 
 def _page_of_a_run(folder: Path, marker: Path) -> str:
-    from components.page.collect import collect
+    from sangam.components.page.collect import collect
 
     write_crafted(folder / "metrics.parquet", TABLE, marker)
     return _error(lambda: collect({"evaluation": folder}))
@@ -105,8 +105,8 @@ def test_the_code_does_not_run_and_the_file_is_refused(tmp_path: Path, opened: O
 def test_no_page_of_a_root_with_such_metrics_runs_it(tmp_path: Path) -> None:
     from aiohttp.test_utils import TestClient, TestServer
 
-    from pipelines.ui.access import Access
-    from pipelines.ui.application import application
+    from sangam.pipelines.ui.access import Access
+    from sangam.pipelines.ui.application import application
     from tests.pipelines.ui.sample_root import NEW, OLD, run_id, write_runs
 
     root = write_runs(tmp_path / "root")
@@ -133,7 +133,7 @@ def test_no_page_of_a_root_with_such_metrics_runs_it(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_joiner_makes_it_a_dead_letter(tmp_path: Path) -> None:
-    from components.stream.joiner import Joiner
+    from sangam.components.stream.joiner import Joiner
     from tests.components.logs.sample_sources import DAYS, write_logs
     from tests.components.stream.sample_stream import arrive, files_below, job_of
 
@@ -152,7 +152,7 @@ def test_the_joiner_makes_it_a_dead_letter(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_evaluator_refuses_such_results(tmp_path: Path) -> None:
-    from components.steps.evaluator.metrics.measured import METRICS_FILE, read_measured
+    from sangam.components.steps.evaluator.metrics.measured import METRICS_FILE, read_measured
 
     write_crafted(tmp_path / METRICS_FILE, TABLE, tmp_path / "ran")
     nothing: Any = SimpleNamespace()

@@ -95,8 +95,8 @@ SETTINGS: dict[str, Any] = {
     "Labels": {**LABELS, "org.opencontainers.image.revision": "a", "org.opencontainers.image.licenses": "Apache-2.0"},
 }
 COMPILED = {
-    f"{PACKAGES}/{package}/__pycache__/__init__.cpython-310.pyc": ""
-    for package in ("schemas", "components", "trainer_module", "pipelines", "tensorflow", "tfx")
+    f"{PACKAGES}/{package}/__pycache__/__init__.cpython-311.pyc": ""
+    for package in ("sangam", "sangam/schemas", "sangam/trainer_module", "tensorflow", "tfx")
 }
 
 
@@ -128,7 +128,7 @@ def test_two_builds_that_differ_are_found_with_the_files(tmp_path: Path, reposit
     assert [line.split(" (")[0] for line in lines if line.startswith("pipeline: ") and " files, " not in line] == [
         "pipeline: two builds of one commit are two images",
         "pipeline: /opt/sangam/bin/sangam: differs",
-        "pipeline: files that differ: 1 of 7",
+        "pipeline: files that differ: 1 of 6",
     ]
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.caching.code_digest import LOCK
-from pipelines.provenance import COMMIT_FILE
+from sangam.pipelines.provenance import COMMIT_FILE
 from tests.security.dockerfile import Instruction, environment, last_stage, problems, read
 
 
@@ -83,7 +82,7 @@ def test_packages_and_project_are_layers_of_their_own(instructions: list[Instruc
     packages = [f"--from=packages /opt/{name} /opt/{name}" for name in ("python", "sangam")]
     assert copies == [*packages, "--from=project /opt/project /opt/sangam"]
     stage = instructions[: [found.text for found in instructions].index("packages AS project")]
-    project = {"schemas", "components", "trainer_module", "pipelines", "README.md", "COMMIT"}
+    project = {"sangam", "schemas", "components", "trainer_module", "pipelines", "README.md", "COMMIT"}
     assert not project & {word for found in stage if found.name in ("COPY", "ARG") for word in found.text.split()}
 
 
@@ -108,8 +107,7 @@ def test_horovod_is_compiled_with_the_settings_of_the_project(
 
 def test_files_that_the_code_looks_for_lie_beside_the_packages(instructions: list[Instruction]) -> None:
     runs = " ".join(found.text for found in instructions if found.name == "RUN")
-    assert f"cp {LOCK} /opt/sangam/lib/python3.11/site-packages/ " in runs
-    assert f'echo "$COMMIT" > /opt/project/lib/python3.11/site-packages/{COMMIT_FILE} ' in runs
+    assert f'echo "$COMMIT" > /opt/project/lib/python3.11/site-packages/sangam/{COMMIT_FILE} ' in runs
 
 
 def test_an_image_that_is_started_by_itself_prints_help(instructions: list[Instruction]) -> None:

@@ -14,7 +14,7 @@ import pytest
 import typer
 from ruamel.yaml import YAML
 
-from pipelines.cli import app
+from sangam.pipelines.cli import app
 
 DIGEST = "sha256:" + "0" * 64
 PREPARE = "infra/kubernetes/prepare.yaml"

@@ -10,9 +10,9 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
-from components.beam import worker_pool
-from pipelines.beam import engine_args
-from schemas.spec.beam import Flink
+from sangam.components.beam import worker_pool
+from sangam.pipelines.beam import engine_args
+from sangam.schemas.spec.beam import Flink
 from tests.manifest_schemas import privileges
 from tests.paths import REPOSITORY
 from tests.security import dockerfile

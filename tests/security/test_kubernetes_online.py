@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.kubeflow.ir import task_name
-from pipelines.online.supervisor import GRACE_S
-from schemas.contracts.root import Root
-from schemas.host.lock import LOCK_FILE
-from schemas.loading import load_spec
+from sangam.pipelines.kubeflow.ir import task_name
+from sangam.pipelines.online.supervisor import GRACE_S
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.host.lock import LOCK_FILE
+from sangam.schemas.loading import load_spec
 from tests.paths import REPOSITORY, SPECS
 from tests.security.shipped import Document
 from tests.security.test_infra_readme import sangam_problems

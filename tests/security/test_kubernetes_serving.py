@@ -1,8 +1,8 @@
 """The servers of pushed models: as the server that they start is; test_kubernetes_deployments.py has the rest."""
 
-from components.server.options import GRPC_PORT, REST_PORT
-from pipelines.kubeflow.ir import task_name
-from schemas.loading import load_spec
+from sangam.components.server.options import GRPC_PORT, REST_PORT
+from sangam.pipelines.kubeflow.ir import task_name
+from sangam.schemas.loading import load_spec
 from tests.paths import SPECS
 from tests.security.shipped import Document
 from tests.security.test_infra_readme import sangam_problems

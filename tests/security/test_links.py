@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from components.registry.versions import restore, versions, withdraw
-from components.steps.pusher.manifest import MODEL_FILE
-from components.stream import landing
-from pipelines.cli import app
-from pipelines.local.outputs import Output
-from pipelines.local.retention.removal import remove
-from pipelines.local.retention.rule import Decision
-from pipelines.online.cleaning import remove_old_lineages
-from schemas.contracts import deltas, segments
-from schemas.contracts.root import Root
-from schemas.errors import UserError
-from schemas.host.files import remove_folder
+from sangam.components.registry.versions import restore, versions, withdraw
+from sangam.components.steps.pusher.manifest import MODEL_FILE
+from sangam.components.stream import landing
+from sangam.pipelines.cli import app
+from sangam.pipelines.local.outputs import Output
+from sangam.pipelines.local.retention.removal import remove
+from sangam.pipelines.local.retention.rule import Decision
+from sangam.pipelines.online.cleaning import remove_old_lineages
+from sangam.schemas.contracts import deltas, segments
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import remove_folder
 from tests.components.steps.pusher.test_directory import make_model, pushed
 from tests.errors import tells
 
@@ -139,7 +139,7 @@ def test_the_files_of_an_execution_behind_a_link_stay(tmp_path: Path, precious: 
     (precious / "driver_execution").mkdir()
     (precious / "executor_execution" / "1").mkdir(parents=True)
     (root / "artifacts" / "trainer" / ".system").symlink_to(precious)
-    from pipelines.local.retention import removal
+    from sangam.pipelines.local.retention import removal
 
     removal._forget_execution(Root(str(root)), output)
     assert (precious / "driver_execution").is_dir()
@@ -206,8 +206,8 @@ def test_a_folder_is_removed_with_the_file_that_makes_it_complete_first(tmp_path
 def test_a_model_is_never_exported_through_a_link(
     tmp_path: Path, precious: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_module import export
-    from trainer_module.serving import writing
+    from sangam.trainer_module import export
+    from sangam.trainer_module.serving import writing
 
     before, link = contents(precious), tmp_path / "model"
     job: Any = SimpleNamespace(
@@ -229,7 +229,7 @@ def test_a_model_is_never_exported_through_a_link(
 
 @pytest.mark.slow
 def test_an_attempt_at_ingestion_is_removed_without_what_its_links_lead_to(tmp_path: Path, precious: Path) -> None:
-    from components.steps.example_gen.abandoned import remove_attempt
+    from sangam.components.steps.example_gen.abandoned import remove_attempt
 
     before, attempt = contents(precious), tmp_path / "attempt"
     attempt.mkdir()

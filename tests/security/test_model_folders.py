@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from components.registry.versions import damage, is_verified, versions, withdraw
-from components.steps.pusher.manifest import list_files, versions_of
-from schemas.errors import UserError
+from sangam.components.registry.versions import damage, is_verified, versions, withdraw
+from sangam.components.steps.pusher.manifest import list_files, versions_of
+from sangam.schemas.errors import UserError
 from tests.components.steps.pusher.test_directory import make_model, pushed
 from tests.errors import place_and_value, tells
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("schemas", "components", "trainer_module", "pipelines", "bench")
+PACKAGES = ("sangam", "schemas", "components", "trainer_module", "pipelines", "bench")
 # Each of them runs code that it finds in what it reads, or unpacks files to places that are named in it.
 FORBIDDEN_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "jsonpickle"}
 FORBIDDEN_MODULES |= {"tarfile", "zipfile", "code", "codeop", "xmlrpc"}

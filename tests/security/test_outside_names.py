@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from schemas.derived.days import parse_day
-from schemas.loading import load_spec
-from schemas.problems import SpecError
-from schemas.spec.base import Name
-from schemas.spec.cluster import SecretKey, Volume
-from schemas.spec.kubernetes_names import AbsolutePath, DnsLabel, EnvironmentName, Image, LabelValue
-from schemas.spec.release import DirectoryPush
+from sangam.schemas.derived.days import parse_day
+from sangam.schemas.loading import load_spec
+from sangam.schemas.problems import SpecError
+from sangam.schemas.spec.base import Name
+from sangam.schemas.spec.cluster import SecretKey, Volume
+from sangam.schemas.spec.kubernetes_names import AbsolutePath, DnsLabel, EnvironmentName, Image, LabelValue
+from sangam.schemas.spec.release import DirectoryPush
 from tests.paths import SPECS
 
 DAYS = ["2024-3-1", "2024-03-01/../..", "../2024-03-01", "20240301", "2024-03-01\n", " 2024-03-01", "2024-03-01T00", ""]

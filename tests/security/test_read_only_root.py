@@ -44,7 +44,7 @@ def test_only_tmp_shared_memory_and_volumes_can_be_written_to(volume: Path, tmp_
 
 
 def test_the_command_line_works(demo_spec_path: Path) -> None:
-    done = _in_a_pod("python", "-m", "pipelines.cli", "validate", str(demo_spec_path))
+    done = _in_a_pod("python", "-m", "sangam.pipelines.cli", "validate", str(demo_spec_path))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("ok short_video ")
 
@@ -54,7 +54,7 @@ def test_the_data_service_serves_and_stops_when_told_to(volume: Path) -> None:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     arguments = ["dispatcher", "--port", str(port), "--work-dir", "/mnt/volume/journal"]
-    command = command_line(["python", "-m", "trainer_module.launch.data_service", *arguments], [str(volume)])
+    command = command_line(["python", "-m", "sangam.trainer_module.launch.data_service", *arguments], [str(volume)])
     service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         deadline = time.monotonic() + 60

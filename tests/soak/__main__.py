@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from schemas.host.files import write_whole
+from sangam.schemas.host.files import write_whole
 from tests.soak.kills import Soaked, auc_of, soak
 from tests.trainer_module.sample_job import job, write_examples
 from tests.trainer_module.trained_examples import counting, report_of

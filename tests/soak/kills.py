@@ -18,10 +18,10 @@ _LONGEST_WAIT_S = 300.0
 _POLL_S = 0.1
 ROLES = {
     "rank": "trainer_module",
-    "parameter server": "trainer_module.parameter_server",
-    "data service": "trainer_module.launch.data_service",
-    "launcher": "trainer_module.launch.launcher",
-    "nursery": "trainer_module.launch.nursery",
+    "parameter server": "sangam.trainer_module.parameter_server",
+    "data service": "sangam.trainer_module.launch.data_service",
+    "launcher": "sangam.trainer_module.launch.launcher",
+    "nursery": "sangam.trainer_module.launch.nursery",
 }
 """The module that each kind of process runs."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
 from tests.golden_files import FOLDER as GOLDEN
 
 CHECKPOINT_FOLDER, EXPORT_FOLDER = GOLDEN / "formats" / "checkpoint", GOLDEN / "formats" / "export"
@@ -27,9 +27,9 @@ _TAGS = [f"t{number}" for number in range(4)]
 
 def state_of(checkpoint: Path, *, ranks: int) -> dict[str, np.ndarray]:
     """Returns what some ranks restore: dense weights and moments by name, and the bits of rows in their keys' order."""
+    from sangam.trainer_module.checkpoint.manifest import read_manifest
+    from sangam.trainer_module.checkpoint.restore import read_snapshot
     from tests.trainer_module.checkpoint.sample_checkpoints import by_key
-    from trainer_module.checkpoint.manifest import read_manifest
-    from trainer_module.checkpoint.restore import read_snapshot
 
     manifest = read_manifest(checkpoint)
     parts = [read_snapshot(checkpoint, manifest, rank=rank, ranks=ranks) for rank in range(ranks)]
@@ -102,14 +102,14 @@ def _examples() -> tuple[list[dict[str, list[Any]]], list[bytes]]:
 def _write_export(folder: Path) -> None:
     import tensorflow as tf
 
-    from schemas.contracts.export import SERVE
-    from schemas.contracts.training_job import TrainJob
-    from schemas.derived.groups import groups_of
-    from schemas.spec import digest
+    from sangam.schemas.contracts.export import SERVE
+    from sangam.schemas.contracts.training_job import TrainJob
+    from sangam.schemas.derived.groups import groups_of
+    from sangam.schemas.spec import digest
+    from sangam.trainer_module.serving.writing import write
+    from sangam.trainer_module.transforms.keys import id_keys
     from tests.trainer_module.serving.sample_training import write_checkpoint
     from tests.trainer_module.transforms.analysis import analyzed
-    from trainer_module.serving.writing import write
-    from trainer_module.transforms.keys import id_keys
 
     ranker, (rows, raw) = _ranker(), _examples()
     generator, ids, learned = np.random.default_rng(4), {"users": _USERS, "tags": _TAGS}, {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.contracts.training_job import TrainJob
+from sangam.schemas.contracts.training_job import TrainJob
 from tests.trainer_module.launch import warm
 
 LAUNCHED = ("tfra", "int8")
@@ -43,8 +43,8 @@ def served_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def exported(served_world: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], TrainJob]:
     """Returns the job of a finished export by form and rows; each is exported once, one of them as it is launched."""
+    from sangam.trainer_module.export import export
     from tests.trainer_module.serving.sample_training import run_export, trained_job
-    from trainer_module.export import export
 
     jobs: dict[tuple[str, str], TrainJob] = {}
 

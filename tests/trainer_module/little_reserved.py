@@ -15,7 +15,7 @@ def little_reserved(request: pytest.FixtureRequest) -> Iterator[None]:
     if getattr(request.module, "pytestmark", None) is None:
         yield  # A test of plain Python, which does not wait for TensorFlow.
         return
-    from trainer_module.embedding import row_store
+    from sangam.trainer_module.embedding import row_store
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(row_store, "_RESERVED_BYTES", _RESERVED_BYTES)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sangam.trainer_module.launch.rendezvous import Rendezvous
 from tests.trainer_module.launch import warm
-from trainer_module.launch.rendezvous import Rendezvous
 
 
 def run_on_ranks(function: Callable[[int, int, Path], None], ranks: int, directory: Path, seconds: float = 300) -> None:
@@ -32,7 +32,7 @@ def run_processes(arguments: Sequence[str], ranks: int, logs: Sequence[Path], se
 
 def main(module: str, name: str, directory: str) -> None:
     """Joins the other ranks and runs the function."""
-    from trainer_module import collectives
+    from sangam.trainer_module import collectives
 
     rank, ranks = collectives.start()
     function: Any = getattr(importlib.import_module(module), name)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from schemas.contracts.example_files import BLOCK_ROWS, lengths_of, values_of
-from schemas.spec import RankerSpec
-from trainer_module.input.batch import Batch
-from trainer_module.input.example_reader import transformed_reader
+from sangam.schemas.contracts.example_files import BLOCK_ROWS, lengths_of, values_of
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.input.example_reader import transformed_reader
 
 
 def write_blocks(file: Path | str, examples: Iterable[bytes], block_rows: int = BLOCK_ROWS) -> None:

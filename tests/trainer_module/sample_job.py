@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from schemas.contracts.example_files import file_name
-from schemas.contracts.training_job import TrainJob
-from schemas.derived.columns import EVENT_TIME
-from schemas.spec import RankerSpec, digest
+from sangam.schemas.contracts.example_files import file_name
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.derived.columns import EVENT_TIME
+from sangam.schemas.spec import RankerSpec, digest
+from sangam.trainer_module.input.raw_examples import first_examples
+from sangam.trainer_module.transforms.keys import ID_BITS
 from tests.trainer_module.rank_processes import run_processes
 from tests.trainer_module.sample_blocks import write_blocks
-from trainer_module.input.raw_examples import first_examples
-from trainer_module.transforms.keys import ID_BITS
 
 FIRST_EVENT_S = 1_709_251_200
 """2024-03-01 00:00 UTC."""
@@ -167,8 +167,8 @@ def run_ranks(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, ba
 
 def train_on(trainer: Any, batches: Any, progress: Any) -> Any:
     """Trains on an epoch's batches in this process; returns the epoch's report."""
-    from trainer_module.loop.epoch import train_epoch
-    from trainer_module.loop.history import EpochReport
+    from sangam.trainer_module.loop.epoch import train_epoch
+    from sangam.trainer_module.loop.history import EpochReport
 
     report = EpochReport()
     for _ in train_epoch(trainer, batches, progress, report):

@@ -8,14 +8,14 @@ from typing import Any, get_args
 import numpy as np
 import tensorflow as tf
 
-from schemas.contracts.history import FOLDER
-from schemas.contracts.training_job import TrainJob
-from schemas.derived.columns import Column, columns, history_of
-from schemas.derived.history import history_features, history_groups
-from schemas.derived.outputs import outputs
-from schemas.loading.documents import check_document
-from schemas.spec import Inputs, RankerSpec, Spec, digest
-from schemas.spec.base import FrozenModel
+from sangam.schemas.contracts.history import FOLDER
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.derived.columns import Column, columns, history_of
+from sangam.schemas.derived.history import history_features, history_groups
+from sangam.schemas.derived.outputs import outputs
+from sangam.schemas.loading.documents import check_document
+from sangam.schemas.spec import Inputs, RankerSpec, Spec, digest
+from sangam.schemas.spec.base import FrozenModel
 from tests.beam_args import BEAM_ARGS
 
 NUM_EXAMPLES = 96
@@ -306,8 +306,8 @@ def write_transform(directory: Path, declared: Inputs, logs: list[dict[str, list
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
+    from sangam.trainer_module.transforms.preprocessing import preprocessing_fn
     from tests.trainer_module.transforms.analysis import config_of, statistics_of
-    from trainer_module.transforms.preprocessing import preprocessing_fn
 
     types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
     parsed = {column.name: tf.io.VarLenFeature(types[column.type]) for column in columns(declared)}
@@ -327,10 +327,10 @@ def write_transform(directory: Path, declared: Inputs, logs: list[dict[str, list
 
 def write_history(graph: Path, declared: Inputs, logs: list[dict[str, list[Any]]]) -> None:
     """Writes the tables of a day before which all rows of the logs happened."""
-    from components.steps.transform.history.counts import CountDay
-    from components.steps.transform.history.tables import table_of, write_tables
+    from sangam.components.steps.transform.history.counts import CountDay
+    from sangam.components.steps.transform.history.tables import table_of, write_tables
+    from sangam.trainer_module.transforms.preprocessing import history_keys_fn
     from tests.trainer_module.transforms.analysis import batch_of
-    from trainer_module.transforms.preprocessing import history_keys_fn
 
     counts = CountDay(history_keys_fn, declared).counts_of(batch_of(declared, logs))
     tables = [table_of(declared, group, counts[group.by]) for group in history_groups(declared)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts.export import DESCRIPTION_FILE, SERVE, read_description
+from sangam.schemas.contracts.export import DESCRIPTION_FILE, SERVE, read_description
 from tests.trainer_module.committed_formats import (
     CHECKPOINT,
     CHECKPOINT_FOLDER,

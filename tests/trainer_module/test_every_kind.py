@@ -12,8 +12,8 @@ import pytest
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
 
-from schemas.contracts.export import DESCRIPTION_FILE, read_description  # noqa: E402
-from schemas.spec.tasks import BinaryTask  # noqa: E402
+from sangam.schemas.contracts.export import DESCRIPTION_FILE, read_description  # noqa: E402
+from sangam.schemas.spec.tasks import BinaryTask  # noqa: E402
 from tests.errors import place_and_value  # noqa: E402
 from tests.trainer_module import sample_kinds as every_kind  # noqa: E402
 from tests.trainer_module.launch.data_workers import data_worker  # noqa: E402
@@ -27,7 +27,7 @@ class World:
     """Raw examples of all specs, and Transform's graph of each."""
 
     def __init__(self, root: Path):
-        from trainer_module import collectives
+        from sangam.trainer_module import collectives
 
         collectives.start()
         self._root, self.logs = root, every_kind.rows(every_kind.NUM_EXAMPLES)
@@ -47,7 +47,7 @@ class World:
         """Returns a spec's transformed examples, serialized."""
         import tensorflow_transform as tft
 
-        from trainer_module.transforms.history import HistoryTables
+        from sangam.trainer_module.transforms.history import HistoryTables
 
         transform = tft.TFTransformOutput(str(self.transform(name)))
         parsed = tf.io.parse_example(tf.constant(self.raw), transform.raw_feature_spec())
@@ -79,7 +79,7 @@ def test_the_specs_have_every_member_of_every_union_of_the_schema() -> None:
 def test_transformed_when_they_are_read_the_batches_are_those_transformed_ahead(
     name: str, shuffle_buffer: int, world: World, tmp_path: Path
 ) -> None:
-    from trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.input.local_reader import own_batches
 
     ranker, readers = _readers(name, world, tmp_path, shuffle_buffer=shuffle_buffer)
     raw, ahead = (
@@ -91,7 +91,7 @@ def test_transformed_when_they_are_read_the_batches_are_those_transformed_ahead(
 
 @pytest.mark.long
 def test_transformed_by_another_process_the_batches_are_those_transformed_ahead(world: World, tmp_path: Path) -> None:
-    from trainer_module.input.service_reader import PoolEpoch, training_parts
+    from sangam.trainer_module.input.service_reader import PoolEpoch, training_parts
 
     ranker, readers = _readers(every_kind.WITH_ALL_FEATURES, world, tmp_path, shuffle_buffer=40, data_workers=1)
     dispatcher = tf.data.experimental.service.DispatchServer()
@@ -117,7 +117,7 @@ def test_transformed_by_another_process_the_batches_are_those_transformed_ahead(
 def test_transformed_when_they_are_read_the_losses_and_the_trained_state_are_those_of_examples_transformed_ahead(
     world: World, tmp_path: Path
 ) -> None:
-    from trainer_module.loop.training import train
+    from sangam.trainer_module.loop.training import train
 
     ranker, [(raw, _), (ahead, _)] = _readers("mmoe", world, tmp_path, shuffle_buffer=40)
     for where, file in (("in_pool", raw), ("ahead", ahead)):
@@ -149,7 +149,7 @@ def test_transformed_when_they_are_read_the_losses_and_the_trained_state_are_tho
 def test_smaller_rows_are_judged_by_the_labels_of_those_who_take_part(
     name: str, task: str, world: World, tmp_path: Path
 ) -> None:
-    from trainer_module.serving.reduction import labels_of
+    from sangam.trainer_module.serving.reduction import labels_of
 
     ranker = every_kind.spec(name).ranker()
     where = ranker.tasks[task].only_where
@@ -166,7 +166,7 @@ def _readers(
 
     The batches have an odd number of rows: none is computed in whole vectors.
     """
-    from trainer_module.input.example_reader import raw_reader, transformed_reader
+    from sangam.trainer_module.input.example_reader import raw_reader, transformed_reader
 
     ranker = every_kind.spec(name).ranker()
     training = ranker.training.model_copy(update={"batch_size_per_rank": 13, "shuffle_buffer": shuffle_buffer})
@@ -187,11 +187,11 @@ def _assert_equal(batches: list[Any], expected: list[Any]) -> None:
 
 
 def _write_checkpoint(target: Path, trainer: Any) -> None:
-    from schemas.spec import digest
-    from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-    from trainer_module.checkpoint.manifest import Manifest
-    from trainer_module.checkpoint.writer import Contents, write
-    from trainer_module.input.position import Position
+    from sangam.schemas.spec import digest
+    from sangam.trainer_module.checkpoint.layout import group_layouts, weight_layouts
+    from sangam.trainer_module.checkpoint.manifest import Manifest
+    from sangam.trainer_module.checkpoint.writer import Contents, write
+    from sangam.trainer_module.input.position import Position
 
     declared, snapshot = trainer.ranker.spec, trainer.snapshot()
     manifest = Manifest(
@@ -213,12 +213,12 @@ def _write_checkpoint(target: Path, trainer: Any) -> None:
 def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
     name: str, world: World, tmp_path: Path
 ) -> None:
-    from trainer_module.check_scores import read_check, write_check
-    from trainer_module.export import export
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.loop.validation import validate
-    from trainer_module.progress import Progress
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.check_scores import read_check, write_check
+    from sangam.trainer_module.export import export
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.loop.validation import validate
+    from sangam.trainer_module.progress import Progress
+    from sangam.trainer_module.ranker import Ranker
 
     declared = every_kind.spec(name).ranker()
     job = every_kind.job_of(tmp_path, world.examples, world.transform(name), declared)
@@ -251,8 +251,8 @@ def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
 
 def _assert_candidates_score_alike(job: Any, raw: list[bytes], expected: dict[str, np.ndarray]) -> None:
     """Asks for candidates by their columns, all rows apart, and then one user's columns once for all."""
-    from schemas.derived.columns import serving_columns
-    from trainer_module.serving.raw_columns import inputs_of
+    from sangam.schemas.derived.columns import serving_columns
+    from sangam.trainer_module.serving.raw_columns import inputs_of
 
     columns = {column.name: column for column in serving_columns(job.ranker)}
     assert not {"position", "page", "place"} & set(columns)

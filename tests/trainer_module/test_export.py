@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from schemas.contracts.training_job import TrainJob
+from sangam.schemas.contracts.training_job import TrainJob
 from tests.errors import place_and_value
 from tests.trainer_module.conftest import LAUNCHED
 
@@ -22,7 +22,7 @@ Exported = Callable[[str, str], TrainJob]
 
 _BARE = """
 import sys
-for absent in ("tensorflow_recommenders_addons", "trainer_module", "schemas", "tensorflow_transform", "tf_keras"):
+for absent in ("tensorflow_recommenders_addons", "sangam", "tensorflow_transform", "tf_keras"):
     sys.modules[absent] = None
 import numpy as np
 import tensorflow as tf
@@ -120,8 +120,8 @@ def test_smaller_rows_are_measured_on_the_whole_evaluation_split(exported: Expor
 
 
 def test_a_model_that_scores_otherwise_than_the_ranks_is_not_exported(served_world: Path, tmp_path: Path) -> None:
+    from sangam.trainer_module.export import export
     from tests.trainer_module.serving.sample_training import trained_job
-    from trainer_module.export import export
 
     job = trained_job(tmp_path, served_world)
     scores = Path(job.output_dir) / "check_scores.npz"
@@ -138,14 +138,14 @@ def test_a_model_that_scores_otherwise_than_the_ranks_is_not_exported(served_wor
 
 def exported_as(rows: str):  # type: ignore[no-untyped-def]
     """Returns an export with smaller rows."""
-    from schemas.spec.serving import Export
+    from sangam.schemas.spec.serving import Export
 
     return Export.model_validate({"rows": rows})
 
 
 def test_smaller_rows_need_examples_to_measure_them_on(served_world: Path, tmp_path: Path) -> None:
+    from sangam.trainer_module.export import export
     from tests.trainer_module.serving.sample_training import trained_job
-    from trainer_module.export import export
 
     job = trained_job(tmp_path, served_world, rows="int8").model_copy(update={"check_files": ()})
     with pytest.raises(ValueError, match=place_and_value("export.rows", "int8 ... evaluation split")):
@@ -201,7 +201,7 @@ def test_a_server_can_warm_up_with_real_requests(exported: Exported) -> None:
 
 
 def test_auc_is_none_without_pairs_and_rmse_without_a_number() -> None:
-    from trainer_module.serving.reduction import auc, rmse
+    from sangam.trainer_module.serving.reduction import auc, rmse
 
     generator = np.random.default_rng(0)
     labels, scores = generator.integers(0, 2, 1000), generator.integers(0, 30, 1000) / 7.0

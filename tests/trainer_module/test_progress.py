@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+from sangam.trainer_module.progress import Progress
 from tests.schemas.sample_jobs import sample_job
-from trainer_module.progress import Progress
 
 
 def test_a_line_has_the_losses_by_task_and_the_examples_expected_at_the_end(tmp_path: Path) -> None:

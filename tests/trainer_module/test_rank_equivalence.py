@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts.calibration import Calibration
-from schemas.spec import RankerSpec
-from schemas.spec.tasks import BinaryTask
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.tasks import BinaryTask
+from sangam.trainer_module.checkpoint.manifest import read_manifest
 from tests.errors import mentions
 from tests.trainer_module.rank_processes import run_on_ranks
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, train_on, write_examples
-from trainer_module.checkpoint.manifest import read_manifest
 
 pytestmark = pytest.mark.processes
 
@@ -86,11 +86,11 @@ def _masked(batch: dict[str, Any]) -> dict[str, Any]:
 
 def train(rank: int, ranks: int, directory: Path) -> None:
     """Runs on every rank: one epoch for each optimizer, its results to files; then a job that ends early."""
-    from trainer_module.input.local_reader import own_batches, validation_batches
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.loop.validation import validate
-    from trainer_module.progress import Progress
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.input.local_reader import own_batches, validation_batches
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.loop.validation import validate
+    from sangam.trainer_module.progress import Progress
+    from sangam.trainer_module.ranker import Ranker
 
     files = tuple(sorted(str(file) for file in (directory.parent / "data").iterdir()))
     for optimizer in OPTIMIZERS[int(directory.parent.name)]:
@@ -116,12 +116,12 @@ def train(rank: int, ranks: int, directory: Path) -> None:
 
 def _share_memory(rank: int, ranks: int, directory: Path, files: tuple[str, ...]) -> None:
     """Trains as `train` does, and validates, once the ranks meet through memory."""
-    from trainer_module import collectives
-    from trainer_module.input.local_reader import own_batches, validation_batches
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.loop.validation import validate
-    from trainer_module.progress import Progress
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.input.local_reader import own_batches, validation_batches
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.loop.validation import validate
+    from sangam.trainer_module.progress import Progress
+    from sangam.trainer_module.ranker import Ranker
 
     collectives.share_memory()
     for optimizer in SHARED:
@@ -145,7 +145,7 @@ def _write(trainer: Any, losses: Any, file: Path) -> None:
 
 
 def _end_early(rank: int, ranks: int, directory: Path, files: tuple[str, ...]) -> None:
-    from trainer_module.loop.training import train as train_job
+    from sangam.trainer_module.loop.training import train as train_job
 
     stopping = {
         "epochs": 12,
@@ -322,11 +322,11 @@ def skip(rank: int, ranks: int, directory: Path) -> None:
     """Runs on every rank: the last one is given a batch whose feature is infinite, once, then for ever."""
     import tensorflow as tf
 
-    from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.epoch import NotFiniteError
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.progress import Progress
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.loop.epoch import NotFiniteError
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.progress import Progress
+    from sangam.trainer_module.ranker import Ranker
 
     files = tuple(sorted(str(file) for file in (directory.parent / "data").iterdir()))
     ranker = declared(ranks=ranks, batch_size_per_rank=32, max_skipped_steps=2)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
 from tests.trainer_module.sample_blocks import batch_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -53,7 +53,7 @@ def declared(per_kind: int) -> RankerSpec:
 
 def examples(ranker: RankerSpec, count: int, *, seed: int) -> list[bytes]:
     """Returns transformed examples, serialized: [count]."""
-    from schemas.derived.outputs import outputs
+    from sangam.schemas.derived.outputs import outputs
 
     generator, found = np.random.default_rng(seed), []
     for _ in range(count):
@@ -71,9 +71,9 @@ def examples(ranker: RankerSpec, count: int, *, seed: int) -> list[bytes]:
 
 
 def _trainer(ranker: RankerSpec) -> Any:
-    from trainer_module import collectives
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.ranker import Ranker
 
     collectives.start()
     return InStepTrainer(Ranker(ranker), rank=0, ranks=1)
@@ -93,11 +93,11 @@ def test_the_train_step_has_as_many_operations_with_ten_times_the_features() -> 
 def _input_operations(per_kind: int) -> dict[str, int]:
     """Returns how many operations it takes to parse blocks of logs, to pack what Transform makes of them, and both of
     examples transformed ahead."""
-    from schemas.derived.columns import columns
-    from schemas.derived.outputs import outputs
-    from trainer_module.input.batch import Layout
-    from trainer_module.input.blocks import Table
-    from trainer_module.input.example_reader import transformed_reader
+    from sangam.schemas.derived.columns import columns
+    from sangam.schemas.derived.outputs import outputs
+    from sangam.trainer_module.input.batch import Layout
+    from sangam.trainer_module.input.blocks import Table
+    from sangam.trainer_module.input.example_reader import transformed_reader
 
     ranker = declared(per_kind)
     types = {"float": tf.float32, "int": tf.int64, "string": tf.string}
@@ -144,7 +144,7 @@ def test_batches_of_any_size_are_trained_on_without_another_trace() -> None:
 
 
 def test_an_example_without_one_weight_for_each_id_is_refused_by_the_name_of_the_feature() -> None:
-    from trainer_module.input.batch import Layout
+    from sangam.trainer_module.input.batch import Layout
 
     layout, zeros = Layout(declared(1)), tf.zeros([2])
     two, one = (tf.ragged.constant(rows, tf.int64, row_splits_dtype=tf.int64) for rows in ([[7, 8], []], [[7], [8]]))

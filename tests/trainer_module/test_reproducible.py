@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
 from tests.trainer_module.sample_job import declared, run_ranks, write_examples
 
 pytestmark = pytest.mark.processes

@@ -20,7 +20,7 @@ def exchange(rank: int, ranks: int, directory: Path) -> None:
     """Runs on every rank: messages of all sizes in eager calls and in a graph; then the last rank is killed."""
     import tensorflow as tf
 
-    from trainer_module import collectives
+    from sangam.trainer_module import collectives
 
     collectives.share_memory()
     (directory / f"pid-{rank}").write_text(str(os.getpid()))

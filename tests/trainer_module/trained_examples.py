@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.input.raw_examples import first_examples
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, read_rows
-from trainer_module.input.raw_examples import first_examples
 
 EPOCHS = 5
 EVERY_STEPS = 15

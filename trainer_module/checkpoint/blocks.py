@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.derived.groups import KEY_ID_BITS
-from schemas.host.splitmix64 import mix64
+from sangam.schemas.derived.groups import KEY_ID_BITS
+from sangam.schemas.host.splitmix64 import mix64
 
 BLOCK_ROWS = 1 << 14
 _HASH_BITS = 32

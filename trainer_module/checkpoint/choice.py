@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainer_module import collectives
-from trainer_module.checkpoint import folder
-from trainer_module.checkpoint.files import CheckpointError, DamagedError
-from trainer_module.checkpoint.manifest import Manifest, encode, read_manifest
+from sangam.trainer_module import collectives
+from sangam.trainer_module.checkpoint import folder
+from sangam.trainer_module.checkpoint.files import CheckpointError, DamagedError
+from sangam.trainer_module.checkpoint.manifest import Manifest, encode, read_manifest
 
-_LOG = logging.getLogger("trainer_module.checkpoint")
+_LOG = logging.getLogger("sangam.trainer_module.checkpoint")
 PATIENCE_S = 60.0
 """Largest age of a directory listing on a network file system: NFS keeps one for this long by default."""
 _POLL_S = 0.5

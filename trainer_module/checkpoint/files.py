@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.errors import UserError
-from schemas.spec.base import FrozenModel
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.base import FrozenModel
 
 _CHUNK_BYTES = 4 << 20
 _NPY: Any = np.lib.format  # without types

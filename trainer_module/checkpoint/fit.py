@@ -3,10 +3,10 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from schemas.spec import RankerSpec
-from trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables
-from trainer_module.checkpoint.manifest import Manifest, WeightLayout
-from trainer_module.checkpoint.warm_dense import changed_blocks, matching_positions, of_the_base
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables
+from sangam.trainer_module.checkpoint.manifest import Manifest, WeightLayout
+from sangam.trainer_module.checkpoint.warm_dense import changed_blocks, matching_positions, of_the_base
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def fit(
         manifest: manifest of the checkpoint.
         spec: spec of the ranker to train.
         weights: layouts of its dense weights.
-        changed: features whose values mean something else than in the base, see `schemas.contracts.statistics`.
+        changed: features whose values mean something else than in the base, see `sangam.schemas.contracts.statistics`.
         source: name of the checkpoint in messages.
 
     Raises:

@@ -9,9 +9,9 @@ import os
 import re
 from pathlib import Path
 
-from schemas.host.files import remove_folder, sync, write_whole
-from trainer_module.checkpoint.files import CheckpointError
-from trainer_module.checkpoint.manifest import MANIFEST, Manifest, encode, read_manifest
+from sangam.schemas.host.files import remove_folder, sync, write_whole
+from sangam.trainer_module.checkpoint.files import CheckpointError
+from sangam.trainer_module.checkpoint.manifest import MANIFEST, Manifest, encode, read_manifest
 
 DAMAGED_KEPT = 2
 _BEST, _DAMAGED = ".best", "damaged-"

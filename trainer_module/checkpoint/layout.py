@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
-from schemas.derived.groups import groups_of
-from schemas.derived.weight import Weight
-from schemas.spec import RankerSpec
-from trainer_module.checkpoint.files import CheckpointError
-from trainer_module.checkpoint.manifest import GroupLayout, WeightLayout
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.derived.weight import Weight
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.checkpoint.files import CheckpointError
+from sangam.trainer_module.checkpoint.manifest import GroupLayout, WeightLayout
 
 
 def group_layouts(spec: RankerSpec) -> dict[str, GroupLayout]:

@@ -8,12 +8,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.contracts.calibration import Calibration
-from schemas.contracts.formats import refuse_other_format
-from schemas.errors import UserError
-from schemas.spec.base import FrozenModel
-from trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord
-from trainer_module.input.position import Position
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.contracts.formats import refuse_other_format
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.base import FrozenModel
+from sangam.trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord
+from sangam.trainer_module.input.position import Position
 
 FORMAT: Literal[1] = 1
 MANIFEST = "manifest.json"
@@ -22,7 +22,7 @@ _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class GroupLayout(FrozenModel):
-    """A group of tables that share a physical table; see `trainer_module.embedding`."""
+    """A group of tables that share a physical table; see `sangam.trainer_module.embedding`."""
 
     dim: int
     optimizer: str
@@ -33,7 +33,7 @@ class GroupLayout(FrozenModel):
 
 
 class WeightLayout(FrozenModel):
-    """A dense weight; `blocks` as in `schemas.derived.weight.Weight`."""
+    """A dense weight; `blocks` as in `sangam.schemas.derived.weight.Weight`."""
 
     name: str
     shape: tuple[int, ...]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer_module.checkpoint.blocks import ranks_beside
-from trainer_module.checkpoint.files import read_array, read_blocks
-from trainer_module.checkpoint.manifest import (
+from sangam.trainer_module.checkpoint.blocks import ranks_beside
+from sangam.trainer_module.checkpoint.files import read_array, read_blocks
+from sangam.trainer_module.checkpoint.manifest import (
     Manifest,
     batches_file,
     dense_file,
@@ -17,8 +17,8 @@ from trainer_module.checkpoint.manifest import (
     record_of,
     rows_file,
 )
-from trainer_module.checkpoint.rows import BLOCKS, KEYS, ROWS, OwnRows
-from trainer_module.snapshot import Arrays, RowsOnDisk, StoredSnapshot, merged_extra
+from sangam.trainer_module.checkpoint.rows import BLOCKS, KEYS, ROWS, OwnRows
+from sangam.trainer_module.snapshot import Arrays, RowsOnDisk, StoredSnapshot, merged_extra
 
 _DENSE, _ALL = "dense.", "all."
 HISTORY_ARRAY = "history_"

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer_module.checkpoint import blocks
-from trainer_module.checkpoint.blocks import Block, is_owned
-from trainer_module.checkpoint.files import (
+from sangam.trainer_module.checkpoint import blocks
+from sangam.trainer_module.checkpoint.blocks import Block, is_owned
+from sangam.trainer_module.checkpoint.files import (
     ArrayFile,
     CheckpointError,
     DamagedError,
@@ -20,8 +20,8 @@ from trainer_module.checkpoint.files import (
     write_array,
     write_parts,
 )
-from trainer_module.checkpoint.manifest import Manifest, record_of, rows_file
-from trainer_module.snapshot import KeysAndRows
+from sangam.trainer_module.checkpoint.manifest import Manifest, record_of, rows_file
+from sangam.trainer_module.snapshot import KeysAndRows
 
 KEYS, ROWS, BLOCKS = "keys", "rows", "blocks"
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.derived.weight import Weight
-from trainer_module.checkpoint.manifest import WeightLayout
-from trainer_module.dense.initial import initial
-from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays
+from sangam.schemas.derived.weight import Weight
+from sangam.trainer_module.checkpoint.manifest import WeightLayout
+from sangam.trainer_module.dense.initial import initial
+from sangam.trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays
 
 Positions = list[NDArray[Any]]
 

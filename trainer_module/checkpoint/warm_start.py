@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.derived.groups import BOOK_FLOATS
-from schemas.spec import RankerSpec
-from trainer_module.checkpoint.fit import Fit, fit, without
-from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-from trainer_module.checkpoint.manifest import GroupLayout, Manifest, WeightLayout
-from trainer_module.checkpoint.restore import extra_of_rank, read_dense, read_extra
-from trainer_module.checkpoint.rows import OwnRows
-from trainer_module.checkpoint.warm_dense import started_from
-from trainer_module.dense.optimizers import moment_starts
-from trainer_module.embedding.bookkeeping import MINUTES_A_DAY
-from trainer_module.losses.balance import is_of_balance
-from trainer_module.ranker import Ranker
-from trainer_module.snapshot import Arrays, KeysAndRows, RowsOnDisk, StoredSnapshot
-from trainer_module.transforms.keys import ID_BITS
+from sangam.schemas.derived.groups import BOOK_FLOATS
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.checkpoint.fit import Fit, fit, without
+from sangam.trainer_module.checkpoint.layout import group_layouts, weight_layouts
+from sangam.trainer_module.checkpoint.manifest import GroupLayout, Manifest, WeightLayout
+from sangam.trainer_module.checkpoint.restore import extra_of_rank, read_dense, read_extra
+from sangam.trainer_module.checkpoint.rows import OwnRows
+from sangam.trainer_module.checkpoint.warm_dense import started_from
+from sangam.trainer_module.dense.optimizers import moment_starts
+from sangam.trainer_module.embedding.bookkeeping import MINUTES_A_DAY
+from sangam.trainer_module.losses.balance import is_of_balance
+from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.snapshot import Arrays, KeysAndRows, RowsOnDisk, StoredSnapshot
+from sangam.trainer_module.transforms.keys import ID_BITS
 
 NEWEST_MINUTE = "newest_minute"
 _SKETCH = "sketch_"
@@ -55,7 +55,7 @@ def warm_start(
         ranker: ranker to train.
         rank: number of this rank.
         ranks: number of ranks.
-        changed: features whose values mean something else than in the base, see `schemas.contracts.statistics`.
+        changed: features whose values mean something else than in the base, see `sangam.schemas.contracts.statistics`.
 
     Raises:
         CheckpointError: when a table of the same name has other rows, or a file is damaged.

@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from schemas.host.backoff import Backoff
-from schemas.host.files import refuse_links
-from trainer_module.checkpoint import folder
-from trainer_module.checkpoint.files import FileRecord, write_array, write_bytes
-from trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
-from trainer_module.checkpoint.rows import write_rows
-from trainer_module.snapshot import Copies, RowsSnapshot, Snapshot
+from sangam.schemas.host.backoff import Backoff
+from sangam.schemas.host.files import refuse_links
+from sangam.trainer_module.checkpoint import folder
+from sangam.trainer_module.checkpoint.files import FileRecord, write_array, write_bytes
+from sangam.trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
+from sangam.trainer_module.checkpoint.rows import write_rows
+from sangam.trainer_module.snapshot import Copies, RowsSnapshot, Snapshot
 
-_LOG = logging.getLogger("trainer_module.checkpoint")
+_LOG = logging.getLogger("sangam.trainer_module.checkpoint")
 DEADLINE_S = 1800.0
 HISTORY = "history.json"
 _POLL_S = 0.05

@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer_module.collectives.over_horovod import Horovod
-from trainer_module.collectives.over_servers import OverServers, Servers
-from trainer_module.collectives.shared_memory import SharedMemory
-from trainer_module.collectives.transport import Alone, Received, Transport
+from sangam.trainer_module.collectives.over_horovod import Horovod
+from sangam.trainer_module.collectives.over_servers import OverServers, Servers
+from sangam.trainer_module.collectives.shared_memory import SharedMemory
+from sangam.trainer_module.collectives.transport import Alone, Received, Transport
 
 __all__ = ["MAX_TEXT_BYTES", "Received", "start", "stop"]
 

@@ -7,7 +7,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer_module.collectives.transport import Received, Transport
+from sangam.trainer_module.collectives.transport import Received, Transport
 
 
 class Horovod(Transport):

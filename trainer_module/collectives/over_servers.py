@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer_module.collectives.transport import Received, Transport
+from sangam.trainer_module.collectives.transport import Received, Transport
 
 Operation = Literal["sum", "max", "rows"]
 

@@ -15,9 +15,9 @@ from typing import Any
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.errors import UserError
-from trainer_module.collectives.transport import Received, Transport
-from trainer_module.native.library import functions, operations
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.collectives.transport import Received, Transport
+from sangam.trainer_module.native.library import functions, operations
 
 _CHANNELS = ("train_keys", "train_embeddings", "gradients", "dense", "read_keys", "read_embeddings", "other")
 """Kinds of messages; each has one under way at a time."""

@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.spec.training import AverageOfWeights, EmaOfWeights, LastOfWeights
-from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays
+from sangam.schemas.spec.training import AverageOfWeights, EmaOfWeights, LastOfWeights
+from sangam.trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays
 
 _STEPS = "average_steps"
 

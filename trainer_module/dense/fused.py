@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
-from schemas.errors import UserError
-from trainer_module.native.library import functions, operations
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.native.library import functions, operations
 
 # Shape suffixes: B batch, I inputs, N networks, E experts, T tasks, H width of an output.
 

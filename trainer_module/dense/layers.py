@@ -5,10 +5,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer_module.dense import fused
-from trainer_module.dense.members import biased, has_members, product
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Weights
+from sangam.trainer_module.dense import fused
+from sangam.trainer_module.dense.members import biased, has_members, product
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, O outputs, N networks side by side, H width of a network's output, T tasks.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from trainer_module.dense.weights import Weights
+from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: K members, B batch, I inputs, O outputs.
 

@@ -5,9 +5,9 @@ from typing import assert_never
 import numpy as np
 import tensorflow as tf
 
-from schemas.derived.weight import Weight
-from schemas.spec.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
-from trainer_module.dense.weights import FlatWeights
+from sangam.schemas.derived.weight import Weight
+from sangam.schemas.spec.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
+from sangam.trainer_module.dense.weights import FlatWeights
 
 
 class DenseState(tf.Module):

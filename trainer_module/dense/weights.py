@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.derived.weight import Weight
-from trainer_module.dense.initial import initial
+from sangam.schemas.derived.weight import Weight
+from sangam.trainer_module.dense.initial import initial
 
 Weights = Mapping[str, tf.Tensor]
 """Weights by name, each in its own shape."""

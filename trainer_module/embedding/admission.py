@@ -3,11 +3,11 @@
 import numpy as np
 import tensorflow as tf
 
-from schemas.derived.groups import Group
-from schemas.spec.tables import CountAdmission, RandomAdmission
-from trainer_module.embedding.hashing import mix64, uniform
-from trainer_module.embedding.per_table import PerTable
-from trainer_module.snapshot import Arrays
+from sangam.schemas.derived.groups import Group
+from sangam.schemas.spec.tables import CountAdmission, RandomAdmission
+from sangam.trainer_module.embedding.hashing import mix64, uniform
+from sangam.trainer_module.embedding.per_table import PerTable
+from sangam.trainer_module.snapshot import Arrays
 
 _DEPTH = 4
 _LARGEST = 2**30

@@ -7,10 +7,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer_module.embedding.hashing import owner_of
-from trainer_module.embedding.removed_keys import RemovedKeys
-from trainer_module.embedding.row_store import RowStore
-from trainer_module.snapshot import Arrays
+from sangam.trainer_module.embedding.hashing import owner_of
+from sangam.trainer_module.embedding.removed_keys import RemovedKeys
+from sangam.trainer_module.embedding.row_store import RowStore
+from sangam.trainer_module.snapshot import Arrays
 
 _TOUCHED, _REMOVED, _LOST = "keys_touched", "keys_removed", "sum_removed_are_lost"
 

@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.derived.groups import BOOK_FLOATS, Group
-from schemas.spec.tables import Capacity
-from trainer_module.embedding.bookkeeping import MINUTES_A_DAY, read_books
-from trainer_module.embedding.row_store import RowStore
-from trainer_module.transforms.keys import ID_BITS
+from sangam.schemas.derived.groups import BOOK_FLOATS, Group
+from sangam.schemas.spec.tables import Capacity
+from sangam.trainer_module.embedding.bookkeeping import MINUTES_A_DAY, read_books
+from sangam.trainer_module.embedding.row_store import RowStore
+from sangam.trainer_module.transforms.keys import ID_BITS
 
 _DIGIT_BITS = 16
 _DIGITS = 1 << _DIGIT_BITS

@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from schemas.host.splitmix64 import GAMMA, MULTIPLIERS, SHIFTS
-from trainer_module.transforms.keys import ID_BITS
+from sangam.schemas.host.splitmix64 import GAMMA, MULTIPLIERS, SHIFTS
+from sangam.trainer_module.transforms.keys import ID_BITS
 
 
 def _u64(value: int) -> tf.Tensor:

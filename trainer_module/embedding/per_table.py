@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from trainer_module.transforms.keys import tags_of
+from sangam.trainer_module.transforms.keys import tags_of
 
 
 class PerTable:

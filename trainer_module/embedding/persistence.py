@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from trainer_module.embedding.delta import restore_log, snapshot_of_log
-from trainer_module.embedding.hashing import owner_of
-from trainer_module.embedding.row_store import RowStore
-from trainer_module.snapshot import Arrays, Copies, KeysAndRows, RowsOnDisk, RowsSnapshot
+from sangam.trainer_module.embedding.delta import restore_log, snapshot_of_log
+from sangam.trainer_module.embedding.hashing import owner_of
+from sangam.trainer_module.embedding.row_store import RowStore
+from sangam.trainer_module.snapshot import Arrays, Copies, KeysAndRows, RowsOnDisk, RowsSnapshot
 
 
 def snapshot_of(store: RowStore, copies: Copies | None = None) -> RowsSnapshot:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Protocol, assert_never, runtime_checkable
 
 import tensorflow as tf
 
-from schemas.derived.groups import Group
-from schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd
-from trainer_module.dense import fused
-from trainer_module.embedding.per_table import PerTable
+from sangam.schemas.derived.groups import Group
+from sangam.schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd
+from sangam.trainer_module.dense import fused
+from sangam.trainer_module.embedding.per_table import PerTable
 
 Number = Any
 """A float, or a float32 tensor that broadcasts."""

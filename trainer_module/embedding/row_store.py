@@ -14,19 +14,19 @@ import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
 
-from schemas.derived.groups import Group
-from schemas.derived.sizes import MOST_ROWS
-from schemas.errors import UserError
-from schemas.problems import listed
-from trainer_module.dense import fused
-from trainer_module.embedding.admission import AdmissionPolicy
-from trainer_module.embedding.bookkeeping import merged_books, new_books
-from trainer_module.embedding.hashing import initial_rows
-from trainer_module.embedding.per_table import PerTable
-from trainer_module.embedding.removed_keys import RemovedKeys
-from trainer_module.embedding.row_optimizers import InPlaceUpdate, StepContext, row_update
-from trainer_module.snapshot import Copies, KeysAndRows
-from trainer_module.transforms.keys import NO_ID, tags_of
+from sangam.schemas.derived.groups import Group
+from sangam.schemas.derived.sizes import MOST_ROWS
+from sangam.schemas.errors import UserError
+from sangam.schemas.problems import listed
+from sangam.trainer_module.dense import fused
+from sangam.trainer_module.embedding.admission import AdmissionPolicy
+from sangam.trainer_module.embedding.bookkeeping import merged_books, new_books
+from sangam.trainer_module.embedding.hashing import initial_rows
+from sangam.trainer_module.embedding.per_table import PerTable
+from sangam.trainer_module.embedding.removed_keys import RemovedKeys
+from sangam.trainer_module.embedding.row_optimizers import InPlaceUpdate, StepContext, row_update
+from sangam.trainer_module.snapshot import Copies, KeysAndRows
+from sangam.trainer_module.transforms.keys import NO_ID, tags_of
 
 _FIRST_INDEX_SIZE = 1 << 14
 _RESERVED_BYTES = 256 << 20

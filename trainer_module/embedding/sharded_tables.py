@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from schemas.derived.groups import Group
-from trainer_module import collectives
-from trainer_module.embedding.hashing import owner_of
-from trainer_module.embedding.row_optimizers import StepContext
-from trainer_module.embedding.row_store import Observed, RowStore
-from trainer_module.embedding.wire import pack, unpack
+from sangam.schemas.derived.groups import Group
+from sangam.trainer_module import collectives
+from sangam.trainer_module.embedding.hashing import owner_of
+from sangam.trainer_module.embedding.row_optimizers import StepContext
+from sangam.trainer_module.embedding.row_store import Observed, RowStore
+from sangam.trainer_module.embedding.wire import pack, unpack
 
 # Shape suffixes: n keys asked for, u unique keys on this rank, r keys received from all ranks, o unique ones of these,
 # D dimension, W width of a row, R ranks, G groups of tables, P parts of the message of keys.

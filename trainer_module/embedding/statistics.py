@@ -7,10 +7,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.derived.groups import Group
-from trainer_module import collectives
-from trainer_module.embedding.row_store import COUNTERS, RowStore
-from trainer_module.transforms.keys import ID_BITS
+from sangam.schemas.derived.groups import Group
+from sangam.trainer_module import collectives
+from sangam.trainer_module.embedding.row_store import COUNTERS, RowStore
+from sangam.trainer_module.transforms.keys import ID_BITS
 
 BYTES_BESIDE_ROW = 8 + 16
 """A row's key, and its entry in the index without the index's free slots."""

@@ -4,13 +4,13 @@ from typing import Protocol, assert_never
 
 import tensorflow as tf
 
-from schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
-from schemas.spec.features import SequenceFeature
-from trainer_module.dense.weights import Weights
-from trainer_module.encoders.din import DinLists
-from trainer_module.encoders.lists import Lists
-from trainer_module.encoders.positional import PositionalLists
-from trainer_module.encoders.transformer import TransformerLists
+from sangam.schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
+from sangam.schemas.spec.features import SequenceFeature
+from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.encoders.din import DinLists
+from sangam.trainer_module.encoders.lists import Lists
+from sangam.trainer_module.encoders.positional import PositionalLists
+from sangam.trainer_module.encoders.transformer import TransformerLists
 
 
 class Encoder(Protocol):

@@ -5,10 +5,10 @@ Reference: Zhou et al.: Deep interest network for click-through rate prediction,
 
 import tensorflow as tf
 
-from schemas.spec.encoders import DinEncoder
-from trainer_module.dense.layers import Dense, Mlp
-from trainer_module.dense.weights import Weights
-from trainer_module.encoders.lists import Lists
+from sangam.schemas.spec.encoders import DinEncoder
+from sangam.trainer_module.dense.layers import Dense, Mlp
+from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.encoders.lists import Lists
 
 # Shape suffixes: R lists, Q targets, C the larger of both, L longest list, D dimension, U units of the first layer.
 

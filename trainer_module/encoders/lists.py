@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from trainer_module.encoders.pooling import lists_of_values
+from sangam.trainer_module.encoders.pooling import lists_of_values
 
 # Shape suffixes: R lists, n values of all of them in a row, L longest list, D dimension.
 

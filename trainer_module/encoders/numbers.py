@@ -8,12 +8,12 @@ from typing import assert_never
 
 import tensorflow as tf
 
-from schemas.derived.encodings import EncodedTogether, encoded_together
-from schemas.derived.weight import Blocks
-from schemas.spec import RankerSpec
-from schemas.spec.encodings import PeriodicEncoding, PiecewiseLinearEncoding
-from trainer_module.dense import fused
-from trainer_module.dense.weights import Weights
+from sangam.schemas.derived.encodings import EncodedTogether, encoded_together
+from sangam.schemas.derived.weight import Blocks
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.encodings import PeriodicEncoding, PiecewiseLinearEncoding
+from sangam.trainer_module.dense import fused
+from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I floats, N numbers encoded at once, T bins, K frequencies, E inputs of a number's linear
 # layer, D width of its vector.

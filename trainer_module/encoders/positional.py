@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from trainer_module.dense.weights import Weights
-from trainer_module.encoders.lists import Lists
+from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.encoders.lists import Lists
 
 
 class PositionalLists:

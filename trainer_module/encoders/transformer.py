@@ -7,10 +7,10 @@ import math
 
 import tensorflow as tf
 
-from schemas.spec.encoders import TransformerEncoder
-from trainer_module.dense.layers import Dense
-from trainer_module.dense.weights import Weights
-from trainer_module.encoders.lists import Lists
+from sangam.schemas.spec.encoders import TransformerEncoder
+from sangam.trainer_module.dense.layers import Dense
+from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.encoders.lists import Lists
 
 _HIDDEN = -1e9
 """Added to the logits of positions behind a list's end."""

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
-from schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
-from schemas.derived.model_inputs import FeatureOrder
-from schemas.spec import RankerSpec
+from sangam.schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
+from sangam.schemas.derived.model_inputs import FeatureOrder
+from sangam.schemas.spec import RankerSpec
 
 Batch = dict[str, tf.Tensor]
 Columns = Mapping[str, tf.Tensor | tf.SparseTensor | tf.RaggedTensor]

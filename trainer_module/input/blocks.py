@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from schemas.contracts.example_files import COMPRESSION, lengths_of, values_of
+from sangam.schemas.contracts.example_files import COMPRESSION, lengths_of, values_of
 
 # Shape suffixes: W blocks; F columns of one type; n rows; v values; B rows of a batch.
 

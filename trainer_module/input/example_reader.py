@@ -6,13 +6,13 @@ from functools import cached_property
 
 import tensorflow as tf
 
-from schemas.contracts.training_job import TrainJob
-from schemas.derived.columns import columns
-from schemas.derived.outputs import Output, outputs
-from schemas.spec import RankerSpec
-from trainer_module.input.batch import Batch, Layout
-from trainer_module.input.blocks import Joined, Rows, Table, num_rows
-from trainer_module.transforms.graph import TransformGraph
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.derived.outputs import Output, outputs
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.input.batch import Batch, Layout
+from sangam.trainer_module.input.blocks import Joined, Rows, Table, num_rows
+from sangam.trainer_module.transforms.graph import TransformGraph
 
 _RAW_TYPES = {"float": tf.float32, "int": tf.int64, "string": tf.string}
 _TYPES = {"float": tf.float32, "key": tf.int64}

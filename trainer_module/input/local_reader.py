@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.spec import RankerSpec
-from schemas.spec.training import Order
-from trainer_module.input.batch import Batch
-from trainer_module.input.example_reader import ExampleReader, transformed_reader
-from trainer_module.input.order import files_of_rank, order_of, shuffle_seed, whole
-from trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.training import Order
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.input.example_reader import ExampleReader, transformed_reader
+from sangam.trainer_module.input.order import files_of_rank, order_of, shuffle_seed, whole
+from sangam.trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
 
 
 def own_batches(

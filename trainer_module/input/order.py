@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.contracts.example_files import by_day, day_of
-from schemas.errors import UserError
-from schemas.spec import RankerSpec
-from schemas.spec.training import ORDER_OF_DAYS, Order
+from sangam.schemas.contracts.example_files import by_day, day_of
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.training import ORDER_OF_DAYS, Order
 
 _PARTS_PER_WORKER = 4
 _SHUFFLE_SEED = 0x5A17

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from schemas.contracts.example_files import BLOCK_ROWS
-from schemas.spec.training import Order
-from trainer_module.input.blocks import Rows, Table, num_rows
-from trainer_module.input.ending import untuned
-from trainer_module.input.order import Part
+from sangam.schemas.contracts.example_files import BLOCK_ROWS
+from sangam.schemas.spec.training import Order
+from sangam.trainer_module.input.blocks import Rows, Table, num_rows
+from sangam.trainer_module.input.ending import untuned
+from sangam.trainer_module.input.order import Part
 
 _DAY_SEEDS = 1_000_003
 _FILES_IN_TURN = 8

@@ -9,8 +9,8 @@ from itertools import islice
 
 import tensorflow as tf
 
-from schemas.contracts.example_files import lengths_of, values_of
-from trainer_module.input.ending import untuned
+from sangam.schemas.contracts.example_files import lengths_of, values_of
+from sangam.trainer_module.input.ending import untuned
 
 _VALUES = values_of("")
 

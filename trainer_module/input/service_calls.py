@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from schemas.host.environment import NO_HTTP_PROXY
+from sangam.schemas.host.environment import NO_HTTP_PROXY
 
 _REPLY_S = 2.0
 _AT_ONCE = 16

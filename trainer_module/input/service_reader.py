@@ -16,15 +16,15 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from tensorflow.python.data.experimental.ops import data_service_ops  # The public `distribute` lacks one argument.
 
-from schemas.spec import RankerSpec
-from schemas.spec.training import Order
-from trainer_module.input.batch import Batch
-from trainer_module.input.blocks import Rows, num_rows
-from trainer_module.input.ending import Begun
-from trainer_module.input.example_reader import ExampleReader
-from trainer_module.input.order import Part, order_of, parts_of_pool, shuffle_seed
-from trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
-from trainer_module.input.service_watch import ServiceWatch
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.training import Order
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.input.blocks import Rows, num_rows
+from sangam.trainer_module.input.ending import Begun
+from sangam.trainer_module.input.example_reader import ExampleReader
+from sangam.trainer_module.input.order import Part, order_of, parts_of_pool, shuffle_seed
+from sangam.trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
+from sangam.trainer_module.input.service_watch import ServiceWatch
 
 _ASK_EVERY_MS = 100
 """Interval of a rank's questions to the dispatcher. By default a second, which would be lost at an epoch's end."""

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.training_job import TrainJob
-from trainer_module.input.service_calls import ServiceError, living, workers_of
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module.input.service_calls import ServiceError, living, workers_of
 
-_LOG = logging.getLogger("trainer_module.rank")
+_LOG = logging.getLogger("sangam.trainer_module.rank")
 _EVERY_S = 1.0
 _SHORT_WAIT_S = 2.0
 

@@ -8,13 +8,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.contracts.training_job import TrainJob
-from trainer_module import collectives
-from trainer_module.input.batch import Batch
-from trainer_module.input.example_reader import ExampleReader, reader_of
-from trainer_module.input.local_reader import own_batches, validation_batches
-from trainer_module.input.position import Position
-from trainer_module.input.service_reader import (
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module import collectives
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.input.example_reader import ExampleReader, reader_of
+from sangam.trainer_module.input.local_reader import own_batches, validation_batches
+from sangam.trainer_module.input.position import Position
+from sangam.trainer_module.input.service_reader import (
     PoolEpoch,
     PoolParts,
     broken_parts,
@@ -22,9 +22,9 @@ from trainer_module.input.service_reader import (
     training_parts,
     validation_parts,
 )
-from trainer_module.input.service_watch import ServiceWatch, watch_of
+from sangam.trainer_module.input.service_watch import ServiceWatch, watch_of
 
-_LOG = logging.getLogger("trainer_module.rank")
+_LOG = logging.getLogger("sangam.trainer_module.rank")
 _MOST_TIMES_LOST = 10
 """Most losses in an epoch: each time, another worker was lost while it read the batches of the one before."""
 

@@ -4,13 +4,13 @@ from typing import Protocol, assert_never
 
 import tensorflow as tf
 
-from schemas.derived.model_inputs import ModelInputs
-from schemas.spec.models import DcnV2, Dlrm
-from schemas.spec.models import Interaction as InteractionSpec
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Weights
-from trainer_module.interactions.dcn_v2 import DcnV2Interaction
-from trainer_module.interactions.dlrm import DlrmInteraction
+from sangam.schemas.derived.model_inputs import ModelInputs
+from sangam.schemas.spec.models import DcnV2, Dlrm
+from sangam.schemas.spec.models import Interaction as InteractionSpec
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.interactions.dcn_v2 import DcnV2Interaction
+from sangam.trainer_module.interactions.dlrm import DlrmInteraction
 
 
 class Interaction(Protocol):

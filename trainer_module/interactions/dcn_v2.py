@@ -8,11 +8,11 @@ from typing import assert_never
 
 import tensorflow as tf
 
-from schemas.spec.models import DcnV2
-from trainer_module.dense.layers import Dense, Mlp
-from trainer_module.dense.members import biased, product
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Weights
+from sangam.schemas.spec.models import DcnV2
+from sangam.trainer_module.dense.layers import Dense, Mlp
+from sangam.trainer_module.dense.members import biased, product
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, E experts, R rank.
 

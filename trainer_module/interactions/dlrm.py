@@ -9,12 +9,12 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from schemas.derived.model_inputs import ModelInputs
-from schemas.derived.weight import width_of
-from schemas.spec.models import Dlrm
-from trainer_module.dense.layers import Dense, Mlp
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Weights
+from sangam.schemas.derived.model_inputs import ModelInputs
+from sangam.schemas.derived.weight import width_of
+from sangam.schemas.spec.models import Dlrm
+from sangam.trainer_module.dense.layers import Dense, Mlp
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, F floats, N vectors, D their width, P pairs of vectors.
 

@@ -7,21 +7,21 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.training_job import TrainJob
-from schemas.errors import UserError
-from trainer_module.checkpoint.manifest import MANIFEST, read_manifest
-from trainer_module.launch.children import Child, end
-from trainer_module.launch.deadline import Deadline
-from trainer_module.launch.failures import JobFailedError
-from trainer_module.launch.lost import Losses
-from trainer_module.launch.nursery import Nursery
-from trainer_module.launch.processes import Stopped
-from trainer_module.progress import say
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.checkpoint.manifest import MANIFEST, read_manifest
+from sangam.trainer_module.launch.children import Child, end
+from sangam.trainer_module.launch.deadline import Deadline
+from sangam.trainer_module.launch.failures import JobFailedError
+from sangam.trainer_module.launch.lost import Losses
+from sangam.trainer_module.launch.nursery import Nursery
+from sangam.trainer_module.launch.processes import Stopped
+from sangam.trainer_module.progress import say
 
 _LOG = logging.getLogger(__name__)
 POLL_S = 0.05
-EXPORT_MODULE = "trainer_module.export"
+EXPORT_MODULE = "sangam.trainer_module.export"
 
 Train = Callable[[int, Deadline], None]
 """One attempt: (number from 0, deadline) -> trained; after a JobFailedError, no process of the attempt runs."""

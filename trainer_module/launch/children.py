@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psutil
 
-from schemas.contracts.training_job import TrainJob
-from schemas.host.cgroup import OomWatch, OutOfMemory
-from schemas.host.files import tail
-from trainer_module.launch.failures import Cause, JobFailedError
-from trainer_module.launch.nursery import FORKED, Forked, Nursery
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.host.cgroup import OomWatch, OutOfMemory
+from sangam.schemas.host.files import tail
+from sangam.trainer_module.launch.failures import Cause, JobFailedError
+from sangam.trainer_module.launch.nursery import FORKED, Forked, Nursery
 
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 5.0

@@ -1,11 +1,11 @@
-"""Leads a training job of several hosts: `python -m trainer_module.launch.coordinator JOB_FILE --hosts N --port P ...`.
+"""Leads a training job of several hosts: `python -m sangam.trainer_module.launch.coordinator JOB_FILE --hosts N ...`.
 
 Serves the ranks' rendezvous and the hosts' messages on one port, begins attempts when all hosts are present, ends and
 repeats them when a rank or a host is lost, then exports. It can be killed and restarted: the hosts wait for it, and
-training resumes from the last checkpoint. `trainer_module.launch.messages` defines the messages.
+training resumes from the last checkpoint. `sangam.trainer_module.launch.messages` defines the messages.
 """
 
-from schemas.host.early_sigterm import exit_on
+from sangam.schemas.host.early_sigterm import exit_on
 
 if __name__ == "__main__":
     exit_on()  # Before the imports below, which take a second.
@@ -17,20 +17,20 @@ import time
 import uuid
 from pathlib import Path
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.training_job import TrainJob, find_job
-from schemas.errors import UserError
-from schemas.host.environment import settle
-from schemas.host.plain_text import log_to_stderr
-from trainer_module.launch.attempts import EXPORT_MODULE, POLL_S, conclude, is_trained
-from trainer_module.launch.deadline import Deadline
-from trainer_module.launch.failures import JobFailedError
-from trainer_module.launch.hosts import Hosts
-from trainer_module.launch.lost import Losses
-from trainer_module.launch.processes import Stopped, stop_on_sigterm
-from trainer_module.launch.rendezvous import Rendezvous
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.training_job import TrainJob, find_job
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.environment import settle
+from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.trainer_module.launch.attempts import EXPORT_MODULE, POLL_S, conclude, is_trained
+from sangam.trainer_module.launch.deadline import Deadline
+from sangam.trainer_module.launch.failures import JobFailedError
+from sangam.trainer_module.launch.hosts import Hosts
+from sangam.trainer_module.launch.lost import Losses
+from sangam.trainer_module.launch.processes import Stopped, stop_on_sigterm
+from sangam.trainer_module.launch.rendezvous import Rendezvous
 
-_LOG = logging.getLogger("trainer_module.launch.coordinator")
+_LOG = logging.getLogger("sangam.trainer_module.launch.coordinator")
 _SAY_WHO_IS_MISSING_S = 30.0
 _FAREWELL_S = 8.0  # Less than its pod's grace period.
 _ARRIVAL_S = 3.0
@@ -108,7 +108,7 @@ class Coordinator:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="trainer_module.launch.coordinator")
+    parser = argparse.ArgumentParser(prog="sangam.trainer_module.launch.coordinator")
     parser.add_argument("job_file", type=Path)
     parser.add_argument("--hosts", type=int, required=True, help="number of those with ranks")
     parser.add_argument("--port", type=int, required=True, help="to serve on")

@@ -1,4 +1,4 @@
-"""One process of the tf.data service pool: `python -m trainer_module.launch.data_service dispatcher|worker ...`.
+"""One process of the tf.data service pool: `python -m sangam.trainer_module.launch.data_service dispatcher|worker ...`.
 
 SIGTERM ends it at once: its clients must handle lost workers anyway. On one machine it takes any free port, writes its
 address to a file once it serves, and ends with its parent. In its own pod, or as `sangam input-service`, it serves on
@@ -17,27 +17,27 @@ import time
 from pathlib import Path
 from typing import Any
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.monitoring import LOOPBACK, PLACE, Target
-from schemas.errors import UserError
-from schemas.host.early_sigterm import exit_on
-from schemas.host.environment import drop_proxies, settle
-from schemas.host.files import write_whole
-from schemas.host.lock import LOCK_FILE, Lock, acquire
-from schemas.host.needless_imports import leave_out_needless
-from schemas.host.parent_process import end_with_parent
-from schemas.host.plain_text import log_to_stderr
-from trainer_module.input.service_calls import ServiceError, workers_of
-from trainer_module.launch.data_service_metrics import DispatcherMetrics, WorkerMetrics
-from trainer_module.launch.lost_workers import LostWorkers
-from trainer_module.monitoring.endpoint import Endpoint
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.monitoring import LOOPBACK, PLACE, Target
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.early_sigterm import exit_on
+from sangam.schemas.host.environment import drop_proxies, settle
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.host.lock import LOCK_FILE, Lock, acquire
+from sangam.schemas.host.needless_imports import leave_out_needless
+from sangam.schemas.host.parent_process import end_with_parent
+from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.trainer_module.input.service_calls import ServiceError, workers_of
+from sangam.trainer_module.launch.data_service_metrics import DispatcherMetrics, WorkerMetrics
+from sangam.trainer_module.launch.lost_workers import LostWorkers
+from sangam.trainer_module.monitoring.endpoint import Endpoint
 
 _HEARTBEAT_MS = 1000
 _POLL_S = 0.5
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="trainer_module.launch.data_service")
+    parser = argparse.ArgumentParser(prog="sangam.trainer_module.launch.data_service")
     parser.add_argument("role", choices=["dispatcher", "worker"])
     parser.add_argument("--port", type=int, default=0, help="to serve on; 0 for any")
     parser.add_argument("--work-dir", type=Path, help="of a dispatcher that may be started again")

@@ -12,8 +12,8 @@ from typing import Any
 from prometheus_client import Counter, Gauge
 from prometheus_client.core import CounterMetricFamily
 
-from trainer_module.input.service_calls import ServiceError, living, workers_of
-from trainer_module.monitoring.endpoint import new_registry
+from sangam.trainer_module.input.service_calls import ServiceError, living, workers_of
+from sangam.trainer_module.monitoring.endpoint import new_registry
 
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S = 5.0

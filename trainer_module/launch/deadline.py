@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from schemas.contracts.training_job import TrainJob
-from trainer_module.launch.failures import JobFailedError
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module.launch.failures import JobFailedError
 
 
 class Deadline:

@@ -1,10 +1,10 @@
-"""Runs one host's ranks, or a parameter server: `python -m trainer_module.launch.host JOB_FILE --coordinator ...`.
+"""Runs one host's ranks, or a parameter server: `python -m sangam.trainer_module.launch.host JOB_FILE ...`.
 
 It executes the coordinator's commands, attempt after attempt, and watches its processes with its own clock. If the
 coordinator does not answer, it ends them and waits for its replacement. They end with this process, however it ends.
 """
 
-from schemas.host.early_sigterm import exit_on
+from sangam.schemas.host.early_sigterm import exit_on
 
 if __name__ == "__main__":
     exit_on()  # Before the imports below, which take a second.
@@ -17,24 +17,24 @@ import time
 import uuid
 from pathlib import Path
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.training_job import TrainJob, find_job
-from schemas.derived.plan import refuse_unfit
-from schemas.errors import UserError
-from schemas.host.environment import drop_proxies, settle
-from schemas.host.plain_text import log_to_stderr
-from trainer_module.launch.failures import JobFailedError
-from trainer_module.launch.link import Link
-from trainer_module.launch.machine import refuse_unfit_machine
-from trainer_module.launch.memory import available_bytes
-from trainer_module.launch.messages import Command, Heartbeat, Lifeline, name_of
-from trainer_module.launch.network import address_of, refuse_unfit_for_horovod
-from trainer_module.launch.parameter_servers import SERVER_MODULE, ParameterServers
-from trainer_module.launch.processes import Stopped, reap_strangers, stop_on_sigterm
-from trainer_module.launch.rank_group import RANK_MODULE, RankGroup
-from trainer_module.launch.rendezvous import environment, slots_of
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.training_job import TrainJob, find_job
+from sangam.schemas.derived.plan import refuse_unfit
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.environment import drop_proxies, settle
+from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.trainer_module.launch.failures import JobFailedError
+from sangam.trainer_module.launch.link import Link
+from sangam.trainer_module.launch.machine import refuse_unfit_machine
+from sangam.trainer_module.launch.memory import available_bytes
+from sangam.trainer_module.launch.messages import Command, Heartbeat, Lifeline, name_of
+from sangam.trainer_module.launch.network import address_of, refuse_unfit_for_horovod
+from sangam.trainer_module.launch.parameter_servers import SERVER_MODULE, ParameterServers
+from sangam.trainer_module.launch.processes import Stopped, reap_strangers, stop_on_sigterm
+from sangam.trainer_module.launch.rank_group import RANK_MODULE, RankGroup
+from sangam.trainer_module.launch.rendezvous import environment, slots_of
 
-_LOG = logging.getLogger("trainer_module.launch.host")
+_LOG = logging.getLogger("sangam.trainer_module.launch.host")
 _HEARTBEAT_S = 0.5
 
 
@@ -190,7 +190,7 @@ class Host:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="trainer_module.launch.host")
+    parser = argparse.ArgumentParser(prog="sangam.trainer_module.launch.host")
     parser.add_argument("job_file", type=Path)
     parser.add_argument("--coordinator", required=True, help="host:port")
     parser.add_argument("--index", type=int, required=True, help="of this host among those of its kind, from 0")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from trainer_module.launch.failures import Cause, Failure, JobFailedError, first_cause
-from trainer_module.launch.messages import Command, Heartbeat, Lifeline, name_of
+from sangam.trainer_module.launch.failures import Cause, Failure, JobFailedError, first_cause
+from sangam.trainer_module.launch.messages import Command, Heartbeat, Lifeline, name_of
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,9 +1,9 @@
-"""Runs one training job on this machine: `python -m trainer_module.launch.launcher JOB_FILE PARENT_PID`.
+"""Runs one training job on this machine: `python -m sangam.trainer_module.launch.launcher JOB_FILE PARENT_PID`.
 
 Starts the tf.data service pool and the ranks, watches them, then exports. All are in this process's group, so that one
 signal to the group ends them all. A lost data worker is restarted; when another process is lost, all are restarted from
 the last checkpoint. The final failure is written to `failure.txt` in the log folder. On several machines,
-`trainer_module.launch.coordinator` and `trainer_module.launch.host` do the same.
+`sangam.trainer_module.launch.coordinator` and `sangam.trainer_module.launch.host` do the same.
 """
 
 import logging
@@ -15,28 +15,28 @@ import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
-from schemas.contracts.monitoring import withdraw_all
-from schemas.contracts.training_job import TrainJob, read_job
-from schemas.derived.plan import refuse_unfit
-from schemas.host.environment import clean, settle
-from schemas.host.parent_process import end_with_parent
-from schemas.host.plain_text import log_to_stderr
-from trainer_module.launch.attempts import POLL_S, conclude
-from trainer_module.launch.children import environment_of_all
-from trainer_module.launch.deadline import Deadline
-from trainer_module.launch.loopback import keep_children_on_loopback
-from trainer_module.launch.lost import Losses
-from trainer_module.launch.machine import refuse_unfit_machine
-from trainer_module.launch.memory import available_bytes
-from trainer_module.launch.nursery import Nursery
-from trainer_module.launch.parameter_servers import ParameterServers
-from trainer_module.launch.pool import Pool
-from trainer_module.launch.processes import stop_on_sigterm
-from trainer_module.launch.rank_group import RankGroup
-from trainer_module.launch.rendezvous import Rendezvous
-from trainer_module.monitoring.endpoint import refuse_ports_in_use
+from sangam.schemas.contracts.monitoring import withdraw_all
+from sangam.schemas.contracts.training_job import TrainJob, read_job
+from sangam.schemas.derived.plan import refuse_unfit
+from sangam.schemas.host.environment import clean, settle
+from sangam.schemas.host.parent_process import end_with_parent
+from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.trainer_module.launch.attempts import POLL_S, conclude
+from sangam.trainer_module.launch.children import environment_of_all
+from sangam.trainer_module.launch.deadline import Deadline
+from sangam.trainer_module.launch.loopback import keep_children_on_loopback
+from sangam.trainer_module.launch.lost import Losses
+from sangam.trainer_module.launch.machine import refuse_unfit_machine
+from sangam.trainer_module.launch.memory import available_bytes
+from sangam.trainer_module.launch.nursery import Nursery
+from sangam.trainer_module.launch.parameter_servers import ParameterServers
+from sangam.trainer_module.launch.pool import Pool
+from sangam.trainer_module.launch.processes import stop_on_sigterm
+from sangam.trainer_module.launch.rank_group import RankGroup
+from sangam.trainer_module.launch.rendezvous import Rendezvous
+from sangam.trainer_module.monitoring.endpoint import refuse_ports_in_use
 
-_LOG = logging.getLogger("trainer_module.launch.launcher")
+_LOG = logging.getLogger("sangam.trainer_module.launch.launcher")
 
 
 def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline: Deadline, nursery: Nursery) -> None:

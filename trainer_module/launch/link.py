@@ -6,9 +6,9 @@ import select
 
 from pydantic import ValidationError
 
-from schemas.errors import UserError
-from trainer_module.launch.messages import Command, Heartbeat, Lifeline
-from trainer_module.launch.rendezvous import HOST_PATH, LIFELINE_PATH, MAX_BODY_BYTES
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.launch.messages import Command, Heartbeat, Lifeline
+from sangam.trainer_module.launch.rendezvous import HOST_PATH, LIFELINE_PATH, MAX_BODY_BYTES
 
 _LOG = logging.getLogger(__name__)
 _REPLY_S = 2.0

@@ -1,4 +1,4 @@
-"""Binds the processes of a one-machine training to loopback: `python -m trainer_module.launch.loopback`.
+"""Binds the processes of a one-machine training to loopback: `python -m sangam.trainer_module.launch.loopback`.
 
 TensorFlow has no setting for it, so `loopback.c` replaces bind() in child processes. `native.compiler` compiles it.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from schemas.errors import UserError
-from trainer_module.native.compiler import C, compiled
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.native.compiler import C, compiled
 
 _LOG = logging.getLogger(__name__)
 _SOURCE = Path(__file__).with_suffix(".c")

@@ -4,11 +4,11 @@ import contextlib
 import logging
 from pathlib import Path
 
-from schemas.contracts.training_job import TrainJob
-from schemas.host.files import write_whole
-from trainer_module.checkpoint.folder import published, step_of
-from trainer_module.launch.failures import JobFailedError
-from trainer_module.progress import newest_lines, say
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.host.files import write_whole
+from sangam.trainer_module.checkpoint.folder import published, step_of
+from sangam.trainer_module.launch.failures import JobFailedError
+from sangam.trainer_module.progress import newest_lines, say
 
 _LOG = logging.getLogger(__name__)
 

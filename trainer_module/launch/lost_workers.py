@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from trainer_module.input.service_calls import ServiceError, end_tasks, living, workers_of
+from sangam.trainer_module.input.service_calls import ServiceError, end_tasks, living, workers_of
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0

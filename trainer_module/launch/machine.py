@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.contracts.training_job import TrainJob
-from schemas.errors import UserError
-from trainer_module.launch.memory import available_bytes
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.launch.memory import available_bytes
 
 NUM_PORTS = 8
 MIN_SHM_MIB = 16

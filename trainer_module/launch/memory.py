@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import psutil
 
-from schemas.host.cgroup import Cgroup, own_cgroups
+from sangam.schemas.host.cgroup import Cgroup, own_cgroups
 
 
 def available_bytes(cgroups: Sequence[Cgroup] | None = None) -> int:

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import FrozenModel
-from trainer_module.launch.failures import Failure
+from sangam.schemas.spec.base import FrozenModel
+from sangam.trainer_module.launch.failures import Failure
 
 Label = Annotated[str, Field(pattern=r"^[a-z0-9-]{0,64}$")]
 

@@ -4,7 +4,7 @@ import socket
 
 import psutil
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 
 def address_of(host: str, interface: str) -> str:

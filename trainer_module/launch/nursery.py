@@ -7,7 +7,7 @@ Requests arrive as lines of JSON on standard input, a socket; each reply is a li
 is a child of the requesting process, and runs a module as `python -m` does.
 """
 
-from schemas.host.needless_imports import leave_out_needless
+from sangam.schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
     leave_out_needless()  # Before the imports, as in each forked process.
@@ -27,8 +27,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schemas.host.files import tail
-from schemas.host.parent_process import adopt_orphans, end_with_parent
+from sangam.schemas.host.files import tail
+from sangam.schemas.host.parent_process import adopt_orphans, end_with_parent
 
 _END_S = 5.0
 _TAIL_LINES = 10
@@ -36,21 +36,21 @@ _ROOM = 2048
 """Length of the padding argument, which makes room for a forked process's command line in `ps`."""
 FORKED = (
     "trainer_module",
-    "trainer_module.export",
-    "trainer_module.launch.data_service",
-    "trainer_module.parameter_server",
+    "sangam.trainer_module.export",
+    "sangam.trainer_module.launch.data_service",
+    "sangam.trainer_module.parameter_server",
 )
 """Modules that run in forked processes. They are not imported beforehand: they run as main modules."""
 _IMPORTED = (
     "tensorflow",
-    "trainer_module.launch.data_service_metrics",
-    "trainer_module.launch.lost_workers",
-    "trainer_module.loop.training",
-    "trainer_module.monitoring.endpoint",
-    "trainer_module.online.learning",
-    "trainer_module.parameter_server.client",
-    "trainer_module.parameter_server.service",
-    "trainer_module.serving.writing",
+    "sangam.trainer_module.launch.data_service_metrics",
+    "sangam.trainer_module.launch.lost_workers",
+    "sangam.trainer_module.loop.training",
+    "sangam.trainer_module.monitoring.endpoint",
+    "sangam.trainer_module.online.learning",
+    "sangam.trainer_module.parameter_server.client",
+    "sangam.trainer_module.parameter_server.service",
+    "sangam.trainer_module.serving.writing",
 )
 """Imports of these modules."""
 
@@ -157,7 +157,7 @@ class Nursery:
         self._channel, its_end = socket.socketpair()
         with self._log.open("ab") as log, its_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "trainer_module.launch.nursery", str(os.getpid()), "-" * _ROOM],
+                [sys.executable, "-m", "sangam.trainer_module.launch.nursery", str(os.getpid()), "-" * _ROOM],
                 env=self._environment,
                 stdin=its_end.fileno(),
                 stdout=log,
@@ -224,7 +224,7 @@ def _show(words: Sequence[str]) -> None:
 def main(parent_pid: str) -> None:
     """Imports, then forks on request until the socket closes."""
     end_with_parent(int(parent_pid))
-    _show([sys.executable, "-m", "trainer_module.launch.nursery", parent_pid])
+    _show([sys.executable, "-m", "sangam.trainer_module.launch.nursery", parent_pid])
     for module in _IMPORTED:
         importlib.import_module(module)
     # Keep the imported memory shared with the forked processes: a collection would write to all of it.

@@ -3,12 +3,12 @@
 import os
 from pathlib import Path
 
-from schemas.contracts.training_job import TrainJob
-from trainer_module.launch.children import Child, end
-from trainer_module.launch.failures import JobFailedError
-from trainer_module.launch.nursery import Nursery
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module.launch.children import Child, end
+from sangam.trainer_module.launch.failures import JobFailedError
+from sangam.trainer_module.launch.nursery import Nursery
 
-SERVER_MODULE = "trainer_module.parameter_server"
+SERVER_MODULE = "sangam.trainer_module.parameter_server"
 
 
 class ParameterServers:

@@ -6,14 +6,14 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from schemas.contracts.training_job import TrainJob
-from trainer_module.launch.attempts import POLL_S
-from trainer_module.launch.children import Child, end
-from trainer_module.launch.deadline import Deadline
-from trainer_module.launch.loopback import open_ports
-from trainer_module.launch.lost import Losses
-from trainer_module.launch.nursery import Nursery
-from trainer_module.progress import say
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module.launch.attempts import POLL_S
+from sangam.trainer_module.launch.children import Child, end
+from sangam.trainer_module.launch.deadline import Deadline
+from sangam.trainer_module.launch.loopback import open_ports
+from sangam.trainer_module.launch.lost import Losses
+from sangam.trainer_module.launch.nursery import Nursery
+from sangam.trainer_module.progress import say
 
 _LOG = logging.getLogger(__name__)
 _START_S = 120.0
@@ -73,7 +73,7 @@ class Pool:
         file = self._address_file(name)
         file.unlink(missing_ok=True)
         manners = ["--parent-pid", str(os.getpid()), "--address-file", str(file), *self._monitored(name)]
-        arguments = ["trainer_module.launch.data_service", role, *manners, *more]
+        arguments = ["sangam.trainer_module.launch.data_service", role, *manners, *more]
         self._children[name] = Child(self._job, name, arguments, nursery=self._nursery)
 
     def _monitored(self, name: str) -> list[str]:

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from schemas.contracts.training_job import TrainJob
-from trainer_module.launch.children import Child, end
-from trainer_module.launch.deadline import HeartbeatFile
-from trainer_module.launch.failures import JobFailedError
-from trainer_module.launch.nursery import Nursery
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module.launch.children import Child, end
+from sangam.trainer_module.launch.deadline import HeartbeatFile
+from sangam.trainer_module.launch.failures import JobFailedError
+from sangam.trainer_module.launch.nursery import Nursery
 
 RANK_MODULE = "trainer_module"
 _GLOO_S = 30

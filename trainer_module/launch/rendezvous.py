@@ -17,7 +17,7 @@ from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
 from pydantic import ValidationError
 
-from schemas.host.limited_log import LimitedLog
+from sangam.schemas.host.limited_log import LimitedLog
 
 _LOG = logging.getLogger(__name__)
 _REFUSALS = LimitedLog(_LOG)

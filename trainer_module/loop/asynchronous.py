@@ -5,9 +5,9 @@ Reference: Liu et al.: Monolith: real time recommendation system with collisionl
 
 import tensorflow as tf
 
-from trainer_module.loop.own_pace import OwnPaceTrainer
-from trainer_module.loop.served import Computed
-from trainer_module.parameter_server.rows import Update
+from sangam.trainer_module.loop.own_pace import OwnPaceTrainer
+from sangam.trainer_module.loop.served import Computed
+from sangam.trainer_module.parameter_server.rows import Update
 
 
 class AsyncTrainer(OwnPaceTrainer):

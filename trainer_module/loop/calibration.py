@@ -11,9 +11,9 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.contracts.calibration import Calibration
-from schemas.spec.tasks import BinaryTask, Isotonic, Platt
-from trainer_module.losses import correction
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.spec.tasks import BinaryTask, Isotonic, Platt
+from sangam.trainer_module.losses import correction
 
 MOST_POINTS = 200
 """Maximum number of inner points of an isotonic calibration; each stands for at least 1 / 200 of the examples."""

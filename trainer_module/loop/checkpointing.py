@@ -8,17 +8,17 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from schemas.spec.training import Checkpoint
-from trainer_module import collectives
-from trainer_module.checkpoint import folder
-from trainer_module.checkpoint.manifest import read_manifest
-from trainer_module.checkpoint.restore import read_snapshot
-from trainer_module.checkpoint.writer import Contents, Writer
-from trainer_module.loop.run import Run
-from trainer_module.ranker import Ranker
-from trainer_module.snapshot import Copies
+from sangam.schemas.spec.training import Checkpoint
+from sangam.trainer_module import collectives
+from sangam.trainer_module.checkpoint import folder
+from sangam.trainer_module.checkpoint.manifest import read_manifest
+from sangam.trainer_module.checkpoint.restore import read_snapshot
+from sangam.trainer_module.checkpoint.writer import Contents, Writer
+from sangam.trainer_module.loop.run import Run
+from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.snapshot import Copies
 
-_LOG = logging.getLogger("trainer_module.rank")
+_LOG = logging.getLogger("sangam.trainer_module.rank")
 
 
 @dataclass

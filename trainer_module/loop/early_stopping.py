@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.errors import UserError
-from schemas.spec import RankerSpec
-from schemas.spec.tasks import BinaryTask
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.tasks import BinaryTask
 
 Validation = Mapping[str, Mapping[str, float]]
 """{task: {metric: value}} after an epoch."""

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
 
-from trainer_module import collectives
-from trainer_module.input.batch import Batch
-from trainer_module.loop.history import EpochReport
-from trainer_module.loop.trainer import Trainer
-from trainer_module.progress import Progress
+from sangam.trainer_module import collectives
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.loop.history import EpochReport
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.progress import Progress
 
 
 class NotFiniteError(RuntimeError):

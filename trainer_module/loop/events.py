@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 from tensorboard.plugins.histogram.metadata import create_summary_metadata
 
-from schemas.contracts.training_job import TrainJob
-from trainer_module.loop.learning_rate import rates
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module.loop.learning_rate import rates
 
 _EVERY_STEPS, _EVERY_S = 10, 1.0
 _FLUSH_MS = 2000

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.contracts.calibration import Calibration
-from trainer_module.snapshot import Arrays
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.trainer_module.snapshot import Arrays
 
 _CALIBRATIONS = "calibrations"
 _LOSSES, _EXAMPLES, _ONLINE = "history_losses", "history_examples", "history_online_"

@@ -8,19 +8,19 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer_module import collectives
-from trainer_module.embedding.eviction import Counts, evict, finish
-from trainer_module.embedding.persistence import restore, snapshot_of
-from trainer_module.embedding.row_store import stores_of
-from trainer_module.embedding.sharded_tables import Routed, SentKeys, ShardedTables
-from trainer_module.embedding.statistics import TableCounts, statistics
-from trainer_module.input.batch import Batch, ids_of, then_empty
-from trainer_module.loop.step import StepResult, StepState, event_minutes, local_step, of_all, update_dense
-from trainer_module.loop.trainer import Trainer
-from trainer_module.monitoring.training import TrainingFacts
-from trainer_module.progress import Progress
-from trainer_module.ranker import Ranker
-from trainer_module.snapshot import Copies, RowsSnapshot, Snapshot, StoredSnapshot
+from sangam.trainer_module import collectives
+from sangam.trainer_module.embedding.eviction import Counts, evict, finish
+from sangam.trainer_module.embedding.persistence import restore, snapshot_of
+from sangam.trainer_module.embedding.row_store import stores_of
+from sangam.trainer_module.embedding.sharded_tables import Routed, SentKeys, ShardedTables
+from sangam.trainer_module.embedding.statistics import TableCounts, statistics
+from sangam.trainer_module.input.batch import Batch, ids_of, then_empty
+from sangam.trainer_module.loop.step import StepResult, StepState, event_minutes, local_step, of_all, update_dense
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.monitoring.training import TrainingFacts
+from sangam.trainer_module.progress import Progress
+from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.snapshot import Copies, RowsSnapshot, Snapshot, StoredSnapshot
 
 
 def send_keys(state: StepState, tables: ShardedTables, batch: Batch) -> SentKeys:

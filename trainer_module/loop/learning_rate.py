@@ -6,8 +6,8 @@ from typing import assert_never
 import numpy as np
 import tensorflow as tf
 
-from schemas.spec.training import Constant, Cosine, Schedule, Stepwise, Training
-from trainer_module.snapshot import Arrays
+from sangam.schemas.spec.training import Constant, Cosine, Schedule, Stepwise, Training
+from sangam.trainer_module.snapshot import Arrays
 
 _START, _PACE = "schedule_start", "schedule_pace"
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer_module import collectives
-from trainer_module.input.batch import Batch
-from trainer_module.loop.history import EpochReport
-from trainer_module.loop.served import Numbered, ServedTrainer
-from trainer_module.loop.step import StepResult
-from trainer_module.progress import Progress
+from sangam.trainer_module import collectives
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.loop.history import EpochReport
+from sangam.trainer_module.loop.served import Numbered, ServedTrainer
+from sangam.trainer_module.loop.step import StepResult
+from sangam.trainer_module.progress import Progress
 
 _STEPS_TO_NEXT_TRY = 20
 

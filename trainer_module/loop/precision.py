@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from schemas.spec import RankerSpec
-from trainer_module import collectives
-from trainer_module.dense import fused
-from trainer_module.ranker import Ranker, with_precision
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module import collectives
+from sangam.trainer_module.dense import fused
+from sangam.trainer_module.ranker import Ranker, with_precision
 
 _LOG = logging.getLogger(__name__)
 _PRECISIONS = ("float32", "bfloat16")

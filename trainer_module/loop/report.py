@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from schemas.contracts.training_job import TrainJob
-from schemas.host.files import write_whole
-from trainer_module import collectives
-from trainer_module.embedding.statistics import NORM_EDGES
-from trainer_module.loop.early_stopping import judge
-from trainer_module.loop.history import EpochReport
-from trainer_module.loop.learning_rate import rates
-from trainer_module.loop.run import Run
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.host.files import write_whole
+from sangam.trainer_module import collectives
+from sangam.trainer_module.embedding.statistics import NORM_EDGES
+from sangam.trainer_module.loop.early_stopping import judge
+from sangam.trainer_module.loop.history import EpochReport
+from sangam.trainer_module.loop.learning_rate import rates
+from sangam.trainer_module.loop.run import Run
 
 _POINTS = 100
 """Maximum number of steps whose learning rates are reported."""

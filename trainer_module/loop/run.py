@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from schemas.contracts.training_job import TrainJob
-from trainer_module.checkpoint.manifest import Manifest
-from trainer_module.input.batch import Batch
-from trainer_module.input.train_input import TrainInput
-from trainer_module.loop.epoch import train_epoch
-from trainer_module.loop.history import History
-from trainer_module.loop.trainer import Trainer
-from trainer_module.loop.validation import validate
-from trainer_module.progress import Progress
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module.checkpoint.manifest import Manifest
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.input.train_input import TrainInput
+from sangam.trainer_module.loop.epoch import train_epoch
+from sangam.trainer_module.loop.history import History
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.loop.validation import validate
+from sangam.trainer_module.progress import Progress
 
-_LOG = logging.getLogger("trainer_module.rank")
+_LOG = logging.getLogger("sangam.trainer_module.rank")
 
 
 @dataclass

@@ -14,22 +14,22 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.spec.sync import Served
-from trainer_module import collectives
-from trainer_module.input.batch import Batch, ids_of
-from trainer_module.loop.served_step import ServedStep
-from trainer_module.loop.step import StepResult
-from trainer_module.loop.trainer import Trainer
-from trainer_module.monitoring.training import TrainingFacts
-from trainer_module.parameter_server.ahead import Ahead, Pushed
-from trainer_module.parameter_server.client import Answer, Servers
-from trainer_module.parameter_server.routing import Request
-from trainer_module.parameter_server.rows import Update
-from trainer_module.parameter_server.shard import Outcome
-from trainer_module.parameter_server.tables import ServedTables
-from trainer_module.progress import Progress
-from trainer_module.ranker import Ranker
-from trainer_module.snapshot import Copies, RowsSnapshot, Snapshot, StoredSnapshot
+from sangam.schemas.spec.sync import Served
+from sangam.trainer_module import collectives
+from sangam.trainer_module.input.batch import Batch, ids_of
+from sangam.trainer_module.loop.served_step import ServedStep
+from sangam.trainer_module.loop.step import StepResult
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.monitoring.training import TrainingFacts
+from sangam.trainer_module.parameter_server.ahead import Ahead, Pushed
+from sangam.trainer_module.parameter_server.client import Answer, Servers
+from sangam.trainer_module.parameter_server.routing import Request
+from sangam.trainer_module.parameter_server.rows import Update
+from sangam.trainer_module.parameter_server.shard import Outcome
+from sangam.trainer_module.parameter_server.tables import ServedTables
+from sangam.trainer_module.progress import Progress
+from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.snapshot import Copies, RowsSnapshot, Snapshot, StoredSnapshot
 
 _LARGEST_STALENESS = 1024
 

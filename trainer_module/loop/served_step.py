@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer_module.dense.optimizers import clipped
-from trainer_module.embedding.sharded_tables import Unique
-from trainer_module.input.batch import Batch, ids_of
-from trainer_module.loop.step import (
+from sangam.trainer_module.dense.optimizers import clipped
+from sangam.trainer_module.embedding.sharded_tables import Unique
+from sangam.trainer_module.input.batch import Batch, ids_of
+from sangam.trainer_module.loop.step import (
     StepResult,
     StepState,
     event_minutes,
@@ -18,7 +18,7 @@ from trainer_module.loop.step import (
     of_all,
     update_dense,
 )
-from trainer_module.parameter_server.routing import RoutedKeys, route
+from sangam.trainer_module.parameter_server.routing import RoutedKeys, route
 
 _TOP_EXPONENT = 14.0
 _LARGEST_EXPONENT = 126.0

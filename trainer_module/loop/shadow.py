@@ -9,14 +9,14 @@ from typing import Any
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.spec.sync import Shadow
-from trainer_module import collectives
-from trainer_module.loop.own_pace import OwnPaceTrainer
-from trainer_module.loop.served import Computed
-from trainer_module.parameter_server.averaging import Averaging
-from trainer_module.parameter_server.client import Servers
-from trainer_module.parameter_server.rows import Update
-from trainer_module.ranker import Ranker
+from sangam.schemas.spec.sync import Shadow
+from sangam.trainer_module import collectives
+from sangam.trainer_module.loop.own_pace import OwnPaceTrainer
+from sangam.trainer_module.loop.served import Computed
+from sangam.trainer_module.parameter_server.averaging import Averaging
+from sangam.trainer_module.parameter_server.client import Servers
+from sangam.trainer_module.parameter_server.rows import Update
+from sangam.trainer_module.ranker import Ranker
 
 _WEIGHTS = "weights"
 

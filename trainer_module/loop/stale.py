@@ -11,13 +11,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from schemas.spec.sync import Stale
-from trainer_module import collectives
-from trainer_module.input.batch import Batch, then_empty
-from trainer_module.loop.served import Computed, Numbered, ServedTrainer
-from trainer_module.loop.step import StepResult
-from trainer_module.parameter_server.rows import Update
-from trainer_module.progress import Progress
+from sangam.schemas.spec.sync import Stale
+from sangam.trainer_module import collectives
+from sangam.trainer_module.input.batch import Batch, then_empty
+from sangam.trainer_module.loop.served import Computed, Numbered, ServedTrainer
+from sangam.trainer_module.loop.step import StepResult
+from sangam.trainer_module.parameter_server.rows import Update
+from sangam.trainer_module.progress import Progress
 
 
 class StaleTrainer(ServedTrainer):

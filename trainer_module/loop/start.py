@@ -11,34 +11,34 @@ from typing import Any, assert_never
 
 from numpy.typing import NDArray
 
-from schemas.contracts.training_job import TrainJob
-from schemas.derived.sizes import dense_parts
-from schemas.spec import RankerSpec
-from schemas.spec.sync import Async, InStep, Shadow, Stale
-from trainer_module import collectives
-from trainer_module.checkpoint import folder, restore
-from trainer_module.checkpoint.choice import agreed_base, agreed_newest, set_aside
-from trainer_module.checkpoint.files import DamagedError, read_bytes
-from trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables, weight_layouts
-from trainer_module.checkpoint.manifest import Manifest, read_manifest
-from trainer_module.checkpoint.warm_start import warm_start
-from trainer_module.checkpoint.writer import HISTORY
-from trainer_module.input.position import Position
-from trainer_module.input.train_input import TrainInput, no_batches
-from trainer_module.loop import history
-from trainer_module.loop.asynchronous import AsyncTrainer
-from trainer_module.loop.history import History
-from trainer_module.loop.in_step import InStepTrainer
-from trainer_module.loop.precision import settle
-from trainer_module.loop.run import Run
-from trainer_module.loop.shadow import ShadowTrainer
-from trainer_module.loop.stale import StaleTrainer
-from trainer_module.loop.trainer import Trainer
-from trainer_module.parameter_server.client import Servers
-from trainer_module.progress import Progress, say
-from trainer_module.ranker import Ranker
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.derived.sizes import dense_parts
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.sync import Async, InStep, Shadow, Stale
+from sangam.trainer_module import collectives
+from sangam.trainer_module.checkpoint import folder, restore
+from sangam.trainer_module.checkpoint.choice import agreed_base, agreed_newest, set_aside
+from sangam.trainer_module.checkpoint.files import DamagedError, read_bytes
+from sangam.trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables, weight_layouts
+from sangam.trainer_module.checkpoint.manifest import Manifest, read_manifest
+from sangam.trainer_module.checkpoint.warm_start import warm_start
+from sangam.trainer_module.checkpoint.writer import HISTORY
+from sangam.trainer_module.input.position import Position
+from sangam.trainer_module.input.train_input import TrainInput, no_batches
+from sangam.trainer_module.loop import history
+from sangam.trainer_module.loop.asynchronous import AsyncTrainer
+from sangam.trainer_module.loop.history import History
+from sangam.trainer_module.loop.in_step import InStepTrainer
+from sangam.trainer_module.loop.precision import settle
+from sangam.trainer_module.loop.run import Run
+from sangam.trainer_module.loop.shadow import ShadowTrainer
+from sangam.trainer_module.loop.stale import StaleTrainer
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.parameter_server.client import Servers
+from sangam.trainer_module.progress import Progress, say
+from sangam.trainer_module.ranker import Ranker
 
-_LOG = logging.getLogger("trainer_module.loop.start")
+_LOG = logging.getLogger("sangam.trainer_module.loop.start")
 _MINUTES_A_DAY = 24 * 60
 
 

@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from trainer_module import collectives
-from trainer_module.dense import fused
-from trainer_module.dense.average import Average
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.optimizers import DenseState, clipped
-from trainer_module.embedded import Indexed
-from trainer_module.embedding.row_optimizers import StepContext
-from trainer_module.embedding.sharded_tables import Unique
-from trainer_module.input.batch import Batch
-from trainer_module.loop.learning_rate import StepsOfSchedule, factor
-from trainer_module.losses import Balance
-from trainer_module.ranker import Ranker
+from sangam.trainer_module import collectives
+from sangam.trainer_module.dense import fused
+from sangam.trainer_module.dense.average import Average
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.optimizers import DenseState, clipped
+from sangam.trainer_module.embedded import Indexed
+from sangam.trainer_module.embedding.row_optimizers import StepContext
+from sangam.trainer_module.embedding.sharded_tables import Unique
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.loop.learning_rate import StepsOfSchedule, factor
+from sangam.trainer_module.losses import Balance
+from sangam.trainer_module.ranker import Ranker
 
 
 @dataclass(frozen=True)

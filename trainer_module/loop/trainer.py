@@ -9,18 +9,18 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer_module import collectives
-from trainer_module.dense.average import Average
-from trainer_module.dense.optimizers import DenseState
-from trainer_module.input.batch import Batch, empty_batch
-from trainer_module.loop.history import EpochReport
-from trainer_module.loop.learning_rate import StepsOfSchedule
-from trainer_module.loop.step import StepResult, StepState, factor_at
-from trainer_module.losses import Balance
-from trainer_module.monitoring.training import TrainingFacts
-from trainer_module.progress import Progress
-from trainer_module.ranker import Ranker
-from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays, Copies, RowsSnapshot, Snapshot, StoredSnapshot
+from sangam.trainer_module import collectives
+from sangam.trainer_module.dense.average import Average
+from sangam.trainer_module.dense.optimizers import DenseState
+from sangam.trainer_module.input.batch import Batch, empty_batch
+from sangam.trainer_module.loop.history import EpochReport
+from sangam.trainer_module.loop.learning_rate import StepsOfSchedule
+from sangam.trainer_module.loop.step import StepResult, StepState, factor_at
+from sangam.trainer_module.losses import Balance
+from sangam.trainer_module.monitoring.training import TrainingFacts
+from sangam.trainer_module.progress import Progress
+from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays, Copies, RowsSnapshot, Snapshot, StoredSnapshot
 
 
 class Trainer(ABC):

@@ -3,23 +3,23 @@
 import logging
 from pathlib import Path
 
-from schemas.contracts.training_job import TrainJob
-from schemas.errors import UserError
-from schemas.spec.tasks import BinaryTask
-from trainer_module import collectives
-from trainer_module.check_scores import write_check
-from trainer_module.checkpoint.writer import Writer
-from trainer_module.loop.checkpointing import Checkpointer
-from trainer_module.loop.early_stopping import StopDecision, judge
-from trainer_module.loop.events import Events
-from trainer_module.loop.report import by_rank, write_report
-from trainer_module.loop.run import Run
-from trainer_module.loop.start import load
-from trainer_module.monitoring.training import Metrics
-from trainer_module.parameter_server.client import Servers
-from trainer_module.progress import Progress
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.tasks import BinaryTask
+from sangam.trainer_module import collectives
+from sangam.trainer_module.check_scores import write_check
+from sangam.trainer_module.checkpoint.writer import Writer
+from sangam.trainer_module.loop.checkpointing import Checkpointer
+from sangam.trainer_module.loop.early_stopping import StopDecision, judge
+from sangam.trainer_module.loop.events import Events
+from sangam.trainer_module.loop.report import by_rank, write_report
+from sangam.trainer_module.loop.run import Run
+from sangam.trainer_module.loop.start import load
+from sangam.trainer_module.monitoring.training import Metrics
+from sangam.trainer_module.parameter_server.client import Servers
+from sangam.trainer_module.progress import Progress
 
-_LOG = logging.getLogger("trainer_module.rank")
+_LOG = logging.getLogger("sangam.trainer_module.rank")
 
 
 def train(

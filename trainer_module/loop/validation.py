@@ -7,13 +7,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.contracts.calibration import Calibration
-from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
-from trainer_module import collectives
-from trainer_module.input.batch import Batch, then_empty
-from trainer_module.loop.calibration import Counts, fit
-from trainer_module.loop.trainer import Trainer
-from trainer_module.progress import Progress
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
+from sangam.trainer_module import collectives
+from sangam.trainer_module.input.batch import Batch, then_empty
+from sangam.trainer_module.loop.calibration import Counts, fit
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.progress import Progress
 
 _BINS = 20_000
 _LARGEST_LOGIT = 16.0

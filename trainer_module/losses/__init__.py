@@ -1,6 +1,6 @@
 """The objective of training: the loss of each example and task, their balance, and predictions from logits."""
 
-from trainer_module.losses.balance import Balance
-from trainer_module.losses.tasks import correction, logits_of_mean_prediction, loss_sums, predictions
+from sangam.trainer_module.losses.balance import Balance
+from sangam.trainer_module.losses.tasks import correction, logits_of_mean_prediction, loss_sums, predictions
 
 __all__ = ["Balance", "correction", "logits_of_mean_prediction", "loss_sums", "predictions"]

@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.spec import RankerSpec
-from schemas.spec.training import FixedBalance, GradNormBalance, UncertaintyBalance
-from trainer_module.dense.weights import Weights
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.training import FixedBalance, GradNormBalance, UncertaintyBalance
+from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: T tasks, S floats of the shared weights.
 

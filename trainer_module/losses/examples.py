@@ -7,7 +7,7 @@ from typing import assert_never
 
 import tensorflow as tf
 
-from schemas.spec.tasks import (
+from sangam.schemas.spec.tasks import (
     BinaryTask,
     CrossEntropy,
     Focal,

@@ -6,11 +6,11 @@ from typing import assert_never
 
 import tensorflow as tf
 
-from schemas.contracts.calibration import Calibration
-from schemas.spec import RankerSpec
-from schemas.spec.models import Aitm, Esmm
-from schemas.spec.tasks import BinaryTask, LogError, RegressionTask, Task, WatchTimeTask
-from trainer_module.losses.examples import example_losses
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.models import Aitm, Esmm
+from sangam.schemas.spec.tasks import BinaryTask, LogError, RegressionTask, Task, WatchTimeTask
+from sangam.trainer_module.losses.examples import example_losses
 
 # Shape suffixes: B batch, T tasks.
 

@@ -5,18 +5,18 @@ from typing import assert_never
 
 import tensorflow as tf
 
-from schemas.derived.model_inputs import ModelInputs
-from schemas.spec.models import Aitm, Esmm, Mmoe, Model, Ple, SharedBottom, SingleTask
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Weights
-from trainer_module.interactions import Interaction, build_interaction
-from trainer_module.models.aitm import AitmModel
-from trainer_module.models.esmm import EsmmModel
-from trainer_module.models.mmoe import MmoeModel
-from trainer_module.models.ple import PleModel
-from trainer_module.models.ranking_model import RankingModel
-from trainer_module.models.shared_bottom import SharedBottomModel
-from trainer_module.models.single_task import SingleTaskModel
+from sangam.schemas.derived.model_inputs import ModelInputs
+from sangam.schemas.spec.models import Aitm, Esmm, Mmoe, Model, Ple, SharedBottom, SingleTask
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.interactions import Interaction, build_interaction
+from sangam.trainer_module.models.aitm import AitmModel
+from sangam.trainer_module.models.esmm import EsmmModel
+from sangam.trainer_module.models.mmoe import MmoeModel
+from sangam.trainer_module.models.ple import PleModel
+from sangam.trainer_module.models.ranking_model import RankingModel
+from sangam.trainer_module.models.shared_bottom import SharedBottomModel
+from sangam.trainer_module.models.single_task import SingleTaskModel
 
 __all__ = ["RankingModel", "build_model"]
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.spec.models import Aitm
-from trainer_module.dense.layers import Dense, Heads, ParallelMlps
-from trainer_module.dense.members import product
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Weights
+from sangam.schemas.spec.models import Aitm
+from sangam.trainer_module.dense.layers import Dense, Heads, ParallelMlps
+from sangam.trainer_module.dense.members import product
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, H width of a tower's output, T tasks.
 

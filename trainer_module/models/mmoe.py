@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.spec.models import Mmoe
-from trainer_module.dense.layers import Dense, ParallelMlps, Towers, mixtures
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Weights
-from trainer_module.models.ranking_model import NoAuxiliary
+from sangam.schemas.spec.models import Mmoe
+from sangam.trainer_module.dense.layers import Dense, ParallelMlps, Towers, mixtures
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.models.ranking_model import NoAuxiliary
 
 # Shape suffixes: B batch, I inputs, E experts, H width of an expert's output, T tasks.
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.derived.weight import Blocks, width_of
-from schemas.derived.weights import SHARED, ple_choices, ple_experts
-from schemas.spec.models import Ple
-from trainer_module.dense.layers import Dense, ParallelMlps, Towers, mixtures
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Weights
-from trainer_module.models.ranking_model import NoAuxiliary
+from sangam.schemas.derived.weight import Blocks, width_of
+from sangam.schemas.derived.weights import SHARED, ple_choices, ple_experts
+from sangam.schemas.spec.models import Ple
+from sangam.trainer_module.dense.layers import Dense, ParallelMlps, Towers, mixtures
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.models.ranking_model import NoAuxiliary
 
 # Shape suffixes: B batch, I inputs, E experts, H width of an expert's output.
 

@@ -4,8 +4,8 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Weights
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import Weights
 
 
 class RankingModel(Protocol):

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.spec.models import SingleTask
-from trainer_module.dense.layers import Heads, ParallelMlps
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Weights
-from trainer_module.models.ranking_model import NoAuxiliary
+from sangam.schemas.spec.models import SingleTask
+from sangam.trainer_module.dense.layers import Heads, ParallelMlps
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.models.ranking_model import NoAuxiliary
 
 # Shape suffixes: B batch, I inputs, T tasks.
 

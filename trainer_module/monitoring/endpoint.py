@@ -11,8 +11,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import ThreadingWSGIServer, make_wsgi_app
 
-from schemas.contracts.monitoring import PLACE, Target
-from schemas.errors import UserError
+from sangam.schemas.contracts.monitoring import PLACE, Target
+from sangam.schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _REQUEST_S = 5.0

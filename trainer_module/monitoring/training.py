@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from trainer_module.monitoring.endpoint import new_registry
-from trainer_module.monitoring.tables import TableMetrics
+from sangam.trainer_module.monitoring.endpoint import new_registry
+from sangam.trainer_module.monitoring.tables import TableMetrics
 
 Cause = Literal["input", "eviction", "checkpoint", "validation"]
 """Reasons for which training waits."""

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.errors import UserError
-from schemas.host.files import sync
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import sync
 
 _LOG = logging.getLogger(__name__)
 _COMPILE_S = 120.0

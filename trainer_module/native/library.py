@@ -1,4 +1,4 @@
-"""Compiles and loads the operations of this package: `python -m trainer_module.native.library`.
+"""Compiles and loads the operations of this package: `python -m sangam.trainer_module.native.library`.
 
 Compilation takes some seconds, see `compiler`.
 """
@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import UserError
-from trainer_module.native.compiler import CPP, compiled
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.native.compiler import CPP, compiled
 
 _FOLDER = Path(__file__).parent
 _SOURCES = ("dense.cc", "inputs.cc", "layers.cc", "rows.cc", "shared_memory.cc")

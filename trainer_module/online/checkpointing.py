@@ -3,17 +3,17 @@
 import logging
 from pathlib import Path
 
-from trainer_module import collectives
-from trainer_module.checkpoint import folder
-from trainer_module.checkpoint.manifest import Manifest
-from trainer_module.checkpoint.writer import Contents, Writer
-from trainer_module.input.position import Position
-from trainer_module.input.train_input import no_batches
-from trainer_module.loop.history import History
-from trainer_module.loop.trainer import Trainer
-from trainer_module.snapshot import Copies
+from sangam.trainer_module import collectives
+from sangam.trainer_module.checkpoint import folder
+from sangam.trainer_module.checkpoint.manifest import Manifest
+from sangam.trainer_module.checkpoint.writer import Contents, Writer
+from sangam.trainer_module.input.position import Position
+from sangam.trainer_module.input.train_input import no_batches
+from sangam.trainer_module.loop.history import History
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.snapshot import Copies
 
-_LOG = logging.getLogger("trainer_module.online")
+_LOG = logging.getLogger("sangam.trainer_module.online")
 
 
 class Checkpoints:

@@ -1,4 +1,4 @@
-"""Files with the arrays of a delta; see `schemas.contracts.deltas`."""
+"""Files with the arrays of a delta; see `sangam.schemas.contracts.deltas`."""
 
 import hashlib
 import io
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.contracts import deltas
-from schemas.host.files import write_whole
+from sangam.schemas.contracts import deltas
+from sangam.schemas.host.files import write_whole
 
 if TYPE_CHECKING:  # TensorFlow is not needed to read a delta.
-    from trainer_module.embedding.delta import Delta
+    from sangam.trainer_module.embedding.delta import Delta
 
 
 def write_rows(path: Path, group: str, part: int, delta: "Delta") -> None:

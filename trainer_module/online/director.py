@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schemas.contracts import segments
-from schemas.contracts.training_job import TrainJob
-from schemas.errors import UserError
-from schemas.spec.online import SkipTo
-from trainer_module.online.turns import DENSE, NOTHING, ROWS, Turn
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.online import SkipTo
+from sangam.trainer_module.online.turns import DENSE, NOTHING, ROWS, Turn
 
 WAIT_S = 0.5
 """Maximum wait for a segment before ranks synchronize, so that no rank appears hung."""

@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from schemas.contracts import segments
-from schemas.contracts.training_job import TrainJob, write_job
-from trainer_module.check_scores import write_check
-from trainer_module.loop.history import History
-from trainer_module.loop.trainer import Trainer
-from trainer_module.online.checkpointing import Checkpoints
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.training_job import TrainJob, write_job
+from sangam.trainer_module.check_scores import write_check
+from sangam.trainer_module.loop.history import History
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.online.checkpointing import Checkpoints
 
 
 def request_full_version(
     job: TrainJob, trainer: Trainer, history: History, checkpoints: Checkpoints, number: int, segment: int
 ) -> None:
-    """Writes a job for `trainer_module.export`, the job file last. All ranks together.
+    """Writes a job for `sangam.trainer_module.export`, the job file last. All ranks together.
 
     Args:
         job: the online training job.

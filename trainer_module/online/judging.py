@@ -10,14 +10,14 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.spec import RankerSpec
-from schemas.spec.online import Guard
-from schemas.spec.tasks import BinaryTask
-from trainer_module import collectives
-from trainer_module.input.batch import Batch
-from trainer_module.loop.trainer import Trainer
-from trainer_module.loop.validation import Auc
-from trainer_module.snapshot import Arrays
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.online import Guard
+from sangam.schemas.spec.tasks import BinaryTask
+from sangam.trainer_module import collectives
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.loop.validation import Auc
+from sangam.trainer_module.snapshot import Arrays
 
 _BINS = 2000
 """Number of histogram bins for logits from -16 to 16: 32 KB for each task and minute."""

@@ -5,26 +5,26 @@ import time
 from pathlib import Path
 from typing import Any
 
-from schemas.contracts import segments
-from schemas.contracts.joining_job import read_stalled
-from schemas.contracts.training_job import TrainJob
-from trainer_module import collectives
-from trainer_module.loop.epoch import train_batches
-from trainer_module.loop.history import EpochReport, History
-from trainer_module.loop.start import load_trainer
-from trainer_module.loop.trainer import Trainer
-from trainer_module.monitoring.training import Metrics
-from trainer_module.online.checkpointing import Checkpoints
-from trainer_module.online.director import Director, Skipped
-from trainer_module.online.full_version import request_full_version
-from trainer_module.online.judging import Judge
-from trainer_module.online.publishing import Publisher
-from trainer_module.online.reading import SegmentReader
-from trainer_module.online.status import Status
-from trainer_module.online.turns import DENSE, Turn, agreed
-from trainer_module.progress import Progress
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.joining_job import read_stalled
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module import collectives
+from sangam.trainer_module.loop.epoch import train_batches
+from sangam.trainer_module.loop.history import EpochReport, History
+from sangam.trainer_module.loop.start import load_trainer
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.monitoring.training import Metrics
+from sangam.trainer_module.online.checkpointing import Checkpoints
+from sangam.trainer_module.online.director import Director, Skipped
+from sangam.trainer_module.online.full_version import request_full_version
+from sangam.trainer_module.online.judging import Judge
+from sangam.trainer_module.online.publishing import Publisher
+from sangam.trainer_module.online.reading import SegmentReader
+from sangam.trainer_module.online.status import Status
+from sangam.trainer_module.online.turns import DENSE, Turn, agreed
+from sangam.trainer_module.progress import Progress
 
-_LOG = logging.getLogger("trainer_module.online")
+_LOG = logging.getLogger("sangam.trainer_module.online")
 _SECONDS_A_MINUTE = 60
 
 

@@ -9,17 +9,17 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.contracts import deltas
-from schemas.contracts.training_job import TrainJob
-from trainer_module import collectives
-from trainer_module.embedding.delta import take_delta
-from trainer_module.embedding.hashing import owner_of
-from trainer_module.embedding.row_store import RowStore
-from trainer_module.loop.in_step import InStepTrainer
-from trainer_module.loop.trainer import Trainer
-from trainer_module.online.delta_files import arrays, write_dense, write_rows
+from sangam.schemas.contracts import deltas
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module import collectives
+from sangam.trainer_module.embedding.delta import take_delta
+from sangam.trainer_module.embedding.hashing import owner_of
+from sangam.trainer_module.embedding.row_store import RowStore
+from sangam.trainer_module.loop.in_step import InStepTrainer
+from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.online.delta_files import arrays, write_dense, write_rows
 
-_LOG = logging.getLogger("trainer_module.online")
+_LOG = logging.getLogger("sangam.trainer_module.online")
 
 
 class Publisher:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from schemas.contracts import segments
-from schemas.contracts.training_job import TrainJob
-from schemas.derived.columns import EVENT_TIME
-from trainer_module.input.batch import Batch
-from trainer_module.input.example_reader import later_than, reader_of
-from trainer_module.input.local_reader import batches_of_file
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.derived.columns import EVENT_TIME
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.input.example_reader import later_than, reader_of
+from sangam.trainer_module.input.local_reader import batches_of_file
 
 
 class SegmentReader:

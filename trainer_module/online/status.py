@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from schemas.host.files import write_whole
+from sangam.schemas.host.files import write_whole
 
 _EVERY_S = 1.0
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from trainer_module import collectives
+from sangam.trainer_module import collectives
 
 NOTHING, ROWS, DENSE = 0, 1, 2
 """Values of `Turn.publish`: no delta; the changed rows; these and the dense weights."""

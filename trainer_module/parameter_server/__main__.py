@@ -1,7 +1,7 @@
-"""A parameter server's process: `python -m trainer_module.parameter_server JOB_FILE PARENT_PID NUMBER ATTEMPT`."""
+"""A parameter server's process: `python -m sangam.trainer_module.parameter_server JOB PARENT_PID NUMBER ATTEMPT`."""
 
-from schemas.host.early_sigterm import exit_on
-from schemas.host.needless_imports import leave_out_needless
+from sangam.schemas.host.early_sigterm import exit_on
+from sangam.schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
     exit_on()  # Before the imports below.
@@ -17,26 +17,26 @@ from pathlib import Path
 import grpc
 import tensorflow as tf
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.monitoring import PLACE
-from schemas.contracts.training_job import TrainJob, read_job
-from schemas.derived.process_memory import message_bytes
-from schemas.errors import UserError
-from schemas.host.files import write_whole
-from schemas.host.parent_process import end_with_parent
-from schemas.host.plain_text import log_to_stderr
-from schemas.spec.sync import Served
-from trainer_module.monitoring.endpoint import Endpoint, new_registry
-from trainer_module.monitoring.tables import TableMetrics
-from trainer_module.parameter_server import delay
-from trainer_module.parameter_server.service import Service, serve
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.monitoring import PLACE
+from sangam.schemas.contracts.training_job import TrainJob, read_job
+from sangam.schemas.derived.process_memory import message_bytes
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.host.parent_process import end_with_parent
+from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.schemas.spec.sync import Served
+from sangam.trainer_module.monitoring.endpoint import Endpoint, new_registry
+from sangam.trainer_module.monitoring.tables import TableMetrics
+from sangam.trainer_module.parameter_server import delay
+from sangam.trainer_module.parameter_server.service import Service, serve
 
-_LOG = logging.getLogger("trainer_module.parameter_server")
+_LOG = logging.getLogger("sangam.trainer_module.parameter_server")
 _METRICS_EVERY_S = 0.5
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="trainer_module.parameter_server")
+    parser = argparse.ArgumentParser(prog="sangam.trainer_module.parameter_server")
     parser.add_argument("job_file", type=Path)
     parser.add_argument("parent_pid", type=int)
     parser.add_argument("number", type=int, help="of this server, from 0")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainer_module.parameter_server.client import Answer, Arrays
-from trainer_module.parameter_server.service import PATIENCE_S
-from trainer_module.parameter_server.shard import Outcome
+from sangam.trainer_module.parameter_server.client import Answer, Arrays
+from sangam.trainer_module.parameter_server.service import PATIENCE_S
+from sangam.trainer_module.parameter_server.shard import Outcome
 
 
 @dataclass(frozen=True)

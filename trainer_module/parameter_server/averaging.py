@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.spec.sync import Shadow
-from trainer_module.parameter_server.client import Servers
-from trainer_module.parameter_server.dense_part import part_of
+from sangam.schemas.spec.sync import Shadow
+from sangam.trainer_module.parameter_server.client import Servers
+from sangam.trainer_module.parameter_server.dense_part import part_of
 
 
 class Averaging:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.spec.sync import Shadow
+from sangam.schemas.spec.sync import Shadow
 
 Vector = NDArray[np.float32]
 

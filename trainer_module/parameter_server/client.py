@@ -11,15 +11,15 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.contracts.training_job import TrainJob
-from schemas.host.environment import NO_HTTP_PROXY
-from trainer_module.checkpoint.files import CheckpointError, DamagedError
-from trainer_module.parameter_server.dense_part import part_of
-from trainer_module.parameter_server.meetings import OPERATIONS, Operation
-from trainer_module.parameter_server.service import CHANNEL_OPTIONS, PATIENCE_S, SERVICE
-from trainer_module.parameter_server.wire import Caller, attempt_number, decode, encode
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.host.environment import NO_HTTP_PROXY
+from sangam.trainer_module.checkpoint.files import CheckpointError, DamagedError
+from sangam.trainer_module.parameter_server.dense_part import part_of
+from sangam.trainer_module.parameter_server.meetings import OPERATIONS, Operation
+from sangam.trainer_module.parameter_server.service import CHANNEL_OPTIONS, PATIENCE_S, SERVICE
+from sangam.trainer_module.parameter_server.wire import Caller, attempt_number, decode, encode
 
-_LOG = logging.getLogger("trainer_module.rank")
+_LOG = logging.getLogger("sangam.trainer_module.rank")
 LOST_AFTER_S = 30.0
 _START_S = 120.0
 _POLL_S = 0.05

@@ -5,7 +5,7 @@ from typing import Any
 
 import grpc
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 VARIABLE = "SANGAM_PARAMETER_SERVER_DELAY_MS"
 """A server's environment variable: `20` delays every call by 20 ms; `exchange:20` only calls of that method."""

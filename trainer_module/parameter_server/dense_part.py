@@ -6,10 +6,10 @@ from typing import Any
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.spec import RankerSpec
-from trainer_module.dense.optimizers import DenseState
-from trainer_module.parameter_server.rows import Update
-from trainer_module.ranker import Ranker, with_precision
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.dense.optimizers import DenseState
+from sangam.trainer_module.parameter_server.rows import Update
+from sangam.trainer_module.ranker import Ranker, with_precision
 
 WEIGHTS = "weights"
 

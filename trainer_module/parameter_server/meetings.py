@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer_module.parameter_server.wire import MessageError
+from sangam.trainer_module.parameter_server.wire import MessageError
 
 Operation = Literal["sum", "max", "rows"]
 OPERATIONS: tuple[Operation, ...] = ("sum", "max", "rows")

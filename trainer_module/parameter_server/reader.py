@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer_module.parameter_server.wire import MessageError
+from sangam.trainer_module.parameter_server.wire import MessageError
 
 
 class Reader:

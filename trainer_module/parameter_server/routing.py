@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.derived.groups import Group
-from trainer_module.embedding.hashing import owner_of
-from trainer_module.transforms.keys import tags_of
+from sangam.schemas.derived.groups import Group
+from sangam.trainer_module.embedding.hashing import owner_of
+from sangam.trainer_module.transforms.keys import tags_of
 
 # Shape suffixes: n requested keys, u unique keys, S servers.
 

@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.derived.groups import Group
-from trainer_module.embedding.eviction import Counting, evict
-from trainer_module.embedding.row_optimizers import StepContext
-from trainer_module.embedding.row_store import Observed, RowStore
+from sangam.schemas.derived.groups import Group
+from sangam.trainer_module.embedding.eviction import Counting, evict
+from sangam.trainer_module.embedding.row_optimizers import StepContext
+from sangam.trainer_module.embedding.row_store import Observed, RowStore
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -13,26 +13,26 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.contracts.training_job import TrainJob
-from schemas.errors import UserError
-from schemas.host.grpc_calls import BoundedCalls
-from schemas.host.limited_log import LimitedLog
-from trainer_module.checkpoint.files import DamagedError
-from trainer_module.checkpoint.manifest import read_manifest
-from trainer_module.checkpoint.restore import own_rows
-from trainer_module.checkpoint.warm_start import warm_rows
-from trainer_module.checkpoint.writer import ServerWriter
-from trainer_module.embedding.persistence import restore
-from trainer_module.embedding.row_store import full_store
-from trainer_module.embedding.statistics import TableCounts, counted
-from trainer_module.parameter_server.meetings import OPERATIONS, Meetings
-from trainer_module.parameter_server.reader import Reader, document, document_of, numbers_of
-from trainer_module.parameter_server.rows import Arrays, Update
-from trainer_module.parameter_server.shard import Push, Shard
-from trainer_module.parameter_server.window import Window
-from trainer_module.parameter_server.wire import Caller, MessageError, attempt_number, decode, encode
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.grpc_calls import BoundedCalls
+from sangam.schemas.host.limited_log import LimitedLog
+from sangam.trainer_module.checkpoint.files import DamagedError
+from sangam.trainer_module.checkpoint.manifest import read_manifest
+from sangam.trainer_module.checkpoint.restore import own_rows
+from sangam.trainer_module.checkpoint.warm_start import warm_rows
+from sangam.trainer_module.checkpoint.writer import ServerWriter
+from sangam.trainer_module.embedding.persistence import restore
+from sangam.trainer_module.embedding.row_store import full_store
+from sangam.trainer_module.embedding.statistics import TableCounts, counted
+from sangam.trainer_module.parameter_server.meetings import OPERATIONS, Meetings
+from sangam.trainer_module.parameter_server.reader import Reader, document, document_of, numbers_of
+from sangam.trainer_module.parameter_server.rows import Arrays, Update
+from sangam.trainer_module.parameter_server.shard import Push, Shard
+from sangam.trainer_module.parameter_server.window import Window
+from sangam.trainer_module.parameter_server.wire import Caller, MessageError, attempt_number, decode, encode
 
-_LOG = logging.getLogger("trainer_module.parameter_server")
+_LOG = logging.getLogger("sangam.trainer_module.parameter_server")
 SERVICE = "sangam.ParameterServer"
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.derived.groups import groups_of
-from schemas.spec import RankerSpec
-from schemas.spec.sync import Async, Served, Shadow, Stale
-from trainer_module.embedding.eviction import Counting, Counts
-from trainer_module.embedding.persistence import snapshot_of
-from trainer_module.embedding.row_store import stores_of
-from trainer_module.parameter_server.center import Center, center_of
-from trainer_module.parameter_server.dense_part import DensePart
-from trainer_module.parameter_server.rows import Arrays, Gradients, Pulled, Rows, Update
-from trainer_module.parameter_server.window import Window
-from trainer_module.parameter_server.wire import Caller, MessageError
-from trainer_module.snapshot import Copies, RowsSnapshot
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.sync import Async, Served, Shadow, Stale
+from sangam.trainer_module.embedding.eviction import Counting, Counts
+from sangam.trainer_module.embedding.persistence import snapshot_of
+from sangam.trainer_module.embedding.row_store import stores_of
+from sangam.trainer_module.parameter_server.center import Center, center_of
+from sangam.trainer_module.parameter_server.dense_part import DensePart
+from sangam.trainer_module.parameter_server.rows import Arrays, Gradients, Pulled, Rows, Update
+from sangam.trainer_module.parameter_server.window import Window
+from sangam.trainer_module.parameter_server.wire import Caller, MessageError
+from sangam.trainer_module.snapshot import Copies, RowsSnapshot
 
 _LOG = logging.getLogger(__name__)
 _RESULTS_KEPT = 256

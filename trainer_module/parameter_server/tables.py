@@ -8,14 +8,14 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.derived.groups import Group
-from trainer_module.embedding.statistics import by_table
-from trainer_module.parameter_server.ahead import Pushed
-from trainer_module.parameter_server.client import Answer, Arrays, Servers
-from trainer_module.parameter_server.dense_part import part_of
-from trainer_module.parameter_server.routing import Request
-from trainer_module.parameter_server.rows import Update
-from trainer_module.parameter_server.shard import Outcome
+from sangam.schemas.derived.groups import Group
+from sangam.trainer_module.embedding.statistics import by_table
+from sangam.trainer_module.parameter_server.ahead import Pushed
+from sangam.trainer_module.parameter_server.client import Answer, Arrays, Servers
+from sangam.trainer_module.parameter_server.dense_part import part_of
+from sangam.trainer_module.parameter_server.routing import Request
+from sangam.trainer_module.parameter_server.rows import Update
+from sangam.trainer_module.parameter_server.shard import Outcome
 
 _SKIPPED = np.array([0, 0, 1], np.int64)
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from schemas.derived.columns import weights_of
-from trainer_module.dense.weights import Weights
-from trainer_module.embedded import ListsToCombine
-from trainer_module.encoders.lists import Lists
-from trainer_module.input.batch import Columns, ragged
-from trainer_module.ranker import Ranker
-from trainer_module.serving.table import ServedTable
+from sangam.schemas.derived.columns import weights_of
+from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.embedded import ListsToCombine
+from sangam.trainer_module.encoders.lists import Lists
+from sangam.trainer_module.input.batch import Columns, ragged
+from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.serving.table import ServedTable
 
 # Shape suffixes: R rows of one feature, 1 or C; C candidates; F features; n keys; D dimension; I model inputs.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from schemas.contracts.export import (
+from sangam.schemas.contracts.export import (
     CUSTOM_OPS,
     DESCRIPTION_FILE,
     EXTRAS_FOLDER,
@@ -19,9 +19,9 @@ from schemas.contracts.export import (
     ServedGroup,
     ServedTask,
 )
-from schemas.derived.rank_inputs import input_names
-from schemas.spec import RankerSpec
-from trainer_module.serving.signatures import ServedRanker
+from sangam.schemas.derived.rank_inputs import input_names
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.serving.signatures import ServedRanker
 
 _WARM_UP_BATCHES = (1, 8, 64)
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from schemas.derived.columns import Column
-from schemas.derived.rank_inputs import MISSING
-from trainer_module.transforms.stacked import stacked
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.derived.rank_inputs import MISSING
+from sangam.trainer_module.transforms.stacked import stacked
 
 # Shape suffixes: n values of a column; N those of several columns.
 

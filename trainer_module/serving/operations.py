@@ -6,7 +6,7 @@ from typing import Literal, assert_never
 
 import tensorflow as tf
 
-from schemas.contracts.export import CUSTOM_OPS
+from sangam.schemas.contracts.export import CUSTOM_OPS
 
 _LIBRARY = "dynamic_embedding/core/_cuckoo_hashtable_ops.so"
 

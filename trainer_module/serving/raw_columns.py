@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from schemas.derived.columns import Column
-from schemas.derived.rank_inputs import LENGTH, MISSING, clashes, input_names
-from schemas.spec.features import ColumnType
-from trainer_module.serving.missing import without_missing
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.derived.rank_inputs import LENGTH, MISSING, clashes, input_names
+from sangam.schemas.spec.features import ColumnType
+from sangam.trainer_module.serving.missing import without_missing
 
 TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
 """TensorFlow's type of a column's values."""

@@ -8,13 +8,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.contracts.export import TaskLoss
-from schemas.contracts.training_job import TrainJob
-from schemas.derived.columns import task_columns
-from schemas.spec import Inputs
-from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
-from trainer_module.serving.scores import Scores, evaluation_split
-from trainer_module.transforms.columns import one_value
+from sangam.schemas.contracts.export import TaskLoss
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.derived.columns import task_columns
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
+from sangam.trainer_module.serving.scores import Scores, evaluation_split
+from sangam.trainer_module.transforms.columns import one_value
 
 _ABSENT = -1
 """Stands for a missing integer, which is 0 or 1."""

@@ -9,13 +9,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.contracts.training_job import TrainJob
-from schemas.derived.columns import Column, serving_columns
-from trainer_module.input.blocks import Table
-from trainer_module.input.ending import untuned
-from trainer_module.serving.raw_columns import TYPES, inputs_of
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.derived.columns import Column, serving_columns
+from sangam.trainer_module.input.blocks import Table
+from sangam.trainer_module.input.ending import untuned
+from sangam.trainer_module.serving.raw_columns import TYPES, inputs_of
 
-_LOG = logging.getLogger("trainer_module.export")
+_LOG = logging.getLogger("sangam.trainer_module.export")
 CHECK_TOLERANCE = 1e-5
 _BLOCKS_AT_ONCE = 4
 

@@ -7,16 +7,16 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.contracts.calibration import Calibration
-from schemas.contracts.export import KNOWN_IDS, RANK, REMOVE, REPLACE_DENSE, SERVE, TABLE_SIZE, UPSERT, of_group
-from schemas.derived.columns import Column, serving_columns
-from trainer_module.input.batch import Columns
-from trainer_module.ranker import Ranker
-from trainer_module.serving.candidates import candidate_logits
-from trainer_module.serving.missing import without_missing
-from trainer_module.serving.raw_columns import input_specs, inputs_of, sparse_columns, with_candidates
-from trainer_module.serving.table import ServedTable
-from trainer_module.transforms.graph import TransformGraph
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.contracts.export import KNOWN_IDS, RANK, REMOVE, REPLACE_DENSE, SERVE, TABLE_SIZE, UPSERT, of_group
+from sangam.schemas.derived.columns import Column, serving_columns
+from sangam.trainer_module.input.batch import Columns
+from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.serving.candidates import candidate_logits
+from sangam.trainer_module.serving.missing import without_missing
+from sangam.trainer_module.serving.raw_columns import input_specs, inputs_of, sparse_columns, with_candidates
+from sangam.trainer_module.serving.table import ServedTable
+from sangam.trainer_module.transforms.graph import TransformGraph
 
 _EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")
 _KEYS = tf.TensorSpec([None], tf.int64, name="keys")

@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from schemas.derived.groups import Group
-from trainer_module.serving.row_types import Rows
-from trainer_module.serving.table import ServedTable
-from trainer_module.serving.trained_rows import TrainedRows
+from sangam.schemas.derived.groups import Group
+from sangam.trainer_module.serving.row_types import Rows
+from sangam.trainer_module.serving.table import ServedTable
+from sangam.trainer_module.serving.trained_rows import TrainedRows
 
 _NO_KEY = -1
 """A number less than every key: the one entry of a table without rows, so that it can be searched."""

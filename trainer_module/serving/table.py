@@ -7,10 +7,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.derived.groups import Group
-from trainer_module.serving.row_types import Rows, RowType
-from trainer_module.serving.trained_rows import TrainedRows
-from trainer_module.transforms.keys import ID_BITS, tags_of
+from sangam.schemas.derived.groups import Group
+from sangam.trainer_module.serving.row_types import Rows, RowType
+from sangam.trainer_module.serving.trained_rows import TrainedRows
+from sangam.trainer_module.transforms.keys import ID_BITS, tags_of
 
 # Shape suffixes: n keys, D dimension, S width of a stored row.
 
@@ -37,7 +37,7 @@ class ServedTable(tf.Module, ABC):
         """Adds or replaces whole rows; returns their number, int64 scalar.
 
         Args:
-            keys_n: int64, each once, from `trainer_module.transforms.keys` for ids of this group's tables.
+            keys_n: int64, each once, from `sangam.trainer_module.transforms.keys` for ids of this group's tables.
             rows_nD: float32; stored as the spec's `export.rows`.
 
         Raises:

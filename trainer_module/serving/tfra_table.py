@@ -5,10 +5,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 
-from schemas.derived.groups import Group
-from trainer_module.serving.row_types import Rows
-from trainer_module.serving.table import ServedTable
-from trainer_module.serving.trained_rows import TrainedRows
+from sangam.schemas.derived.groups import Group
+from sangam.trainer_module.serving.row_types import Rows
+from sangam.trainer_module.serving.table import ServedTable
+from sangam.trainer_module.serving.trained_rows import TrainedRows
 
 _ROOM = 9 / 8
 """Slots per row that a server allocates: a table that is nearly full doubles."""

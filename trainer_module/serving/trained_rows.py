@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.derived.groups import Group
-from trainer_module.checkpoint.files import CheckpointError
-from trainer_module.checkpoint.manifest import Manifest
-from trainer_module.checkpoint.restore import read_keys, read_row_blocks
+from sangam.schemas.derived.groups import Group
+from sangam.trainer_module.checkpoint.files import CheckpointError
+from sangam.trainer_module.checkpoint.manifest import Manifest
+from sangam.trainer_module.checkpoint.restore import read_keys, read_row_blocks
 
 _ROWS_AT_ONCE = 1 << 17
 

@@ -6,23 +6,23 @@ from typing import assert_never
 import numpy as np
 import tensorflow as tf
 
-from schemas.contracts.export import RANK
-from schemas.contracts.training_job import TrainJob
-from schemas.derived.groups import Group
-from schemas.host.files import remove_folder
-from schemas.spec.serving import Export
-from trainer_module.check_scores import read_check
-from trainer_module.checkpoint.manifest import read_manifest
-from trainer_module.checkpoint.restore import read_dense
-from trainer_module.dense.average import exported_weights
-from trainer_module.ranker import Ranker, with_precision
-from trainer_module.serving.description import description, write_extras
-from trainer_module.serving.scores import evaluation_requests, full_scores_file, refuse_difference, scores_of
-from trainer_module.serving.signatures import ServedRanker
-from trainer_module.serving.stock_table import StockTable
-from trainer_module.serving.table import ServedTable
-from trainer_module.serving.trained_rows import TrainedRows, read_trained
-from trainer_module.transforms.graph import TransformGraph
+from sangam.schemas.contracts.export import RANK
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.derived.groups import Group
+from sangam.schemas.host.files import remove_folder
+from sangam.schemas.spec.serving import Export
+from sangam.trainer_module.check_scores import read_check
+from sangam.trainer_module.checkpoint.manifest import read_manifest
+from sangam.trainer_module.checkpoint.restore import read_dense
+from sangam.trainer_module.dense.average import exported_weights
+from sangam.trainer_module.ranker import Ranker, with_precision
+from sangam.trainer_module.serving.description import description, write_extras
+from sangam.trainer_module.serving.scores import evaluation_requests, full_scores_file, refuse_difference, scores_of
+from sangam.trainer_module.serving.signatures import ServedRanker
+from sangam.trainer_module.serving.stock_table import StockTable
+from sangam.trainer_module.serving.table import ServedTable
+from sangam.trainer_module.serving.trained_rows import TrainedRows, read_trained
+from sangam.trainer_module.transforms.graph import TransformGraph
 
 
 def write(job: TrainJob, target: Path) -> None:
@@ -78,7 +78,7 @@ def _table(spec: Export, group: Group, trained: TrainedRows) -> ServedTable:
             return StockTable(group, spec.rows, trained)
         case "tfra":
             # Imported late: the other form does not need TFRA.
-            from trainer_module.serving.tfra_table import TfraTable
+            from sangam.trainer_module.serving.tfra_table import TfraTable
 
             return TfraTable(group, spec.rows, trained)
         case _:

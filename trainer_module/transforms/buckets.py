@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from schemas.contracts.statistics import Boundaries
-from schemas.spec.features import BucketsFeature
-from trainer_module.transforms.keys import NO_ID, id_keys, missing_key
-from trainer_module.transforms.stacked import Rows, num_at_most, one_row, padded
+from sangam.schemas.contracts.statistics import Boundaries
+from sangam.schemas.spec.features import BucketsFeature
+from sangam.trainer_module.transforms.keys import NO_ID, id_keys, missing_key
+from sangam.trainer_module.transforms.stacked import Rows, num_at_most, one_row, padded
 
 # Shape suffixes: F features side by side; R rows of all their columns; N boundaries.
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from schemas.host.wildcards import without_wildcards
-from trainer_module.transforms.history import HistoryTables
+from sangam.schemas.host.wildcards import without_wildcards
+from sangam.trainer_module.transforms.history import HistoryTables
 
 
 class TransformGraph(tf.Module):

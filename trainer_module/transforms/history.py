@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from schemas.contracts.history import FILE_NAME, FOLDER, History, HistoryTable, keys_file, values_file
-from schemas.derived.columns import history_of
-from schemas.spec.features import CrossFeature, IdFeature, IdType
-from trainer_module.transforms.ids import keys_of_ids, keys_of_pairs
+from sangam.schemas.contracts.history import FILE_NAME, FOLDER, History, HistoryTable, keys_file, values_file
+from sangam.schemas.derived.columns import history_of
+from sangam.schemas.spec.features import CrossFeature, IdFeature, IdType
+from sangam.trainer_module.transforms.ids import keys_of_ids, keys_of_pairs
 
 _NAME = "by"
 _TAGS = {_NAME: 1}

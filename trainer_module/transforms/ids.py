@@ -5,10 +5,10 @@ from typing import TypeVar
 
 import tensorflow as tf
 
-from schemas.spec.features import CrossFeature, IdFeature, ListFeature, MatchFeature
-from trainer_module.transforms.columns import is_present, one_value
-from trainer_module.transforms.keys import NO_ID, id_keys, missing_key
-from trainer_module.transforms.stacked import Rows, Values, stacked_texts
+from sangam.schemas.spec.features import CrossFeature, IdFeature, ListFeature, MatchFeature
+from sangam.trainer_module.transforms.columns import is_present, one_value
+from sangam.trainer_module.transforms.keys import NO_ID, id_keys, missing_key
+from sangam.trainer_module.transforms.stacked import Rows, Values, stacked_texts
 
 _Key = TypeVar("_Key")
 

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from schemas.derived.groups import KEY_ID_BITS
+from sangam.schemas.derived.groups import KEY_ID_BITS
 
 ID_BITS = KEY_ID_BITS
 """Low bits of a key: FarmHash64 of the id. Above them lies the tag of its table, from 1."""

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import tensorflow as tf
 
-from schemas.spec.features import IdsFeature, ListFeature, SequenceFeature
-from trainer_module.transforms.ids import texts_of, with_keys
-from trainer_module.transforms.keys import id_keys
-from trainer_module.transforms.stacked import Values, stacked
+from sangam.schemas.spec.features import IdsFeature, ListFeature, SequenceFeature
+from sangam.trainer_module.transforms.ids import texts_of, with_keys
+from sangam.trainer_module.transforms.keys import id_keys
+from sangam.trainer_module.transforms.stacked import Values, stacked
 
 # Shape suffixes: F features side by side; n values of all their columns, before and after they are cut.
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
-from schemas.contracts.statistics import Analyzed, Bins, Scale
-from schemas.spec.encodings import PiecewiseLinearEncoding
-from schemas.spec.features import (
+from sangam.schemas.contracts.statistics import Analyzed, Bins, Scale
+from sangam.schemas.spec.encodings import PiecewiseLinearEncoding
+from sangam.schemas.spec.features import (
     BucketsFeature,
     HistoryFeature,
     NumericFeature,
@@ -15,7 +15,7 @@ from schemas.spec.features import (
     learns_missing,
     replacement_of,
 )
-from trainer_module.transforms.stacked import Rows, num_at_most, one_row, padded, stacked
+from sangam.trainer_module.transforms.stacked import Rows, num_at_most, one_row, padded, stacked
 
 Features = Mapping[str, OneNumber]
 Place = Callable[[Features, Rows, Mapping[str, Analyzed]], tf.Tensor]

@@ -10,8 +10,8 @@ from typing import Any, assert_never
 
 import tensorflow as tf
 
-from schemas.contracts.statistics import Boundaries, Statistics
-from schemas.derived.columns import (
+from sangam.schemas.contracts.statistics import Boundaries, Statistics
+from sangam.schemas.derived.columns import (
     EVENT_TIME,
     example_weight_of,
     graph_columns,
@@ -20,8 +20,8 @@ from schemas.derived.columns import (
     serving_of,
     weights_of,
 )
-from schemas.spec import Inputs
-from schemas.spec.features import (
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
     CountFeature,
@@ -40,11 +40,11 @@ from schemas.spec.features import (
     TimeFeature,
     VectorFeature,
 )
-from trainer_module.transforms import buckets, ids, lists, numbers, times
-from trainer_module.transforms.columns import one_value
-from trainer_module.transforms.history import history_keys
-from trainer_module.transforms.stacked import Rows, joined, side_by_side
-from trainer_module.transforms.vectors import vectors
+from sangam.trainer_module.transforms import buckets, ids, lists, numbers, times
+from sangam.trainer_module.transforms.columns import one_value
+from sangam.trainer_module.transforms.history import history_keys
+from sangam.trainer_module.transforms.stacked import Rows, joined, side_by_side
+from sangam.trainer_module.transforms.vectors import vectors
 
 # Shape suffixes: R rows of a column.
 
@@ -54,8 +54,8 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
 
     Args:
         inputs: column name to SparseTensor [batch, values].
-        custom_config: `inputs`, the JSON of `schemas.spec.Inputs`; `statistics`, the JSON of
-            `schemas.contracts.statistics.Statistics` for all numeric features.
+        custom_config: `inputs`, the JSON of `sangam.schemas.spec.Inputs`; `statistics`, the JSON of
+            `sangam.schemas.contracts.statistics.Statistics` for all numeric features.
 
     Returns:
         The outputs that `schemas.derived.outputs.outputs` lists; labels, example weights and event times only where

@@ -5,9 +5,9 @@ from typing import assert_never
 
 import tensorflow as tf
 
-from schemas.spec.features import AgeFeature, TimeFeature, replacement_of
-from trainer_module.transforms.columns import is_present, one_value
-from trainer_module.transforms.ids import keys_of_numbers
+from sangam.schemas.spec.features import AgeFeature, TimeFeature, replacement_of
+from sangam.trainer_module.transforms.columns import is_present, one_value
+from sangam.trainer_module.transforms.ids import keys_of_numbers
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _UNITS_S = {"seconds": 1, "minutes": _MINUTE_S, "hours": _HOUR_S, "days": _DAY_S}

@@ -4,8 +4,8 @@ from typing import assert_never
 
 import tensorflow as tf
 
-from schemas.spec.features import VectorFeature
-from trainer_module.transforms.columns import num_values
+from sangam.schemas.spec.features import VectorFeature
+from sangam.trainer_module.transforms.columns import num_values
 
 # Shape suffixes: R rows of a column, D dimension.
 

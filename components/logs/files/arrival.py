@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from components.logs.files.listing import Storage
-from components.logs.files.newest import newest_day
-from components.logs.files.resolve import absent_markers, days_of_window
-from components.logs.request import Request
-from schemas.derived.days import Day, yesterday
-from schemas.errors import UserError
-from schemas.spec.data import EVAL, Arrival, DayLogs
+from sangam.components.logs.files.listing import Storage
+from sangam.components.logs.files.newest import newest_day
+from sangam.components.logs.files.resolve import absent_markers, days_of_window
+from sangam.components.logs.request import Request
+from sangam.schemas.derived.days import Day, yesterday
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import EVAL, Arrival, DayLogs
 
 _LOG = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ import glob
 import posixpath
 from collections.abc import Iterable, Sequence
 
-from components.logs.files.listing import Listed, Storage, first_problems
-from schemas.derived.days import Day, file_pattern
-from schemas.errors import UserError
-from schemas.spec.data import DayLogs
+from sangam.components.logs.files.listing import Listed, Storage, first_problems
+from sangam.schemas.derived.days import Day, file_pattern
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import DayLogs
 
 
 def listed_days(logs: DayLogs, days: Sequence[Day], data_root: str, storage: Storage) -> list[list[Listed]]:

@@ -14,12 +14,12 @@ from typing import BinaryIO, Literal
 
 from pydantic import BaseModel
 
-from components.logs.files.listing import THREADS, FileFacts, first_problems
-from components.logs.files.resolve import DataFile
-from schemas.contracts.formats import refuse_other_format
-from schemas.contracts.root import Root
-from schemas.errors import UserError
-from schemas.host.files import write_whole
+from sangam.components.logs.files.listing import THREADS, FileFacts, first_problems
+from sangam.components.logs.files.resolve import DataFile
+from sangam.schemas.contracts.formats import refuse_other_format
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import write_whole
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from components.logs.files.listing import THREADS, FileFacts, Listed
+from sangam.components.logs.files.listing import THREADS, FileFacts, Listed
 
 _ESCAPED = re.compile(r"\[([*?[])\]")
 _WILDCARD = re.compile(r"[*?[]")

@@ -3,10 +3,10 @@
 import glob
 import posixpath
 
-from components.logs.files.listing import Storage
-from schemas.derived.days import Day, any_day, day_expression, day_in
-from schemas.spec.data import DayLogs
-from schemas.spec.patterns import DAY_FIELDS
+from sangam.components.logs.files.listing import Storage
+from sangam.schemas.derived.days import Day, any_day, day_expression, day_in
+from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.patterns import DAY_FIELDS
 
 
 def newest_day(logs: DayLogs, data_root: str, storage: Storage) -> Day | None:

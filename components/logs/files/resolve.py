@@ -8,24 +8,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from components.logs.files.day_files import (
+from sangam.components.logs.files.day_files import (
     is_marked,
     listed_days,
     pattern_of,
     require_regular,
     visible,
 )
-from components.logs.files.listing import FileFacts, Storage
-from components.logs.files.newest import newest_day
-from components.logs.files.source_files import logs_of, source_files
-from components.logs.files.table_formats import refuse_tables
-from schemas.derived.days import Day, file_pattern, parse_day
-from schemas.derived.days import window as window_of
-from schemas.derived.history import days_of_history
-from schemas.derived.sources import sources_of
-from schemas.errors import UserError
-from schemas.spec import Inputs
-from schemas.spec.data import EVAL, TRAIN, DayLogs, Logs, SplitLogs
+from sangam.components.logs.files.listing import FileFacts, Storage
+from sangam.components.logs.files.newest import newest_day
+from sangam.components.logs.files.source_files import logs_of, source_files
+from sangam.components.logs.files.table_formats import refuse_tables
+from sangam.schemas.derived.days import Day, file_pattern, parse_day
+from sangam.schemas.derived.days import window as window_of
+from sangam.schemas.derived.history import days_of_history
+from sangam.schemas.derived.sources import sources_of
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import EVAL, TRAIN, DayLogs, Logs, SplitLogs
 
 HISTORY = "history"
 """Split name of files that are read only for history features."""

@@ -3,13 +3,13 @@
 import posixpath
 from collections.abc import Iterable, Sequence
 
-from components.logs.files.day_files import listed_days, require_regular
-from components.logs.files.listing import Listed, Storage
-from schemas.derived.days import Day
-from schemas.derived.sources import days_read, origins
-from schemas.errors import UserError
-from schemas.spec.data import DayLogs, Logs
-from schemas.spec.sources import Actions, Source
+from sangam.components.logs.files.day_files import listed_days, require_regular
+from sangam.components.logs.files.listing import Listed, Storage
+from sangam.schemas.derived.days import Day
+from sangam.schemas.derived.sources import days_read, origins
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import DayLogs, Logs
+from sangam.schemas.spec.sources import Actions, Source
 
 
 def logs_of(logs: DayLogs, source: Source) -> DayLogs:

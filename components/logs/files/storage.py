@@ -8,8 +8,8 @@ from typing import Any, BinaryIO, cast
 from apache_beam.io.filesystems import FileSystems
 from tfx.dsl.io import fileio
 
-from components.logs.files.listing import THREADS, FileFacts, Listed
-from components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.listing import THREADS, FileFacts, Listed
+from sangam.components.logs.files.local_files import LocalStorage
 
 
 class TfxStorage:

@@ -5,8 +5,8 @@ import posixpath
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from components.logs.files.listing import Storage
-from schemas.errors import UserError
+from sangam.components.logs.files.listing import Storage
+from sangam.schemas.errors import UserError
 
 
 class _Table(NamedTuple):

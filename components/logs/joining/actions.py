@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from components.logs.joining.keys import NO_KEY, Integers, by_key_and_time
+from sangam.components.logs.joining.keys import NO_KEY, Integers, by_key_and_time
 
 Mask = NDArray[np.bool_]
 

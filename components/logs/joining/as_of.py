@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from components.logs.joining.keys import NO_KEY, Integers, by_key_and_time
+from sangam.components.logs.joining.keys import NO_KEY, Integers, by_key_and_time
 
 
 @dataclass(frozen=True)

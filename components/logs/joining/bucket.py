@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.logs.joining.actions import Mask, Windows, repeated, taken, windows
-from components.logs.joining.as_of import as_of
-from components.logs.joining.keys import NO_KEY, Integers, by_key_and_time, codes
-from components.logs.joining.sides import FILE, ROW, VALUE, Side, sides
-from schemas.derived.sources import days_read
-from schemas.spec.sources import ActionColumn, Actions, Source, StateTable
+from sangam.components.logs.joining.actions import Mask, Windows, repeated, taken, windows
+from sangam.components.logs.joining.as_of import as_of
+from sangam.components.logs.joining.keys import NO_KEY, Integers, by_key_and_time, codes
+from sangam.components.logs.joining.sides import FILE, ROW, VALUE, Side, sides
+from sangam.schemas.derived.sources import days_read
+from sangam.schemas.spec.sources import ActionColumn, Actions, Source, StateTable
 
 IS_MATCHED = "is matched"
 """Column of joined rows: a table has a version of the row."""

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from components.logs.readers.column_types import type_problem
-from components.logs.rows.labels import labels_of
-from components.logs.rows.lists import read_lists
-from components.logs.rows.missing import without_missing
-from schemas.derived.columns import Column
-from schemas.errors import UserError
-from schemas.spec.features import ColumnType
+from sangam.components.logs.readers.column_types import type_problem
+from sangam.components.logs.rows.labels import labels_of
+from sangam.components.logs.rows.lists import read_lists
+from sangam.components.logs.rows.missing import without_missing
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.features import ColumnType
 
 _TYPES: dict[ColumnType, pa.DataType] = {"int": pa.int64(), "float": pa.float64(), "string": pa.binary()}
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tfx.dsl.io import fileio
 
-from components.logs.joining.bucket import IS_MATCHED
-from components.logs.joining.sides import FILE, ROW, VALUE, numbers_of
-from components.logs.joining.slices import single, to_bytes, together
-from components.logs.readers.batches import Rows
-from schemas.derived.sources import sources_of
-from schemas.spec.data import Logs
-from schemas.spec.sources import Source, StateTable
+from sangam.components.logs.joining.bucket import IS_MATCHED
+from sangam.components.logs.joining.sides import FILE, ROW, VALUE, numbers_of
+from sangam.components.logs.joining.slices import single, to_bytes, together
+from sangam.components.logs.readers.batches import Rows
+from sangam.schemas.derived.sources import sources_of
+from sangam.schemas.spec.data import Logs
+from sangam.schemas.spec.sources import Source, StateTable
 
 ROWS_PER_CHUNK = 2**17
 

@@ -4,16 +4,16 @@ import datetime
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from components.logs.files.listing import first_problems
-from components.logs.joining.pipeline import JoinRun
-from components.logs.joining.splitting import FileReport
-from components.logs.request import Request
-from components.logs.rows.times import TimeCounts, ranges_of, times_problem
-from schemas.derived.columns import Column
-from schemas.derived.sources import columns_of_source, time_of_source
-from schemas.errors import UserError
-from schemas.problems import listed
-from schemas.spec.data import DayLogs
+from sangam.components.logs.files.listing import first_problems
+from sangam.components.logs.joining.pipeline import JoinRun
+from sangam.components.logs.joining.splitting import FileReport
+from sangam.components.logs.request import Request
+from sangam.components.logs.rows.times import TimeCounts, ranges_of, times_problem
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.derived.sources import columns_of_source, time_of_source
+from sangam.schemas.errors import UserError
+from sangam.schemas.problems import listed
+from sangam.schemas.spec.data import DayLogs
 
 DayCounts = dict[str, dict[str, dict[str, int]]]
 """Number of rows by day, YYYY-MM-DD, source and outcome."""

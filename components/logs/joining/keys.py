@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.host.splitmix64 import GAMMA, mix64
+from sangam.schemas.host.splitmix64 import GAMMA, mix64
 
 Integers = NDArray[np.int64]
 NO_KEY = -1

@@ -9,17 +9,17 @@ import apache_beam as beam
 from pydantic import BaseModel, ConfigDict
 from tfx.dsl.io import fileio
 
-from components.beam.lines import WriteLines, read_lines
-from components.logs.files.storage import open_file
-from components.logs.joining.bucket import join_bucket
-from components.logs.joining.joined_rows import JoinedFolder, chunk_numbers, write_chunk
-from components.logs.joining.plan import JoinFile, JoinPlan
-from components.logs.joining.slices import cut, together
-from components.logs.joining.spill import Ref, SpillWriter, read_spilled
-from components.logs.joining.splitting import FileReport, Splitter, row_schema, source_schema
-from components.logs.request import Request
-from schemas.errors import UserError
-from schemas.spec.data import DayLogs
+from sangam.components.beam.lines import WriteLines, read_lines
+from sangam.components.logs.files.storage import open_file
+from sangam.components.logs.joining.bucket import join_bucket
+from sangam.components.logs.joining.joined_rows import JoinedFolder, chunk_numbers, write_chunk
+from sangam.components.logs.joining.plan import JoinFile, JoinPlan
+from sangam.components.logs.joining.slices import cut, together
+from sangam.components.logs.joining.spill import Ref, SpillWriter, read_spilled
+from sangam.components.logs.joining.splitting import FileReport, Splitter, row_schema, source_schema
+from sangam.components.logs.request import Request
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import DayLogs
 
 _FILES, _COUNTS = "files.jsonl", "counts.jsonl"
 _REPORTS = "reports"

@@ -4,10 +4,10 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from components.logs.files.resolve import DataFile
-from schemas.derived.sources import days_read
-from schemas.spec.data import DayLogs
-from schemas.spec.sources import Source
+from sangam.components.logs.files.resolve import DataFile
+from sangam.schemas.derived.sources import days_read
+from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.sources import Source
 
 _BUCKET_BYTES = 32 * 2**20
 """Approximate size of the file data in one bucket, which is joined in memory."""

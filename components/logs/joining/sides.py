@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from components.logs.joining.keys import NO_KEY, Integers, codes
+from sangam.components.logs.joining.keys import NO_KEY, Integers, codes
 
 DAY, FILE, ROW, TIME, KEY, VALUE = "day", "file", "row", "time", "key.", "value."
 """Columns: the day of the file (1 is 0001-01-01), the file's number, the row in it, its time, and prefixes."""

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from components.arrow_files import open_stream
+from sangam.components.arrow_files import open_stream
 
 
 def cut(batch: pa.RecordBatch, numbers: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:

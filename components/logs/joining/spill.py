@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tfx.dsl.io import fileio
 
-from components.logs.files.storage import open_file
+from sangam.components.logs.files.storage import open_file
 
 
 class Ref(NamedTuple):

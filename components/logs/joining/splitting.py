@@ -8,19 +8,25 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
-from components.logs.files.source_files import logs_of, supplied_twice
-from components.logs.joining.canonical import canonical, canonical_type
-from components.logs.joining.keys import buckets
-from components.logs.joining.plan import JoinFile
-from components.logs.joining.sides import DAY, FILE, KEY, ROW, TIME, VALUE
-from components.logs.joining.slices import cut, single
-from components.logs.readers import formats
-from components.logs.rows.times import TimeCounts, check_times, ranges_of
-from schemas.derived.columns import Column
-from schemas.derived.sources import columns_of_source, keys_of_log, keys_of_source, time_of_source, values_of_source
-from schemas.errors import UserError
-from schemas.spec.data import DayLogs
-from schemas.spec.sources import Source
+from sangam.components.logs.files.source_files import logs_of, supplied_twice
+from sangam.components.logs.joining.canonical import canonical, canonical_type
+from sangam.components.logs.joining.keys import buckets
+from sangam.components.logs.joining.plan import JoinFile
+from sangam.components.logs.joining.sides import DAY, FILE, KEY, ROW, TIME, VALUE
+from sangam.components.logs.joining.slices import cut, single
+from sangam.components.logs.readers import formats
+from sangam.components.logs.rows.times import TimeCounts, check_times, ranges_of
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.derived.sources import (
+    columns_of_source,
+    keys_of_log,
+    keys_of_source,
+    time_of_source,
+    values_of_source,
+)
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.sources import Source
 
 _ROWS_AT_ONCE = 2**17
 

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from components.logs.readers.batches import Inspection, Rows
-from components.logs.readers.column_types import TARGET
-from components.logs.readers.damage import plain, unread
-from schemas.derived.columns import Column
-from schemas.errors import UserError
-from schemas.spec.features import ColumnType
+from sangam.components.logs.readers.batches import Inspection, Rows
+from sangam.components.logs.readers.column_types import TARGET
+from sangam.components.logs.readers.damage import plain, unread
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.features import ColumnType
 
 BLOCK_BYTES = 4 * 2**20
 _TO_UTF8 = "write UTF-8, as by `iconv -f UTF-16 -t UTF-8`"

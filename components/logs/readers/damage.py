@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from components.arrow_files import open_parquet
+from sangam.components.arrow_files import open_parquet
 
 ERRORS = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError)
 """Errors of pyarrow's readers."""

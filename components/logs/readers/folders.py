@@ -8,12 +8,12 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from components.logs.readers.batches import Rows
-from components.logs.readers.column_types import TARGET
-from schemas.derived.columns import Column
-from schemas.errors import UserError
-from schemas.problems import listed
-from schemas.spec.data import DayLogs, Logs
+from sangam.components.logs.readers.batches import Rows
+from sangam.components.logs.readers.column_types import TARGET
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
+from sangam.schemas.problems import listed
+from sangam.schemas.spec.data import DayLogs, Logs
 
 _MISSING = ("", "__HIVE_DEFAULT_PARTITION__")
 _NOT = {"int": "not an int", "float": "not a float"}

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import BinaryIO, assert_never
 
-from components.logs.readers import csv, parquet, tfrecord
-from components.logs.readers.batches import Inspection, Rows
-from components.logs.readers.folders import absent_problem, with_folders
-from schemas.derived.columns import Column
-from schemas.spec.data import Logs
+from sangam.components.logs.readers import csv, parquet, tfrecord
+from sangam.components.logs.readers.batches import Inspection, Rows
+from sangam.components.logs.readers.folders import absent_problem, with_folders
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.spec.data import Logs
 
 
 def inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:

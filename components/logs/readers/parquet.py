@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from components.arrow_files import open_parquet
-from components.logs.readers.batches import BATCH_ROWS, Inspection, Rows
-from components.logs.readers.column_types import type_problem
-from components.logs.readers.damage import ERRORS, parquet_problem
-from schemas.derived.columns import Column
-from schemas.errors import UserError
+from sangam.components.arrow_files import open_parquet
+from sangam.components.logs.readers.batches import BATCH_ROWS, Inspection, Rows
+from sangam.components.logs.readers.column_types import type_problem
+from sangam.components.logs.readers.damage import ERRORS, parquet_problem
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
 
 BUFFER_BYTES = 2**20
 """Bytes of a column chunk that are read at once."""

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-from components.logs.readers.batches import Inspection, Rows
-from components.logs.readers.column_types import is_list, type_problem
-from components.logs.readers.damage import plain, unread
-from schemas.derived.columns import Column
-from schemas.errors import UserError
+from sangam.components.logs.readers.batches import Inspection, Rows
+from sangam.components.logs.readers.column_types import is_list, type_problem
+from sangam.components.logs.readers.damage import plain, unread
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
 
 # All features of a record are decoded, so batches are smaller than those of columnar files.
 _BATCH_RECORDS = 1024

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from components.logs.readers.column_types import TARGET, type_problem
-from components.logs.rows.labels import labels_of, not_binary
-from components.logs.rows.limits import Limits
-from components.logs.rows.lists import Lists, list_arrays, read_lists
-from components.logs.rows.missing import without_missing
-from components.logs.rows.times import TimeCounts, check_times
-from schemas.derived.columns import Column
-from schemas.errors import UserError
+from sangam.components.logs.readers.column_types import TARGET, type_problem
+from sangam.components.logs.rows.labels import labels_of, not_binary
+from sangam.components.logs.rows.limits import Limits
+from sangam.components.logs.rows.lists import Lists, list_arrays, read_lists
+from sangam.components.logs.rows.missing import without_missing
+from sangam.components.logs.rows.times import TimeCounts, check_times
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
 
 _INT64_MAX = 2**63 - 1
 _UNLIMITED = Limits()

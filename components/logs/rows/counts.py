@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from components.logs.files.resolve import Files
-from components.logs.rows.times import TimeCounts, ranges_of, times_problem
-from components.reports.ingestion import IngestionReport, SplitReport
-from schemas.derived.columns import Column
-from schemas.derived.sources import sources_of
-from schemas.errors import UserError
-from schemas.problems import listed
-from schemas.spec.data import Logs
+from sangam.components.logs.files.resolve import Files
+from sangam.components.logs.rows.times import TimeCounts, ranges_of, times_problem
+from sangam.components.reports.ingestion import IngestionReport, SplitReport
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.derived.sources import sources_of
+from sangam.schemas.errors import UserError
+from sangam.schemas.problems import listed
+from sangam.schemas.spec.data import Logs
 
 UNREADABLE = "not a tf.Example"
 _ERRORS_SHOWN = 10

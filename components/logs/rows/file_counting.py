@@ -3,11 +3,11 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from components.logs.readers.batches import Rows
-from components.logs.rows.conversion import Converted
-from components.logs.rows.counts import UNREADABLE, FileCounts
-from components.logs.rows.sampling import Sampled
-from components.logs.rows.times import TimeCounts
+from sangam.components.logs.readers.batches import Rows
+from sangam.components.logs.rows.conversion import Converted
+from sangam.components.logs.rows.counts import UNREADABLE, FileCounts
+from sangam.components.logs.rows.sampling import Sampled
+from sangam.components.logs.rows.times import TimeCounts
 
 
 @dataclass

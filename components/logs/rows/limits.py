@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from components.logs.rows.times import TimeRange, ranges_of
-from schemas.derived.columns import TimeKind
-from schemas.spec.data import Logs
+from sangam.components.logs.rows.times import TimeRange, ranges_of
+from sangam.schemas.derived.columns import TimeKind
+from sangam.schemas.spec.data import Logs
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from components.logs.readers.column_types import TARGET
-from schemas.derived.columns import Column
-from schemas.errors import UserError
+from sangam.components.logs.readers.column_types import TARGET
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.derived.rank_inputs import MISSING
+from sangam.schemas.derived.rank_inputs import MISSING
 
 
 def without_missing(values: pa.Array) -> pa.Array:

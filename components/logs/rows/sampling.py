@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from schemas.host.splitmix64 import GAMMA, mix64
-from schemas.spec import Inputs
-from schemas.spec.data import TRAIN
-from schemas.spec.tasks import BinaryTask
+from sangam.schemas.host.splitmix64 import GAMMA, mix64
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import TRAIN
+from sangam.schemas.spec.tasks import BinaryTask
 
 _SALT = b"sangam: negatives that are kept"
 """Salt that makes these hashes independent of other hashes of the same rows."""

@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from schemas.derived.columns import Column, TimeKind
-from schemas.derived.days import Day, parse_day
-from schemas.spec.data import DayLogs, Logs, SplitLogs
+from sangam.schemas.derived.columns import Column, TimeKind
+from sangam.schemas.derived.days import Day, parse_day
+from sangam.schemas.spec.data import DayLogs, Logs, SplitLogs
 
 _DAY_S = 86_400
 _UNITS: dict[str, tuple[int, int]] = {

@@ -9,10 +9,10 @@ from tfx.orchestration import data_types
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from components.caching.code_digest import code_digest
-from components.steps.evaluator.driver import Driver
-from components.steps.evaluator.executor import Executor
-from schemas.spec import Spec
+from sangam.components.caching.code_digest import code_digest
+from sangam.components.steps.evaluator.driver import Driver
+from sangam.components.steps.evaluator.executor import Executor
+from sangam.schemas.spec import Spec
 
 
 class EvaluatorSpec(ComponentSpec):

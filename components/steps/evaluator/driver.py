@@ -2,10 +2,10 @@
 
 from tfx.orchestration.portable import data_types
 
-from components.caching.driver import AddingDriver
-from components.registry.blessed import baseline_for, read_all
-from components.steps.evaluator.models.baseline_days import evaluation_days
-from schemas.contracts.root import Root
+from sangam.components.caching.driver import AddingDriver
+from sangam.components.registry.blessed import baseline_for, read_all
+from sangam.components.steps.evaluator.models.baseline_days import evaluation_days
+from sangam.schemas.contracts.root import Root
 
 
 class Driver(AddingDriver):

@@ -9,30 +9,30 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import path_utils
 
-from components.beam.execution import BeamExecutor
-from components.registry import seal
-from components.registry.blessed import BlessedModel, baseline_for, read_all
-from components.reports.evaluation import FILE_NAME, TEXT_FILE, Verdict
-from components.steps.evaluator.judge import blessing
-from components.steps.evaluator.judge.judge import Baseline, judge
-from components.steps.evaluator.judge.leaks import columns_of, leaks_of
-from components.steps.evaluator.judge.reduced_rows import ReducedRows, reduced_rows
-from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, read_measured
-from components.steps.evaluator.models import candidate, loaded
-from components.steps.evaluator.models.baseline import usable_baseline
-from components.steps.evaluator.models.baseline_days import evaluation_days
-from components.steps.evaluator.models.examples import first_rows, num_examples, sources
-from components.steps.evaluator.models.scoring import Models
-from components.steps.evaluator.plan import Plan, plan_of
-from components.steps.evaluator.slices.measuring import measure
-from schemas.contracts.calibration import Calibration
-from schemas.contracts.root import Root
-from schemas.contracts.training_job import EXPORT_REPORT_FILE
-from schemas.spec import Inputs
-from schemas.spec.data import EVAL
-from schemas.spec.release import Evaluation, Gate
-from schemas.spec.serving import Export
-from schemas.spec.tasks import BinaryTask
+from sangam.components.beam.execution import BeamExecutor
+from sangam.components.registry import seal
+from sangam.components.registry.blessed import BlessedModel, baseline_for, read_all
+from sangam.components.reports.evaluation import FILE_NAME, TEXT_FILE, Verdict
+from sangam.components.steps.evaluator.judge import blessing
+from sangam.components.steps.evaluator.judge.judge import Baseline, judge
+from sangam.components.steps.evaluator.judge.leaks import columns_of, leaks_of
+from sangam.components.steps.evaluator.judge.reduced_rows import ReducedRows, reduced_rows
+from sangam.components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, read_measured
+from sangam.components.steps.evaluator.models import candidate, loaded
+from sangam.components.steps.evaluator.models.baseline import usable_baseline
+from sangam.components.steps.evaluator.models.baseline_days import evaluation_days
+from sangam.components.steps.evaluator.models.examples import first_rows, num_examples, sources
+from sangam.components.steps.evaluator.models.scoring import Models
+from sangam.components.steps.evaluator.plan import Plan, plan_of
+from sangam.components.steps.evaluator.slices.measuring import measure
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.contracts.training_job import EXPORT_REPORT_FILE
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import EVAL
+from sangam.schemas.spec.release import Evaluation, Gate
+from sangam.schemas.spec.serving import Export
+from sangam.schemas.spec.tasks import BinaryTask
 
 _LOG = logging.getLogger(__name__)
 _GATES: TypeAdapter[tuple[Gate, ...]] = TypeAdapter(tuple[Gate, ...])

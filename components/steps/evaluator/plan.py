@@ -4,15 +4,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from components.steps.evaluator.metrics.block import Target
-from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, UNCALIBRATED
-from components.steps.evaluator.metrics.settings import Settings, new_id_features, settings_of, slices_of
-from components.steps.evaluator.metrics.tally import Measures, new_totals
-from schemas.contracts.calibration import Calibration
-from schemas.spec import Inputs
-from schemas.spec.metrics import new_id_slice
-from schemas.spec.release import Evaluation, Gate
-from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
+from sangam.components.steps.evaluator.metrics.block import Target
+from sangam.components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, UNCALIBRATED
+from sangam.components.steps.evaluator.metrics.settings import Settings, new_id_features, settings_of, slices_of
+from sangam.components.steps.evaluator.metrics.tally import Measures, new_totals
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.metrics import new_id_slice
+from sangam.schemas.spec.release import Evaluation, Gate
+from sangam.schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 SliceSpec = dict[str, str | None]
 """The features and keys of a slice, by name, each with the value that is measured; None: every value."""

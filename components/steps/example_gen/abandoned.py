@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tfx.dsl.io import fileio
 
-from components.examples.day_results import TEMPORARY
-from components.logs.files.listing import Storage
-from schemas.host.files import remove_folder
+from sangam.components.examples.day_results import TEMPORARY
+from sangam.components.logs.files.listing import Storage
+from sangam.schemas.host.files import remove_folder
 
 _LOG = logging.getLogger(__name__)
 UNFINISHED = "unfinished"

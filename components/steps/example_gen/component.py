@@ -7,10 +7,10 @@ from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from components.caching.code_digest import code_digest
-from components.steps.example_gen.driver import Driver
-from components.steps.example_gen.executor import Executor
-from schemas.spec import Spec
+from sangam.components.caching.code_digest import code_digest
+from sangam.components.steps.example_gen.driver import Driver
+from sangam.components.steps.example_gen.executor import Executor
+from sangam.schemas.spec import Spec
 
 
 class ExampleGenSpec(ComponentSpec):

@@ -2,15 +2,15 @@
 
 from tfx.orchestration.portable import data_types
 
-from components.caching.driver import AddingDriver
-from components.logs.files.arrival import show, wait_for_logs
-from components.logs.files.digests import digests_of
-from components.logs.files.listing import OneListing
-from components.logs.files.resolve import fingerprint, resolve
-from components.logs.files.storage import TfxStorage, open_file
-from components.logs.request import DATE, FINGERPRINT, GENERATION, START, parse, today_utc
-from components.steps.example_gen.start import starting_point
-from components.steps.example_gen.store import DayStore
+from sangam.components.caching.driver import AddingDriver
+from sangam.components.logs.files.arrival import show, wait_for_logs
+from sangam.components.logs.files.digests import digests_of
+from sangam.components.logs.files.listing import OneListing
+from sangam.components.logs.files.resolve import fingerprint, resolve
+from sangam.components.logs.files.storage import TfxStorage, open_file
+from sangam.components.logs.request import DATE, FINGERPRINT, GENERATION, START, parse, today_utc
+from sangam.components.steps.example_gen.start import starting_point
+from sangam.components.steps.example_gen.store import DayStore
 
 
 class Driver(AddingDriver):

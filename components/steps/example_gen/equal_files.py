@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import BinaryIO
 
-from components.logs.files.listing import first_problems
-from components.logs.files.resolve import DataFile
-from components.logs.readers import formats
-from schemas.errors import UserError
-from schemas.spec.data import Logs
+from sangam.components.logs.files.listing import first_problems
+from sangam.components.logs.files.resolve import DataFile
+from sangam.components.logs.readers import formats
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import Logs
 
 
 def of_equal_sizes(files: Sequence[DataFile]) -> list[DataFile]:

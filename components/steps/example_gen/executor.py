@@ -12,13 +12,13 @@ from tfx import types
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 
-from components.beam.execution import BeamExecutor
-from components.beam.lines import WriteLines, read_lines
-from components.examples.listing import DayExamples, Listing, write_listing
-from components.logs.files.arrival import wait_for_logs
-from components.logs.files.digests import digests_of, sha256_of
-from components.logs.files.listing import OneListing, Storage, first_problems
-from components.logs.files.resolve import (
+from sangam.components.beam.execution import BeamExecutor
+from sangam.components.beam.lines import WriteLines, read_lines
+from sangam.components.examples.listing import DayExamples, Listing, write_listing
+from sangam.components.logs.files.arrival import wait_for_logs
+from sangam.components.logs.files.digests import digests_of, sha256_of
+from sangam.components.logs.files.listing import OneListing, Storage, first_problems
+from sangam.components.logs.files.resolve import (
     HISTORY,
     DataFile,
     Files,
@@ -28,27 +28,27 @@ from components.logs.files.resolve import (
     resolve,
     without,
 )
-from components.logs.files.source_files import logs_of
-from components.logs.files.storage import TfxStorage, open_file
-from components.logs.joining.joined_rows import JoinedFolder
-from components.logs.joining.judged import counts_by_day, refuse_problems
-from components.logs.joining.pipeline import JoinRun, join
-from components.logs.joining.plan import plan_of
-from components.logs.request import Request, parse, today_utc
-from components.logs.rows.counts import FileCounts, refuse_errors, summed, with_joined
-from components.reports.artifact_files import write_ingestion
-from components.reports.ingestion import IngestionReport
-from components.steps.example_gen.equal_files import notes_on_equal_files, of_equal_sizes
-from components.steps.example_gen.file_groups import FileGroup, file_groups
-from components.steps.example_gen.inspection import inspect
-from components.steps.example_gen.start import Start, starting_point
-from components.steps.example_gen.store import DayStore, Unit, units_of
-from components.steps.example_gen.workers import GroupCounts, ReadAndWrite
-from schemas.derived.history import days_of_history, history_features
-from schemas.derived.sources import columns_of_source, columns_read_of_log
-from schemas.errors import UserError
-from schemas.problems import listed
-from schemas.spec.data import EVAL, TRAIN, DayLogs
+from sangam.components.logs.files.source_files import logs_of
+from sangam.components.logs.files.storage import TfxStorage, open_file
+from sangam.components.logs.joining.joined_rows import JoinedFolder
+from sangam.components.logs.joining.judged import counts_by_day, refuse_problems
+from sangam.components.logs.joining.pipeline import JoinRun, join
+from sangam.components.logs.joining.plan import plan_of
+from sangam.components.logs.request import Request, parse, today_utc
+from sangam.components.logs.rows.counts import FileCounts, refuse_errors, summed, with_joined
+from sangam.components.reports.artifact_files import write_ingestion
+from sangam.components.reports.ingestion import IngestionReport
+from sangam.components.steps.example_gen.equal_files import notes_on_equal_files, of_equal_sizes
+from sangam.components.steps.example_gen.file_groups import FileGroup, file_groups
+from sangam.components.steps.example_gen.inspection import inspect
+from sangam.components.steps.example_gen.start import Start, starting_point
+from sangam.components.steps.example_gen.store import DayStore, Unit, units_of
+from sangam.components.steps.example_gen.workers import GroupCounts, ReadAndWrite
+from sangam.schemas.derived.history import days_of_history, history_features
+from sangam.schemas.derived.sources import columns_of_source, columns_read_of_log
+from sangam.schemas.errors import UserError
+from sangam.schemas.problems import listed
+from sangam.schemas.spec.data import EVAL, TRAIN, DayLogs
 
 _LOG = logging.getLogger(__name__)
 _COUNTS_FILE, _JOINED_FOLDER = "counts.jsonl", "joined"

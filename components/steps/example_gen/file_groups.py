@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from components.logs.files.resolve import DataFile
+from sangam.components.logs.files.resolve import DataFile
 
 _ROWS_PER_GROUP, _BYTES_PER_GROUP = 50_000, 16 * 2**20
 _MAX_GROUPS = 64

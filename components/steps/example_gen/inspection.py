@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from components.logs.files.listing import THREADS, first_problems
-from components.logs.files.resolve import DataFile
-from components.logs.files.source_files import supplied_twice
-from components.logs.readers import formats
-from components.logs.readers.batches import Inspection
-from schemas.derived.columns import Column
-from schemas.errors import UserError
-from schemas.spec.data import DayLogs, Logs
+from sangam.components.logs.files.listing import THREADS, first_problems
+from sangam.components.logs.files.resolve import DataFile
+from sangam.components.logs.files.source_files import supplied_twice
+from sangam.components.logs.readers import formats
+from sangam.components.logs.readers.batches import Inspection
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import DayLogs, Logs
 
 OpenFile = Callable[[str], BinaryIO]
 

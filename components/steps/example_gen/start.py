@@ -4,15 +4,15 @@ import datetime
 
 from pydantic import BaseModel, ConfigDict
 
-from components.logs.files.listing import Storage
-from components.logs.files.resolve import days_of_window, days_with_files
-from components.logs.request import Request
-from components.registry.base import INCREMENTAL, Base, base_for
-from components.registry.blessed import read_all
-from components.registry.checkpoint import exists as checkpoint_exists
-from schemas.contracts.root import Root
-from schemas.derived.days import Day, parse_day
-from schemas.spec.data import TRAIN, DayLogs
+from sangam.components.logs.files.listing import Storage
+from sangam.components.logs.files.resolve import days_of_window, days_with_files
+from sangam.components.logs.request import Request
+from sangam.components.registry.base import INCREMENTAL, Base, base_for
+from sangam.components.registry.blessed import read_all
+from sangam.components.registry.checkpoint import exists as checkpoint_exists
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.derived.days import Day, parse_day
+from sangam.schemas.spec.data import TRAIN, DayLogs
 
 
 class Start(BaseModel):

@@ -22,19 +22,19 @@ import pydantic
 from pydantic import BaseModel, ConfigDict
 from tfx.dsl.io import fileio
 
-from components.examples.day_results import read_result, write_result
-from components.examples.listing import DayExamples
-from components.logs.files.resolve import DataFile, Files
-from components.logs.files.storage import TfxStorage
-from components.logs.joining.plan import files_read
-from components.logs.request import Request, relative
-from components.logs.rows.counts import FileCounts
-from components.logs.rows.sampling import sampling_of
-from components.steps.example_gen.abandoned import UNFINISHED, remove_abandoned, remove_attempt
-from schemas.contracts.example_files import DIGEST_DIGITS
-from schemas.contracts.root import Root
-from schemas.derived.days import parse_day
-from schemas.derived.sources import sources_of
+from sangam.components.examples.day_results import read_result, write_result
+from sangam.components.examples.listing import DayExamples
+from sangam.components.logs.files.resolve import DataFile, Files
+from sangam.components.logs.files.storage import TfxStorage
+from sangam.components.logs.joining.plan import files_read
+from sangam.components.logs.request import Request, relative
+from sangam.components.logs.rows.counts import FileCounts
+from sangam.components.logs.rows.sampling import sampling_of
+from sangam.components.steps.example_gen.abandoned import UNFINISHED, remove_abandoned, remove_attempt
+from sangam.schemas.contracts.example_files import DIGEST_DIGITS
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.derived.days import parse_day
+from sangam.schemas.derived.sources import sources_of
 
 _LOG = logging.getLogger(__name__)
 _DAY_FILE, _GENERATION_FILE = "day.json", "generation"

@@ -8,19 +8,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from components.examples.writer import BlockWriter
-from components.logs.files.storage import open_file
-from components.logs.joining.joined_rows import JoinedFolder, JoinedRows
-from components.logs.readers import formats
-from components.logs.request import Request, relative
-from components.logs.rows.conversion import convert, without
-from components.logs.rows.counts import FileCounts
-from components.logs.rows.file_counting import FileCounting
-from components.logs.rows.limits import limits_of
-from components.logs.rows.sampling import sampled, sampling_of
-from components.steps.example_gen.file_groups import FileGroup
-from schemas.derived.sources import columns_of_log
-from schemas.errors import UserError
+from sangam.components.examples.writer import BlockWriter
+from sangam.components.logs.files.storage import open_file
+from sangam.components.logs.joining.joined_rows import JoinedFolder, JoinedRows
+from sangam.components.logs.readers import formats
+from sangam.components.logs.request import Request, relative
+from sangam.components.logs.rows.conversion import convert, without
+from sangam.components.logs.rows.counts import FileCounts
+from sangam.components.logs.rows.file_counting import FileCounting
+from sangam.components.logs.rows.limits import limits_of
+from sangam.components.logs.rows.sampling import sampled, sampling_of
+from sangam.components.steps.example_gen.file_groups import FileGroup
+from sangam.schemas.derived.sources import columns_of_log
+from sangam.schemas.errors import UserError
 
 
 class GroupCounts(BaseModel):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 
 class DataAnomalies(UserError):

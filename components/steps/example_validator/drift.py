@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from schemas.derived.columns import feature_columns
-from schemas.spec import Inputs
-from schemas.spec.drift import Drift, DriftBounds, measures_of
+from sangam.schemas.derived.columns import feature_columns
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.drift import Drift, DriftBounds, measures_of
 
 FILE_NAME = "drift.json"
 STATISTICS = {"num_quantiles_histogram_buckets": 100, "epsilon": 0.0025}

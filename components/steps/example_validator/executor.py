@@ -14,13 +14,13 @@ from tfx.dsl.io import fileio
 from tfx.proto.orchestration import execution_result_pb2
 from tfx.types import artifact_utils
 
-from components.steps.example_validator.anomalies import DataAnomalies, anomaly_lines
-from components.steps.example_validator.drift import FILE_NAME, distances
-from schemas.derived.columns import label_column
-from schemas.spec import Inputs
-from schemas.spec.data import EVAL, TRAIN
-from schemas.spec.drift import Drift
-from schemas.spec.tasks import BinaryTask
+from sangam.components.steps.example_validator.anomalies import DataAnomalies, anomaly_lines
+from sangam.components.steps.example_validator.drift import FILE_NAME, distances
+from sangam.schemas.derived.columns import label_column
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import EVAL, TRAIN
+from sangam.schemas.spec.drift import Drift
+from sangam.schemas.spec.tasks import BinaryTask
 
 _LOG = logging.getLogger(__name__)
 

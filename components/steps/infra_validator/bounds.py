@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from components.reports.serving import Check
-from schemas.quantities import shown_bytes
-from schemas.spec.serving import Serving
+from sangam.components.reports.serving import Check
+from sangam.schemas.quantities import shown_bytes
+from sangam.schemas.spec.serving import Serving
 
 MEASUREMENTS = 3
 """Attempts to meet the latency bound: other work on the machine makes a model slower, never faster."""

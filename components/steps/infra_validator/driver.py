@@ -5,7 +5,7 @@ from typing import Any
 from tfx.orchestration.portable import data_types
 from tfx.types import standard_artifacts
 
-from components.caching.driver import AddingDriver
+from sangam.components.caching.driver import AddingDriver
 
 MODEL = "model_uri"
 """Custom property of the blessing."""

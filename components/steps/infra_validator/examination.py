@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 
-from components.reports.serving import Check
-from components.steps.infra_validator.bounds import MEASUREMENTS, Latency, latency_check, least
-from components.steps.infra_validator.hostile import CLEAN_CODES, HostileRequest, hostile_requests
-from components.steps.infra_validator.load import Connect, measure
-from components.steps.infra_validator.predict import Ask, RequestFailed
-from components.steps.infra_validator.rows import (
+from sangam.components.reports.serving import Check
+from sangam.components.steps.infra_validator.bounds import MEASUREMENTS, Latency, latency_check, least
+from sangam.components.steps.infra_validator.hostile import CLEAN_CODES, HostileRequest, hostile_requests
+from sangam.components.steps.infra_validator.load import Connect, measure
+from sangam.components.steps.infra_validator.predict import Ask, RequestFailed
+from sangam.components.steps.infra_validator.rows import (
     Description,
     Rows,
     Tensors,
@@ -22,9 +22,9 @@ from components.steps.infra_validator.rows import (
     select,
     with_once,
 )
-from components.steps.infra_validator.scores import Scores, not_finite, scores_check, wrong_outputs
-from schemas.contracts.export import RANK, SERVE, TABLE_SIZE
-from schemas.spec.serving import Serving
+from sangam.components.steps.infra_validator.scores import Scores, not_finite, scores_check, wrong_outputs
+from sangam.schemas.contracts.export import RANK, SERVE, TABLE_SIZE
+from sangam.schemas.spec.serving import Serving
 
 _LOG = logging.getLogger(__name__)
 HOSTILE_ROWS = 4

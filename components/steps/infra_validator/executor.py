@@ -14,18 +14,18 @@ from tfx.dsl.components.base import base_executor
 from tfx.types import artifact_utils
 from tfx.utils import path_utils
 
-from components.registry import seal
-from components.reports.serving import FILE_NAME, Check, ServingVerdict
-from components.steps.infra_validator.bounds import notes_on_bounds, size_check
-from components.steps.infra_validator.driver import MODEL
-from components.steps.infra_validator.examination import Examination, Reference
-from components.steps.infra_validator.rows import Unfit, read_description
-from components.steps.infra_validator.scores import Scores, difference
-from components.steps.infra_validator.server_process import serve
-from schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE, SERVED_SCORES_FILE
-from schemas.errors import UserError
-from schemas.spec.release import Evaluation
-from schemas.spec.serving import Serving
+from sangam.components.registry import seal
+from sangam.components.reports.serving import FILE_NAME, Check, ServingVerdict
+from sangam.components.steps.infra_validator.bounds import notes_on_bounds, size_check
+from sangam.components.steps.infra_validator.driver import MODEL
+from sangam.components.steps.infra_validator.examination import Examination, Reference
+from sangam.components.steps.infra_validator.rows import Unfit, read_description
+from sangam.components.steps.infra_validator.scores import Scores, difference
+from sangam.components.steps.infra_validator.server_process import serve
+from sangam.schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE, SERVED_SCORES_FILE
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.release import Evaluation
+from sangam.schemas.spec.serving import Serving
 
 _LOG = logging.getLogger(__name__)
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"

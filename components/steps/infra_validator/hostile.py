@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from components.steps.infra_validator.rows import (
+from sangam.components.steps.infra_validator.rows import (
     Description,
     Rows,
     Tensors,
@@ -16,7 +16,7 @@ from components.steps.infra_validator.rows import (
     rank_inputs,
     to_examples,
 )
-from schemas.contracts.export import RANK, SERVE, ServedColumn
+from sangam.schemas.contracts.export import RANK, SERVE, ServedColumn
 
 CLEAN_CODES = frozenset(
     {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "NOT_FOUND", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED"}

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from components.steps.infra_validator.bounds import Latency
-from components.steps.infra_validator.predict import Ask
-from components.steps.infra_validator.rows import Tensors
-from schemas.contracts.export import RANK
-from schemas.spec.serving import Load
+from sangam.components.steps.infra_validator.bounds import Latency
+from sangam.components.steps.infra_validator.predict import Ask
+from sangam.components.steps.infra_validator.rows import Tensors
+from sangam.schemas.contracts.export import RANK
+from sangam.schemas.spec.serving import Load
 
 WARM_UP_REQUESTS = 5
 """Warm-up requests of each client: TensorFlow prepares for a new input shape during the first requests."""

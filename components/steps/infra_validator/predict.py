@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from components.steps.infra_validator.rows import Tensors
+from sangam.components.steps.infra_validator.rows import Tensors
 
 Ask = Callable[[str, Tensors], Tensors]
 """Calls a signature with its inputs and returns its outputs; raises RequestFailed or Unfit."""

@@ -9,14 +9,14 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.contracts import export
-from schemas.contracts.export import DESCRIPTION_FILE, ServedColumn
-from schemas.derived.columns import Column, serving_columns
-from schemas.derived.rank_inputs import LENGTH, MISSING
-from schemas.errors import UserError
-from schemas.spec import RankerSpec
-from schemas.spec.features import AgeFeature, ColumnType, MatchFeature, SequenceFeature, TimeFeature
-from schemas.spec.release import Evaluation
+from sangam.schemas.contracts import export
+from sangam.schemas.contracts.export import DESCRIPTION_FILE, ServedColumn
+from sangam.schemas.derived.columns import Column, serving_columns
+from sangam.schemas.derived.rank_inputs import LENGTH, MISSING
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.features import AgeFeature, ColumnType, MatchFeature, SequenceFeature, TimeFeature
+from sangam.schemas.spec.release import Evaluation
 
 Values = list[Any]
 """The values of one column of one example: bytes, int or float; empty if missing."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from components.reports.serving import Check
+from sangam.components.reports.serving import Check
 
 TOLERANCE = 1e-5
 """Largest difference from the trainer's scores, relative to 1 + |score|, the same as in the export's own check."""

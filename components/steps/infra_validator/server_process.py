@@ -12,15 +12,15 @@ from pathlib import Path
 
 import grpc
 
-from components.processes.group import ProcessGroup
-from components.server.client import connect
-from components.steps.infra_validator.predict import Ask, RequestFailed, in_short
-from components.steps.infra_validator.rows import Tensors, Unfit
-from schemas.errors import UserError
-from schemas.host.files import read_end
-from schemas.spec.serving import Load
+from sangam.components.processes.group import ProcessGroup
+from sangam.components.server.client import connect
+from sangam.components.steps.infra_validator.predict import Ask, RequestFailed, in_short
+from sangam.components.steps.infra_validator.rows import Tensors, Unfit
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import read_end
+from sangam.schemas.spec.serving import Load
 
-MODULE = "components.server"
+MODULE = "sangam.components.server"
 _NAME = "candidate"
 _POLL_S = 0.05
 _REQUEST_S = 60.0

@@ -8,11 +8,11 @@ from tfx.orchestration import data_types
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from components.caching.code_digest import code_digest
-from components.registry.checkpoint import RankerCheckpoint
-from components.steps.pusher.driver import Driver
-from components.steps.pusher.executor import Executor
-from schemas.spec import Spec, digest
+from sangam.components.caching.code_digest import code_digest
+from sangam.components.registry.checkpoint import RankerCheckpoint
+from sangam.components.steps.pusher.driver import Driver
+from sangam.components.steps.pusher.executor import Executor
+from sangam.schemas.spec import Spec, digest
 
 
 class PusherSpec(ComponentSpec):

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from components.registry import moving, versions
-from components.steps.pusher import manifest
-from components.steps.pusher.manifest import FileEntry, Manifest, Provenance
-from schemas.contracts.export import MODEL_FILE
-from schemas.errors import UserError
-from schemas.host.files import remove_folder, sync
+from sangam.components.registry import moving, versions
+from sangam.components.steps.pusher import manifest
+from sangam.components.steps.pusher.manifest import FileEntry, Manifest, Provenance
+from sangam.schemas.contracts.export import MODEL_FILE
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import remove_folder, sync
 
 _LOG = logging.getLogger(__name__)
 _LEFTOVER = re.compile(r"^\.tmp-\d{11}-[0-9a-f]{8}$")

@@ -7,13 +7,13 @@ from typing import Any
 from pydantic import TypeAdapter
 from tfx.orchestration.portable import data_types
 
-from components.caching.driver import AddingDriver
-from components.registry import versions
-from components.registry.blessed import BlessedModel, read_all
-from components.steps.pusher.directory import target_folder
-from components.steps.pusher.manifest import is_of_later_day
-from schemas.contracts.root import Root
-from schemas.spec.release import DirectoryPush, Push
+from sangam.components.caching.driver import AddingDriver
+from sangam.components.registry import versions
+from sangam.components.registry.blessed import BlessedModel, read_all
+from sangam.components.steps.pusher.directory import target_folder
+from sangam.components.steps.pusher.manifest import is_of_later_day
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.spec.release import DirectoryPush, Push
 
 # Any: mypy takes an annotated union for a value with a warm cache, and for a type with a cold one.
 _PUSH_TYPE: Any = Push

@@ -16,23 +16,23 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import path_utils
 
-from components.registry import blessed as registry
-from components.registry import checkpoint as checkpoints
-from components.registry import seal
-from components.reports import evaluation as evaluation
-from components.reports import serving as serving_report
-from components.reports.artifact_files import read_ingestion
-from components.reports.evaluation import Verdict
-from components.reports.ingestion import IngestionReport
-from components.reports.serving import ServingVerdict
-from components.steps.pusher import directory, manifest, object_store
-from components.steps.pusher.directory import Pushed
-from components.steps.pusher.manifest import Provenance
-from components.steps.pusher.model_card import CardFacts, Rows, model_card
-from schemas.contracts.export import DESCRIPTION_FILE, Description, read_description
-from schemas.contracts.root import Root
-from schemas.spec.data import VALIDATION
-from schemas.spec.release import DirectoryPush, Evaluation, NoPush, Push
+from sangam.components.registry import blessed as registry
+from sangam.components.registry import checkpoint as checkpoints
+from sangam.components.registry import seal
+from sangam.components.reports import evaluation as evaluation
+from sangam.components.reports import serving as serving_report
+from sangam.components.reports.artifact_files import read_ingestion
+from sangam.components.reports.evaluation import Verdict
+from sangam.components.reports.ingestion import IngestionReport
+from sangam.components.reports.serving import ServingVerdict
+from sangam.components.steps.pusher import directory, manifest, object_store
+from sangam.components.steps.pusher.directory import Pushed
+from sangam.components.steps.pusher.manifest import Provenance
+from sangam.components.steps.pusher.model_card import CardFacts, Rows, model_card
+from sangam.schemas.contracts.export import DESCRIPTION_FILE, Description, read_description
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.spec.data import VALIDATION
+from sangam.schemas.spec.release import DirectoryPush, Evaluation, NoPush, Push
 
 _LOG = logging.getLogger(__name__)
 # Any: mypy takes an annotated union for a value with a warm cache, and for a type with a cold one.

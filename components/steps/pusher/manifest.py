@@ -9,12 +9,12 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from components.registry import versions
-from components.registry.seal import FileEntry as FileEntry
-from components.registry.seal import list_files as list_files
-from schemas.contracts.export import MODEL_FILE
-from schemas.contracts.formats import refuse_other_format
-from schemas.errors import UserError
+from sangam.components.registry import versions
+from sangam.components.registry.seal import FileEntry as FileEntry
+from sangam.components.registry.seal import list_files as list_files
+from sangam.schemas.contracts.export import MODEL_FILE
+from sangam.schemas.contracts.formats import refuse_other_format
+from sangam.schemas.errors import UserError
 
 FILE_NAME = versions.MANIFEST_FILE
 CARD_FILE = "MODEL_CARD.md"

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from components.reports.evaluation import TaskVerdict, Verdict, calibrated
-from components.reports.serving import ServingVerdict
-from components.steps.pusher.manifest import Provenance
-from schemas.contracts.calibration import Calibration
-from schemas.contracts.export import Description
-from schemas.quantities import listed_counts, shown_bytes
-from schemas.spec import RankerSpec
-from schemas.spec.release import Evaluation
+from sangam.components.reports.evaluation import TaskVerdict, Verdict, calibrated
+from sangam.components.reports.serving import ServingVerdict
+from sangam.components.steps.pusher.manifest import Provenance
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.contracts.export import Description
+from sangam.schemas.quantities import listed_counts, shown_bytes
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.release import Evaluation
 
 WORST_SLICES = 3
 """Number of slices listed for each task."""

@@ -12,12 +12,12 @@ from pathlib import Path
 from tfx.dsl.io import fileio
 from tfx.utils import io_utils
 
-from components.registry.versions import WITHDRAWN
-from components.steps.pusher import manifest
-from components.steps.pusher.directory import Card, Pushed
-from components.steps.pusher.manifest import Manifest, Provenance
-from schemas.contracts.export import MODEL_FILE
-from schemas.errors import UserError
+from sangam.components.registry.versions import WITHDRAWN
+from sangam.components.steps.pusher import manifest
+from sangam.components.steps.pusher.directory import Card, Pushed
+from sangam.components.steps.pusher.manifest import Manifest, Provenance
+from sangam.schemas.contracts.export import MODEL_FILE
+from sangam.schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 

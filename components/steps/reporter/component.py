@@ -9,12 +9,12 @@ from tfx.orchestration import data_types
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from components.caching.code_digest import code_digest
-from components.page.artifact import RunPage
-from components.registry.checkpoint import RankerCheckpoint
-from components.reports.spec_file import document_of
-from components.steps.reporter.executor import Executor
-from schemas.spec import Spec
+from sangam.components.caching.code_digest import code_digest
+from sangam.components.page.artifact import RunPage
+from sangam.components.registry.checkpoint import RankerCheckpoint
+from sangam.components.reports.spec_file import document_of
+from sangam.components.steps.reporter.executor import Executor
+from sangam.schemas.spec import Spec
 
 
 class ReporterSpec(ComponentSpec):

@@ -9,17 +9,17 @@ from typing import Any
 from tfx.dsl.components.base import base_executor
 from tfx.types import artifact_utils
 
-from components.page.collect import collect
-from components.page.facts import PageContext
-from components.page.render import draw
-from components.record.kubeflow import record_of
-from components.record.run import Pushed
-from components.record.store import write_record
-from components.registry.seal import SHA256
-from components.reports.artifact_files import read_ingestion
-from components.reports.spec_file import write_document
-from schemas.contracts.root import PAGE_FILE, Root
-from schemas.host.files import write_whole
+from sangam.components.page.collect import collect
+from sangam.components.page.facts import PageContext
+from sangam.components.page.render import draw
+from sangam.components.record.kubeflow import record_of
+from sangam.components.record.run import Pushed
+from sangam.components.record.store import write_record
+from sangam.components.registry.seal import SHA256
+from sangam.components.reports.artifact_files import read_ingestion
+from sangam.components.reports.spec_file import write_document
+from sangam.schemas.contracts.root import PAGE_FILE, Root
+from sangam.schemas.host.files import write_whole
 
 _LOG = logging.getLogger(__name__)
 Artifacts = dict[str, list[Any]]

@@ -7,9 +7,9 @@ from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from components.caching.code_digest import code_digest
-from components.steps.schema_gen.executor import Executor
-from schemas.spec import Inputs
+from sangam.components.caching.code_digest import code_digest
+from sangam.components.steps.schema_gen.executor import Executor
+from sangam.schemas.spec import Inputs
 
 
 class SchemaGenSpec(ComponentSpec):

@@ -8,8 +8,8 @@ from tfx.dsl.components.base import base_executor
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 
-from components.steps.schema_gen.schema import schema_text
-from schemas.spec import Inputs
+from sangam.components.steps.schema_gen.schema import schema_text
+from sangam.schemas.spec import Inputs
 
 FILE_NAME = "schema.pbtxt"
 """The file name that Transform and ExampleValidator expect."""

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from tfx_bsl.arrow.array_util import CountInvalidUTF8
 from tfx_bsl.sketches import KmvSketch, MisraGriesSketch
 
-from components.examples.summaries import Moments, Points, Quantiles
+from sangam.components.examples.summaries import Moments, Points, Quantiles
 
 _COUNTED_VALUES, _DISTINCT_VALUES = 4096, 16_384
 """Ids whose frequencies, and whose distinct number, are exact; beyond, counts are too low by at most 1/4096 of all."""

@@ -8,8 +8,8 @@ from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from components.caching.code_digest import code_digest
-from components.steps.statistics_gen.executor import Executor, Options
+from sangam.components.caching.code_digest import code_digest
+from sangam.components.steps.statistics_gen.executor import Executor, Options
 
 
 class StatisticsGenSpec(ComponentSpec):

@@ -15,11 +15,11 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
-from components.beam.execution import BeamExecutor
-from components.examples.by_day import ByDay, large_batches
-from components.examples.listing import read_listing
-from components.steps.statistics_gen.column import SCHEMA, Column
-from components.steps.statistics_gen.proto import to_proto
+from sangam.components.beam.execution import BeamExecutor
+from sangam.components.examples.by_day import ByDay, large_batches
+from sangam.components.examples.listing import read_listing
+from sangam.components.steps.statistics_gen.column import SCHEMA, Column
+from sangam.components.steps.statistics_gen.proto import to_proto
 
 _STEP = "statistics"
 _TYPES = {schema_pb2.INT: "int", schema_pb2.FLOAT: "float", schema_pb2.BYTES: "string"}

@@ -8,8 +8,8 @@ from tensorflow_data_validation import types
 from tensorflow_data_validation.utils import quantiles_util, top_k_uniques_stats_util
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from components.examples.summaries import Points, at_most, boundaries
-from components.steps.statistics_gen.column import Column, Numbers, Texts
+from sangam.components.examples.summaries import Points, at_most, boundaries
+from sangam.components.steps.statistics_gen.column import Column, Numbers, Texts
 
 _LENGTH_BUCKETS, _EQUAL_BUCKETS = 10, 10
 _FINE = 100

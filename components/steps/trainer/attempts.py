@@ -8,13 +8,13 @@ import os
 import signal
 from pathlib import Path
 
-from components.processes.group import run_group
-from schemas.contracts.training_job import FAILURE_FILE, LOSSES_FILE
-from schemas.errors import UserError
-from schemas.spec.cluster import MAX_RETRIES
+from sangam.components.processes.group import run_group
+from sangam.schemas.contracts.training_job import FAILURE_FILE, LOSSES_FILE
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.cluster import MAX_RETRIES
 
 _LOG = logging.getLogger(__name__)
-_LAUNCHER = "trainer_module.launch.launcher"
+_LAUNCHER = "sangam.trainer_module.launch.launcher"
 
 
 class TrainingFailed(UserError):

@@ -7,10 +7,10 @@ from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ExecutionParameter
 
-from components.caching.code_digest import code_digest
-from components.registry.checkpoint import RankerCheckpoint
-from components.steps.trainer.executor import Executor
-from schemas.spec import Spec
+from sangam.components.caching.code_digest import code_digest
+from sangam.components.registry.checkpoint import RankerCheckpoint
+from sangam.components.steps.trainer.executor import Executor
+from sangam.schemas.spec import Spec
 
 
 class TrainerSpec(types.ComponentSpec):

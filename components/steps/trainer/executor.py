@@ -12,22 +12,22 @@ from tfx.dsl.components.base import base_executor
 from tfx.types import artifact_utils
 from tfx.utils import path_utils
 
-from components.examples.listing import Listing, read_listing
-from components.registry import checkpoint as checkpoints
-from components.registry import seal
-from components.reports.artifact_files import read_ingestion, read_statistics
-from components.reports.ingestion import IngestionReport
-from components.steps.trainer.attempts import run_to_the_end
-from components.steps.trainer.kubernetes.launch import refuse_unshared, run_pods, write_shared_job
-from components.steps.trainer.kubernetes.run import TrainingRun, run_name
-from components.steps.trainer.unfinished import begin, checkpoint_dir, forget, longest_s
-from schemas.contracts import monitoring
-from schemas.contracts.root import Root
-from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
-from schemas.errors import UserError
-from schemas.spec import RankerSpec, digest
-from schemas.spec.cluster import Launch
-from schemas.spec.data import EVAL, TRAIN, VALIDATION
+from sangam.components.examples.listing import Listing, read_listing
+from sangam.components.registry import checkpoint as checkpoints
+from sangam.components.registry import seal
+from sangam.components.reports.artifact_files import read_ingestion, read_statistics
+from sangam.components.reports.ingestion import IngestionReport
+from sangam.components.steps.trainer.attempts import run_to_the_end
+from sangam.components.steps.trainer.kubernetes.launch import refuse_unshared, run_pods, write_shared_job
+from sangam.components.steps.trainer.kubernetes.run import TrainingRun, run_name
+from sangam.components.steps.trainer.unfinished import begin, checkpoint_dir, forget, longest_s
+from sangam.schemas.contracts import monitoring
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import RankerSpec, digest
+from sangam.schemas.spec.cluster import Launch
+from sangam.schemas.spec.data import EVAL, TRAIN, VALIDATION
 
 _LOG = logging.getLogger(__name__)
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"

@@ -16,10 +16,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemas.contracts.root import Root
-from schemas.host.files import write_whole
-from schemas.spec import RankerSpec, digest
-from schemas.spec.serving import Export
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.spec import RankerSpec, digest
+from sangam.schemas.spec.serving import Export
 
 _LOG = logging.getLogger(__name__)
 _IDENTITY = re.compile(r"[0-9a-f]{32}")

@@ -8,17 +8,17 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from components.examples.by_day import large_batches
-from components.examples.summaries import Moments, Points, Quantiles, boundaries, ends_of_bins, with_last_divided
-from components.steps.transform.tensors import tensors_of
-from schemas.contracts.statistics import Analyzed, Bins, Boundaries, Scale
-from schemas.derived.columns import graph_columns
-from schemas.spec import Inputs
-from schemas.spec.encodings import PiecewiseLinearEncoding
-from schemas.spec.features import BucketsFeature, Feature, OneNumber
+from sangam.components.examples.by_day import large_batches
+from sangam.components.examples.summaries import Moments, Points, Quantiles, boundaries, ends_of_bins, with_last_divided
+from sangam.components.steps.transform.tensors import tensors_of
+from sangam.schemas.contracts.statistics import Analyzed, Bins, Boundaries, Scale
+from sangam.schemas.derived.columns import graph_columns
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.encodings import PiecewiseLinearEncoding
+from sangam.schemas.spec.features import BucketsFeature, Feature, OneNumber
 
 NumbersFn = Callable[[dict[str, Any], dict[str, Any]], Mapping[str, tf.Tensor]]
-"""`trainer_module.transforms.preprocessing.numbers_fn`, imported by its dotted path."""
+"""`sangam.trainer_module.transforms.preprocessing.numbers_fn`, imported by its dotted path."""
 _LARGEST_RANK_ERROR = 0.01
 """Maximum rank error of quantiles, as a share of the rows; at most a tenth of a bucket."""
 _ROWS = pa.schema(

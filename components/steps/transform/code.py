@@ -1,10 +1,10 @@
 """The digest of the code that transforms examples. Loads without TFX: `sangam validate --base` compares it."""
 
-from components.caching.code_digest import code_digest
+from sangam.components.caching.code_digest import code_digest
 
-PREPROCESSING_FN = "trainer_module.transforms.preprocessing.preprocessing_fn"
+PREPROCESSING_FN = "sangam.trainer_module.transforms.preprocessing.preprocessing_fn"
 
 
 def transform_code(preprocessing_fn: str = PREPROCESSING_FN) -> str:
     """Returns the digest of the step's code, which its statistics contain."""
-    return code_digest("components.steps.transform.executor", preprocessing_fn)
+    return code_digest("sangam.components.steps.transform.executor", preprocessing_fn)

@@ -8,9 +8,9 @@ from tfx.types import standard_artifacts
 from tfx.types import standard_component_specs as keys
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from components.steps.transform.code import transform_code
-from components.steps.transform.executor import Executor
-from schemas.spec import Inputs
+from sangam.components.steps.transform.code import transform_code
+from sangam.components.steps.transform.executor import Executor
+from sangam.schemas.spec import Inputs
 
 
 class TransformSpec(ComponentSpec):

@@ -11,21 +11,29 @@ from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils
 
-from components.beam.execution import BeamExecutor
-from components.examples.by_day import ByDay
-from components.examples.listing import Listing, read_listing, write_listing
-from components.registry import seal
-from components.registry.base import Base
-from components.reports.artifact_files import read_ingestion, read_statistics, write_statistics
-from components.steps.transform.analysis import Analyze, NumbersFn
-from components.steps.transform.graph import with_history, write_graph
-from components.steps.transform.history.run import RunHistory
-from components.steps.transform.mapping import map_examples
-from schemas.contracts.statistics import Analyzed, Comparison, Statistics, compared, completed, spec_of, to_analyze
-from schemas.derived.days import parse_day
-from schemas.derived.history import history_features, history_groups
-from schemas.spec import Inputs
-from schemas.spec.data import TRAIN
+from sangam.components.beam.execution import BeamExecutor
+from sangam.components.examples.by_day import ByDay
+from sangam.components.examples.listing import Listing, read_listing, write_listing
+from sangam.components.registry import seal
+from sangam.components.registry.base import Base
+from sangam.components.reports.artifact_files import read_ingestion, read_statistics, write_statistics
+from sangam.components.steps.transform.analysis import Analyze, NumbersFn
+from sangam.components.steps.transform.graph import with_history, write_graph
+from sangam.components.steps.transform.history.run import RunHistory
+from sangam.components.steps.transform.mapping import map_examples
+from sangam.schemas.contracts.statistics import (
+    Analyzed,
+    Comparison,
+    Statistics,
+    compared,
+    completed,
+    spec_of,
+    to_analyze,
+)
+from sangam.schemas.derived.days import parse_day
+from sangam.schemas.derived.history import history_features, history_groups
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import TRAIN
 
 _LOG = logging.getLogger(__name__)
 NOTE = "note"

@@ -10,9 +10,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform import impl_helper
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
-from schemas.derived.columns import history_of
-from schemas.derived.history import history_features
-from schemas.spec import Inputs
+from sangam.schemas.derived.columns import history_of
+from sangam.schemas.derived.history import history_features
+from sangam.schemas.spec import Inputs
 
 
 def write_graph(

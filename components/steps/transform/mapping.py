@@ -9,13 +9,13 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from tfx.dsl.io import fileio
 
-from components.examples.blocks import encode
-from components.examples.by_day import groups_of_blocks, joined
-from components.examples.listing import DayExamples, Listing
-from components.steps.transform.history.counts import KeysFn
-from components.steps.transform.history.joining import JoinHistory
-from components.steps.transform.history.run import RunHistory
-from components.steps.transform.tensors import rows_of, tensors_of
+from sangam.components.examples.blocks import encode
+from sangam.components.examples.by_day import groups_of_blocks, joined
+from sangam.components.examples.listing import DayExamples, Listing
+from sangam.components.steps.transform.history.counts import KeysFn
+from sangam.components.steps.transform.history.joining import JoinHistory
+from sangam.components.steps.transform.history.run import RunHistory
+from sangam.components.steps.transform.tensors import rows_of, tensors_of
 
 
 def map_examples(

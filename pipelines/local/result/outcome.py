@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from components.record.run import CostReport, Live, Pushed, Reports, RunRecord, Status, Step, read_reports
-from components.registry import versions
-from pipelines.local.request import RunRequest
-from schemas.contracts.exit_codes import ExitCode
-from schemas.derived.cost import run_cost
-from schemas.spec import Spec, digest
-from schemas.spec.data import TRAIN
-from schemas.spec.release import DirectoryPush
+from sangam.components.record.run import CostReport, Live, Pushed, Reports, RunRecord, Status, Step, read_reports
+from sangam.components.registry import versions
+from sangam.pipelines.local.request import RunRequest
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.derived.cost import run_cost
+from sangam.schemas.spec import Spec, digest
+from sangam.schemas.spec.data import TRAIN
+from sangam.schemas.spec.release import DirectoryPush
 
 _OUTPUTS = {
     "examples": ("example_gen", "examples"),

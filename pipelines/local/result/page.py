@@ -9,14 +9,14 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary as Scalars
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from components.page.collect import collect
-from components.page.facts import PageContext
-from components.page.render import draw
-from components.record.run import Artifact, RunRecord, Step
-from components.registry.seal import SHA256
-from pipelines.local.result.outcome import folders_of
-from schemas.contracts.root import RunFolder
-from schemas.host.files import tail
+from sangam.components.page.collect import collect
+from sangam.components.page.facts import PageContext
+from sangam.components.page.render import draw
+from sangam.components.record.run import Artifact, RunRecord, Step
+from sangam.components.registry.seal import SHA256
+from sangam.pipelines.local.result.outcome import folders_of
+from sangam.schemas.contracts.root import RunFolder
+from sangam.schemas.host.files import tail
 
 _LOG = logging.getLogger(__name__)
 _TAIL_LINES = 40

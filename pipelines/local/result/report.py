@@ -6,15 +6,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from components.record.outcome import ending_lines
-from components.record.run import CostReport, RunRecord
-from components.reports.evaluation import GateVerdict, TaskVerdict, calibrated
-from components.reports.ingestion import SplitReport
-from components.reports.serving import ServingVerdict
-from components.reports.training import TableReport, TrainingReport
-from pipelines.console import say, table
-from schemas.quantities import listed_counts, shown_bytes
-from schemas.spec.data import VALIDATION
+from sangam.components.record.outcome import ending_lines
+from sangam.components.record.run import CostReport, RunRecord
+from sangam.components.reports.evaluation import GateVerdict, TaskVerdict, calibrated
+from sangam.components.reports.ingestion import SplitReport
+from sangam.components.reports.serving import ServingVerdict
+from sangam.components.reports.training import TableReport, TrainingReport
+from sangam.pipelines.console import say, table
+from sangam.schemas.quantities import listed_counts, shown_bytes
+from sangam.schemas.spec.data import VALIDATION
 
 MAX_TABLES = 12
 """Number of tables in the report, the largest."""

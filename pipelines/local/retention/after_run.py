@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from pipelines.console import say
-from pipelines.local.request import RunRequest
-from pipelines.local.retention.cleaning import Cleaning, clean
-from pipelines.local.retention.rule import Decision
-from schemas.errors import UserError
-from schemas.quantities import shown_bytes
+from sangam.pipelines.console import say
+from sangam.pipelines.local.request import RunRequest
+from sangam.pipelines.local.retention.cleaning import Cleaning, clean
+from sangam.pipelines.local.retention.rule import Decision
+from sangam.schemas.errors import UserError
+from sangam.schemas.quantities import shown_bytes
 
 _LOG = logging.getLogger(__name__)
 

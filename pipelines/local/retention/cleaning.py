@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipelines.local.retention.inventory import take_inventory
-from pipelines.local.retention.removal import remove, size_of
-from pipelines.local.retention.rule import Decision, decide, newest_train_day
-from schemas.contracts.root import Root
-from schemas.spec import Spec
-from schemas.spec.keep import Keep
+from sangam.pipelines.local.retention.inventory import take_inventory
+from sangam.pipelines.local.retention.removal import remove, size_of
+from sangam.pipelines.local.retention.rule import Decision, decide, newest_train_day
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.keep import Keep
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from components.record.lock import is_locked
-from components.record.store import read_run
-from components.registry import versions
-from components.registry.record import BlessedModel, read_records
-from components.steps.trainer.unfinished import longest_s, may_be_running, newest_first
-from pipelines.local.outputs import Output, Recorded, read_outputs
-from schemas.contracts import deltas
-from schemas.contracts.example_files import LISTING_FILE
-from schemas.contracts.root import Root
-from schemas.spec import Spec
-from schemas.spec.release import DirectoryPush
+from sangam.components.record.lock import is_locked
+from sangam.components.record.store import read_run
+from sangam.components.registry import versions
+from sangam.components.registry.record import BlessedModel, read_records
+from sangam.components.steps.trainer.unfinished import longest_s, may_be_running, newest_first
+from sangam.pipelines.local.outputs import Output, Recorded, read_outputs
+from sangam.schemas.contracts import deltas
+from sangam.schemas.contracts.example_files import LISTING_FILE
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.release import DirectoryPush
 
 CHECKPOINT, MODEL = ("trainer", "checkpoint"), ("trainer", "model")
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.record.lock import locked
-from components.registry import versions
-from pipelines.local.outputs import Output, mark_deleted
-from pipelines.local.retention.rule import Decision
-from schemas.contracts.root import Root
-from schemas.errors import UserError
-from schemas.host.files import first_link, refuse_links
+from sangam.components.record.lock import locked
+from sangam.components.registry import versions
+from sangam.pipelines.local.outputs import Output, mark_deleted
+from sangam.pipelines.local.retention.rule import Decision
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import first_link, refuse_links
 
 _WAIT_S = 1.0
 """For how long a version waits for a push or a rollback; the next removal tries again."""

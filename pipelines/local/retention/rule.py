@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from components.record.store import started_at
-from components.registry.record import BlessedModel
-from pipelines.local.outputs import Output
-from pipelines.local.retention.inventory import CHECKPOINT, MODEL, Inventory, Version
-from schemas.derived.days import parse_day, window
-from schemas.spec import Spec
-from schemas.spec.data import TRAIN, DayLogs
-from schemas.spec.keep import Keep
+from sangam.components.record.store import started_at
+from sangam.components.registry.record import BlessedModel
+from sangam.pipelines.local.outputs import Output
+from sangam.pipelines.local.retention.inventory import CHECKPOINT, MODEL, Inventory, Version
+from sangam.schemas.derived.days import parse_day, window
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.data import TRAIN, DayLogs
+from sangam.schemas.spec.keep import Keep
 
 Kind = Literal["run", "output", "model", "checkpoint", "version", "examples", "training", "trials", "log"]
 TRANSFORM_GRAPH = "transform_graph"
-"""Property of a checkpoint; repeated here because `components.registry.checkpoint` loads TFX."""
+"""Property of a checkpoint; repeated here because `sangam.components.registry.checkpoint` loads TFX."""
 
 
 @dataclass(frozen=True)

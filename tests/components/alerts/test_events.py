@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from components.alerts import event_of
-from components.reports.serving import Check
-from pipelines.local.request import check_request
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec.alerts import Alerts
+from sangam.components.alerts import event_of
+from sangam.components.reports.serving import Check
+from sangam.pipelines.local.request import check_request
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.alerts import Alerts
 from tests.components.record.sample_records import gate, record, refused
 from tests.errors import place_and_value
 from tests.fakes.webhook import Webhook, webhook

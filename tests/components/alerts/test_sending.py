@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from components.alerts import Event, send, target_of
-from components.alerts.event import MAX_REASON
-from components.alerts.sending import signature, verify
-from schemas.errors import UserError
-from schemas.spec.alerts import Alerts
+from sangam.components.alerts import Event, send, target_of
+from sangam.components.alerts.event import MAX_REASON
+from sangam.components.alerts.sending import signature, verify
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.alerts import Alerts
 from tests.errors import mentions, tells
 from tests.fakes.webhook import HANG, webhook
 from tests.paths import REPOSITORY
@@ -216,7 +216,7 @@ def test_a_receiver_takes_only_fresh_bodies_signed_with_its_key() -> None:
 @pytest.mark.processes
 def test_alerts_load_without_tensorflow() -> None:
     program = (
-        "import sys, components.alerts, components.record.outcome, components.record.store\n"
+        "import sys, sangam.components.alerts, sangam.components.record.outcome, sangam.components.record.store\n"
         "print({'tensorflow', 'tfx', 'apache_beam', 'numpy'} & set(sys.modules))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60)

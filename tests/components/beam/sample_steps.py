@@ -6,8 +6,8 @@ from typing import Any
 
 import apache_beam as beam
 
-from components.beam.execution import BeamExecutor
-from schemas.quantities import parse_bytes
+from sangam.components.beam.execution import BeamExecutor
+from sangam.schemas.quantities import parse_bytes
 
 
 def executor(args: Sequence[str], kind: type[BeamExecutor]) -> Any:

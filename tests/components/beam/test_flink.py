@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from components.beam.job import EngineError
-from components.processes.stopping import Stopped, StopSignals
-from pipelines.beam import engine_args
-from schemas.errors import UserError
-from schemas.spec.beam import Flink
+from sangam.components.beam.job import EngineError
+from sangam.components.processes.stopping import Stopped, StopSignals
+from sangam.pipelines.beam import engine_args
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.beam import Flink
 from tests.components.beam.fake_flink import JOB, FakeFlink, fake_flink
 from tests.components.beam.sample_steps import Sleeping, executor
 from tests.engines.servers import free_port

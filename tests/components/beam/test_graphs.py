@@ -9,8 +9,8 @@ from apache_beam.io import iobase
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.typehints import typehints
 
-from schemas.spec import Inputs
-from schemas.spec.release import Evaluation
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.release import Evaluation
 from tests.beam_args import BEAM_ARGS
 from tests.components.logs.sample_logs import INPUTS, day_logs
 
@@ -48,13 +48,13 @@ class NotRun(beam.Pipeline):
 
 
 def day() -> Any:
-    from components.examples.listing import DayExamples
+    from sangam.components.examples.listing import DayExamples
 
     return DayExamples(day="2024-03-01", folder="/none", names=tuple(FILES), rows=2)
 
 
 def ingestion(pipeline: beam.Pipeline) -> None:
-    from components.steps.example_gen import executor, file_groups
+    from sangam.components.steps.example_gen import executor, file_groups
 
     request = requested(day_logs(), INPUTS)
     groups = [
@@ -64,37 +64,37 @@ def ingestion(pipeline: beam.Pipeline) -> None:
 
 
 def joining(pipeline: beam.Pipeline) -> None:
-    from components.logs.joining.pipeline import _apply
-    from components.logs.joining.plan import JoinFile, JoinPlan
+    from sangam.components.logs.joining.pipeline import _apply
+    from sangam.components.logs.joining.plan import JoinFile, JoinPlan
 
     files = tuple(JoinFile("", file, "2024-03-01", number) for number, file in enumerate(FILES))
     _apply(pipeline, JoinPlan(files, frozenset(), {}, {"likes": 1}), requested(day_logs(), INPUTS), "/none")
 
 
 def requested(logs: Any, inputs: Inputs) -> Any:
-    from components.logs.request import Request
-    from schemas.derived.columns import columns
+    from sangam.components.logs.request import Request
+    from sangam.schemas.derived.columns import columns
 
     return Request(logs, inputs, columns(inputs), "2024-03-01", "/none", "tiny", "full", "/none")
 
 
 def by_day(pipeline: beam.Pipeline) -> None:
-    from components.examples.by_day import ByDay
+    from sangam.components.examples.by_day import ByDay
 
     ByDay("statistics", ("key",), compute=lambda _: b"").complete([day()], lambda: pipeline)
 
 
 def mapping(pipeline: beam.Pipeline, folder: str) -> None:
-    from components.examples.listing import Listing
-    from components.steps.transform.mapping import map_examples
+    from sangam.components.examples.listing import Listing
+    from sangam.components.steps.transform.mapping import map_examples
 
     map_examples("/none", Listing(splits={"train": (day(),)}), {"train": folder}, pipeline)
 
 
 def evaluation(pipeline: beam.Pipeline, settings: Evaluation) -> None:
-    from components.steps.evaluator.models.scoring import Models
-    from components.steps.evaluator.plan import plan_of
-    from components.steps.evaluator.slices.measuring import measure
+    from sangam.components.steps.evaluator.models.scoring import Models
+    from sangam.components.steps.evaluator.plan import plan_of
+    from sangam.components.steps.evaluator.slices.measuring import measure
 
     plan = plan_of(inputs=INPUTS, evaluation=settings, gates=(), baseline_tasks=[])
     models = Models({"candidate": "/none"}, None)
@@ -131,7 +131,7 @@ def test_what_is_read_is_spread_before_it_is_read(graph: list[AppliedPTransform]
 
 def test_what_meets_in_a_flatten_was_shuffled_and_has_one_type() -> None:
     """Flink's fuser refuses the job otherwise: "consumed but never produced", "union inputs of different types"."""
-    from components.steps.evaluator.metrics.tally import Tally
+    from sangam.components.steps.evaluator.metrics.tally import Tally
 
     pipeline = NotRun()
     evaluation(pipeline, GROUPED)

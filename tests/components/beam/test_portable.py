@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from components.beam.job import EngineError
-from components.beam.reasons import OTHER_VERSION, POOL_IS_GONE, POOL_LACKS_CODE
-from pipelines.beam import engine_args
-from schemas.spec.beam import Portable
+from sangam.components.beam.job import EngineError
+from sangam.components.beam.reasons import OTHER_VERSION, POOL_IS_GONE, POOL_LACKS_CODE
+from sangam.pipelines.beam import engine_args
+from sangam.schemas.spec.beam import Portable
 from tests.components.beam.sample_steps import OurCode, Sleeping, executor
 from tests.engines.servers import BARE_POOL, Server, free_port, job_service, worker_pool
 from tests.errors import place_and_value
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 STEP = """
 import sys
-from components.processes.stopping import Stopped, StopSignals
+from sangam.components.processes.stopping import Stopped, StopSignals
 from tests.components.beam.sample_steps import Sleeping, executor
 with StopSignals() as stop:
     try:
@@ -88,9 +88,8 @@ def test_a_pool_without_our_code_is_named(service: Server, tmp_path: Path) -> No
 
 
 def test_a_pool_with_another_version_of_our_code_is_named(service: Server, tmp_path: Path) -> None:
-    for package in ("schemas", "components"):
-        shutil.copytree(REPOSITORY / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "schemas" / "quantities.py").open("a").write("\n# Another version.\n")
+    shutil.copytree(REPOSITORY / "sangam", tmp_path / "sangam", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "sangam" / "schemas" / "quantities.py").open("a").write("\n# Another version.\n")
     with (
         worker_pool(tmp_path, code=tmp_path) as other,
         pytest.raises(EngineError, match=place_and_value("beam", f"{OTHER_VERSION} (got ... restart it")),

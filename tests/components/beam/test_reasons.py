@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.beam.reasons import POOL_IS_GONE, POOL_LACKS_CODE, advice, last_cause
+from sangam.components.beam.reasons import POOL_IS_GONE, POOL_LACKS_CODE, advice, last_cause
 
 ESCAPED = (
     'RuntimeError: Request to http://flink:8081/v1/jars/x.jar/run failed with status 400: {"errors":["Internal server '

@@ -11,40 +11,50 @@ from pathlib import Path
 
 import pytest
 
-from components.caching import code_digest as digests
-from components.caching.code_digest import code_digest, installed_versions, read_source, source_files, sources_digest
-from schemas.errors import UserError
+from sangam.components.caching import code_digest as digests
+from sangam.components.caching.code_digest import (
+    code_digest,
+    installed_versions,
+    read_source,
+    source_files,
+    sources_digest,
+)
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
-PREPROCESSING_FN = "trainer_module.transforms.preprocessing.preprocessing_fn"
+PREPROCESSING_FN = "sangam.trainer_module.transforms.preprocessing.preprocessing_fn"
 KEYS = {
-    "example_gen": ["components.steps.example_gen.executor"],
-    "schema_gen": ["components.steps.schema_gen.executor"],
-    "statistics_gen": ["components.steps.statistics_gen.executor"],
-    "example_validator": ["components.steps.example_validator.executor"],
-    "transform": ["components.steps.transform.executor", PREPROCESSING_FN],
-    "trainer": ["components.steps.trainer.executor"],
-    "evaluator": ["components.steps.evaluator.executor"],
-    "infra_validator": ["components.steps.infra_validator.executor"],
-    "pusher": ["components.steps.pusher.executor"],
+    "example_gen": ["sangam.components.steps.example_gen.executor"],
+    "schema_gen": ["sangam.components.steps.schema_gen.executor"],
+    "statistics_gen": ["sangam.components.steps.statistics_gen.executor"],
+    "example_validator": ["sangam.components.steps.example_validator.executor"],
+    "transform": ["sangam.components.steps.transform.executor", PREPROCESSING_FN],
+    "trainer": ["sangam.components.steps.trainer.executor"],
+    "evaluator": ["sangam.components.steps.evaluator.executor"],
+    "infra_validator": ["sangam.components.steps.infra_validator.executor"],
+    "pusher": ["sangam.components.steps.pusher.executor"],
 }
 """What the components give to `code_digest`, by step."""
 STARTED = {
-    "transform": ["trainer_module.transforms.preprocessing"],
+    "transform": ["sangam.trainer_module.transforms.preprocessing"],
     "trainer": [
         *(
-            "trainer_module.launch.launcher",
-            "trainer_module.__main__",
-            "trainer_module.launch.data_service",
-            "trainer_module.export",
-            "trainer_module.parameter_server.__main__",
+            "sangam.trainer_module.launch.launcher",
+            "sangam.trainer_module.__main__",
+            "sangam.trainer_module.launch.data_service",
+            "sangam.trainer_module.export",
+            "sangam.trainer_module.parameter_server.__main__",
         ),
-        *("trainer_module.launch.coordinator", "trainer_module.launch.host"),
+        *("sangam.trainer_module.launch.coordinator", "sangam.trainer_module.launch.host"),
         # The export imports them once it knows what to write.
-        *("trainer_module.serving.writing", "trainer_module.serving.stock_table", "trainer_module.serving.tfra_table"),
+        *(
+            "sangam.trainer_module.serving.writing",
+            "sangam.trainer_module.serving.stock_table",
+            "sangam.trainer_module.serving.tfra_table",
+        ),
     ],
     # The server imports it once the ports are free.
-    "infra_validator": ["components.server.__main__", "components.server.serving"],
+    "infra_validator": ["sangam.components.server.__main__", "sangam.components.server.serving"],
 }
 """What a step's process imports beside its executor, and what the processes that it starts import."""
 
@@ -53,7 +63,7 @@ import importlib, json, os, sys
 from pathlib import Path
 # Once for all: nothing of the project is imported by them.
 import tensorflow_model_analysis, tensorflow_transform.beam, tfx.v1
-here, project = Path.cwd(), ("schemas", "components", "trainer_module", "pipelines")
+here, project = Path.cwd(), "sangam"
 sys.stdout.flush()
 for step, modules in json.loads(sys.argv[1]).items():
     child = os.fork()
@@ -62,7 +72,7 @@ for step, modules in json.loads(sys.argv[1]).items():
         continue
     for module in modules:
         importlib.import_module(module)
-    ours = [found.__file__ for name, found in sys.modules.items() if name.split(".")[0] in project]
+    ours = [found.__file__ for name, found in sys.modules.items() if name.split(".")[0] == project]
     Path(sys.argv[2], step).write_text(json.dumps([str(Path(file).relative_to(here)) for file in ours if file]))
     os._exit(0)
 """
@@ -122,17 +132,17 @@ def test_an_edit_of_a_module_changes_the_keys_of_the_steps_that_import_it_alone(
 @pytest.mark.parametrize(
     ("path", "steps"),
     [
-        ("trainer_module/transforms/numbers.py", {"transform"}),
-        ("trainer_module/transforms/__init__.py", {"transform", "trainer"}),
-        ("trainer_module/loop/trainer.py", {"trainer"}),
-        ("trainer_module/native/dense.cc", {"trainer"}),
-        ("components/server/rest.py", {"infra_validator"}),
-        ("components/registry/versions.py", {"example_gen", "evaluator", "infra_validator", "pusher"}),
-        ("components/steps/evaluator/metrics/group_metrics.py", {"evaluator"}),
-        ("components/logs/readers/csv.py", {"example_gen"}),
-        ("schemas/spec/tasks.py", set(KEYS) - {"statistics_gen"}),
-        ("pipelines/pipeline.py", set()),
-        ("components/steps/pusher/component.py", set()),
+        ("sangam/trainer_module/transforms/numbers.py", {"transform"}),
+        ("sangam/trainer_module/transforms/__init__.py", {"transform", "trainer"}),
+        ("sangam/trainer_module/loop/trainer.py", {"trainer"}),
+        ("sangam/trainer_module/native/dense.cc", {"trainer"}),
+        ("sangam/components/server/rest.py", {"infra_validator"}),
+        ("sangam/components/registry/versions.py", {"example_gen", "evaluator", "infra_validator", "pusher"}),
+        ("sangam/components/steps/evaluator/metrics/group_metrics.py", {"evaluator"}),
+        ("sangam/components/logs/readers/csv.py", {"example_gen"}),
+        ("sangam/schemas/spec/tasks.py", set(KEYS) - {"statistics_gen"}),
+        ("sangam/pipelines/pipeline.py", set()),
+        ("sangam/components/steps/pusher/component.py", set()),
     ],
 )
 def test_an_edit_changes_these_keys(path: str, steps: set[str]) -> None:
@@ -171,61 +181,80 @@ def files_of(tree: Mapping[str, str], *entries: str) -> list[str]:
     return source_files(*entries, read=lambda path: tree[path].encode() if path in tree else None)
 
 
-EMPTY = {"schemas/__init__.py": "", "schemas/a.py": "", "schemas/b.py": "", "schemas/c.py": ""}
+EMPTY = {
+    "sangam/__init__.py": "",
+    "sangam/schemas/__init__.py": "",
+    "sangam/schemas/a.py": "",
+    "sangam/schemas/b.py": "",
+    "sangam/schemas/c.py": "",
+}
 
 
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("import schemas.b", ["b"]),
-        ("import schemas.b as other, schemas.c", ["b", "c"]),
-        ("from schemas import b", ["b"]),
-        ("from schemas.b import anything", ["b"]),
-        ("from schemas.b import *", ["b"]),
+        ("import sangam.schemas.b", ["b"]),
+        ("import sangam.schemas.b as other, sangam.schemas.c", ["b", "c"]),
+        ("from sangam.schemas import b", ["b"]),
+        ("from sangam.schemas.b import anything", ["b"]),
+        ("from sangam.schemas.b import *", ["b"]),
         ("from . import b", ["b"]),
         ("from .b import anything", ["b"]),
-        ("def later():\n    from schemas import b", ["b"]),
-        ("try:\n    import schemas.b\nexcept ImportError:\n    import schemas.c", ["b", "c"]),
-        ("if TYPE_CHECKING:\n    import schemas.b\nelse:\n    import schemas.c", ["c"]),
-        ("if other:\n    import schemas.b", ["b"]),
-        ("start(['python', '-m', 'schemas.b'])", ["b"]),
-        ("load('schemas.b.function')", ["b"]),
+        ("def later():\n    from sangam.schemas import b", ["b"]),
+        ("try:\n    import sangam.schemas.b\nexcept ImportError:\n    import sangam.schemas.c", ["b", "c"]),
+        ("if TYPE_CHECKING:\n    import sangam.schemas.b\nelse:\n    import sangam.schemas.c", ["c"]),
+        ("if other:\n    import sangam.schemas.b", ["b"]),
+        ("start(['python', '-m', 'sangam.schemas.b'])", ["b"]),
+        ("load('sangam.schemas.b.function')", ["b"]),
         ("'''See schemas.b for more.'''", []),
         ("import os, numpy.random\nfrom os.path import join", []),
-        ("import schemas.nowhere", []),
+        ("import sangam.schemas.nowhere", []),
     ],
 )
 def test_what_a_module_imports_or_names_counts(source: str, found: list[str]) -> None:
-    tree = {**EMPTY, "schemas/a.py": source}
-    assert files_of(tree, "schemas.a") == sorted(
-        ["schemas/__init__.py", *(f"schemas/{name}.py" for name in ["a", *found])]
+    tree = {**EMPTY, "sangam/schemas/a.py": source}
+    assert files_of(tree, "sangam.schemas.a") == sorted(
+        ["sangam/__init__.py", "sangam/schemas/__init__.py", *(f"sangam/schemas/{name}.py" for name in ["a", *found])]
     )
 
 
 def test_a_package_that_is_started_counts_with_its_main_module_and_what_that_imports() -> None:
     tree = {
         **EMPTY,
-        "schemas/a.py": "MODULE = 'components.served'",
-        "components/__init__.py": "",
-        "components/served/__init__.py": "",
-        "components/served/__main__.py": "import schemas.c",
+        "sangam/schemas/a.py": "MODULE = 'sangam.components.served'",
+        "sangam/components/__init__.py": "",
+        "sangam/components/served/__init__.py": "",
+        "sangam/components/served/__main__.py": "import sangam.schemas.c",
     }
-    assert files_of(tree, "schemas.a") == sorted(set(tree) - {"schemas/b.py"})
+    assert files_of(tree, "sangam.schemas.a") == sorted(set(tree) - {"sangam/schemas/b.py"})
 
 
 def test_of_a_package_on_the_way_only_what_runs_at_its_import_counts() -> None:
-    tree = {**EMPTY, "schemas/__init__.py": "import schemas.b\ndef later():\n    import schemas.c\n"}
-    assert files_of(tree, "schemas.a") == ["schemas/__init__.py", "schemas/a.py", "schemas/b.py"]
-    whole = {**tree, "schemas/a.py": "import schemas"}
-    assert files_of(whole, "schemas.a") == sorted(tree)
+    tree = {
+        **EMPTY,
+        "sangam/schemas/__init__.py": "import sangam.schemas.b\ndef later():\n    import sangam.schemas.c\n",
+    }
+    assert files_of(tree, "sangam.schemas.a") == [
+        "sangam/__init__.py",
+        "sangam/schemas/__init__.py",
+        "sangam/schemas/a.py",
+        "sangam/schemas/b.py",
+    ]
+    whole = {**tree, "sangam/schemas/a.py": "import sangam.schemas"}
+    assert files_of(whole, "sangam.schemas.a") == sorted(tree)
 
 
 def test_modules_that_import_each_other_are_found_once() -> None:
-    tree = {**EMPTY, "schemas/a.py": "import schemas.b", "schemas/b.py": "import schemas.a"}
-    assert files_of(tree, "schemas.a") == ["schemas/__init__.py", "schemas/a.py", "schemas/b.py"]
+    tree = {**EMPTY, "sangam/schemas/a.py": "import sangam.schemas.b", "sangam/schemas/b.py": "import sangam.schemas.a"}
+    assert files_of(tree, "sangam.schemas.a") == [
+        "sangam/__init__.py",
+        "sangam/schemas/__init__.py",
+        "sangam/schemas/a.py",
+        "sangam/schemas/b.py",
+    ]
 
 
-@pytest.mark.parametrize("entry", ["schemas.nowhere.function", "numpy", "nowhere"])
+@pytest.mark.parametrize("entry", ["sangam.schemas.nowhere.function", "numpy", "nowhere"])
 def test_an_entry_that_is_no_module_of_the_project_is_an_error(entry: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=rf"\(got {re.escape(repr(entry))}\)"):
         source_files(entry)

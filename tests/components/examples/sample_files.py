@@ -12,8 +12,8 @@ def write_examples(uri: Path, splits: Mapping[str, Mapping[str | None, Sequence[
     """Writes serialized tf.Examples as the examples of each split and day (None for logs without days)."""
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-    from components.examples.listing import DayExamples, Listing, write_listing
-    from components.examples.writer import BlockWriter
+    from sangam.components.examples.listing import DayExamples, Listing, write_listing
+    from sangam.components.examples.writer import BlockWriter
 
     listed: dict[str, list[DayExamples]] = {}
     for split, days in splits.items():
@@ -49,14 +49,14 @@ def write_eval_split(uri: Path, columns: Mapping[str, Any]) -> None:
 
 def read_examples(uri: str, split: str) -> list[dict[str, list[Any]]]:
     """Returns the values of every example of a split; a column without values is left out."""
-    from components.examples.listing import read_listing
+    from sangam.components.examples.listing import read_listing
 
     return [row for file in read_listing(uri).files(split) for row in read_file(file)]
 
 
 def read_file(file: str) -> list[dict[str, list[Any]]]:
     """Returns the values of every example of a file."""
-    from components.examples.reading import batches
+    from sangam.components.examples.reading import batches
 
     return [present(row) for batch in batches(file) for row in pa.Table.from_batches([batch]).to_pylist()]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from components.examples.blocks import decode, encode
-from components.examples.reading import batches, first_examples
-from components.examples.writer import BlockWriter
-from schemas.contracts.example_files import BLOCK_ROWS
+from sangam.components.examples.blocks import decode, encode
+from sangam.components.examples.reading import batches, first_examples
+from sangam.components.examples.writer import BlockWriter
+from sangam.schemas.contracts.example_files import BLOCK_ROWS
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
 pytestmark = pytest.mark.slow
@@ -12,8 +12,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("name", ["examples.json", "ingestion.json"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
-    from components.examples.listing import read_listing
-    from components.reports.artifact_files import read_ingestion
+    from sangam.components.examples.listing import read_listing
+    from sangam.components.reports.artifact_files import read_ingestion
 
     def read() -> None:
         (read_listing if name == "examples.json" else read_ingestion)(str(tmp_path))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from components.examples.summaries import (
+from sangam.components.examples.summaries import (
     Moments,
     Points,
     Quantiles,

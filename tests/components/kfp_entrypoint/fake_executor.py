@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 
 
 def main(argv: list[str]) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from components.kfp_entrypoint.date import resolve
-from components.kfp_entrypoint.notes import Notes
-from schemas.errors import UserError
+from sangam.components.kfp_entrypoint.date import resolve
+from sangam.components.kfp_entrypoint.notes import Notes
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
 NOW = datetime.datetime(2024, 3, 9, 0, 10, tzinfo=datetime.UTC)

@@ -1,7 +1,7 @@
 """How the end of a step's process is told."""
 
-from components.kfp_entrypoint.ending import ending_of
-from schemas.host.cgroup import OutOfMemory
+from sangam.components.kfp_entrypoint.ending import ending_of
+from sangam.schemas.host.cgroup import OutOfMemory
 from tests.errors import tells
 
 

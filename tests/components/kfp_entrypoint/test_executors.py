@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from components.kfp_entrypoint.executors import parameters, run_executor
-from components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION
+from sangam.components.kfp_entrypoint.executors import parameters, run_executor
+from sangam.components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION
 from tests.paths import REPOSITORY, SPECS
 
 EXAMPLES = {"instanceSchema": "title: tfx.Examples\ntype: object\nproperties:\n  span:\n    type: integer\n"}
@@ -42,7 +42,7 @@ def test_artifacts_are_read_and_written_as_tfx_does() -> None:
     from tfx.orchestration.kubeflow.v2.container import kubeflow_v2_entrypoint_utils as theirs
     from tfx.orchestration.portable import outputs_utils
 
-    from components.kfp_entrypoint.artifacts import Artifacts
+    from sangam.components.kfp_entrypoint.artifacts import Artifacts
 
     message = pipeline_spec_pb2.ExecutorInput()
     json_format.ParseDict({"inputs": {"artifacts": INPUTS}, "outputs": {"artifacts": OUTPUTS}}, message)
@@ -77,17 +77,17 @@ def _without_id(artifact: Any) -> Any:
 @pytest.mark.long
 @pytest.mark.slow
 def test_a_small_step_loads_neither_beams_clients_nor_tfma_nor_kfp(tmp_path: Path) -> None:
-    from schemas.loading import load_spec
+    from sangam.schemas.loading import load_spec
 
     schema = {"uri": str(tmp_path / "schema"), "type": {"instanceSchema": "title: tfx.Schema\n"}}
     asked = {
         "inputs": {"parameterValues": {"inputs": load_spec(SPECS / "short_video.yaml").inputs().model_dump_json()}},
         "outputs": {"artifacts": {"schema": {"artifacts": [schema]}}, "outputFile": str(tmp_path / "out" / "o.json")},
     }
-    words = ["--executor_class_path", "components.steps.schema_gen.executor.Executor"]
+    words = ["--executor_class_path", "sangam.components.steps.schema_gen.executor.Executor"]
     words += [INVOCATION, json.dumps(asked), INPUTS_SPEC, "{}", "--runner=FnApiRunner"]
     script = (
-        "import sys; from components.kfp_entrypoint.executors import main; main(sys.argv[1:]); "
+        "import sys; from sangam.components.kfp_entrypoint.executors import main; main(sys.argv[1:]); "
         "print(*(name for name in ('kfp', 'tensorflow_model_analysis', 'google.cloud.bigquery', 'keras_tuner')"
         " if sys.modules.get(name)))"
     )

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from components.kfp_entrypoint.invocation import Command, globalized, localized, parse_command
-from components.kfp_entrypoint.uris import UriMapping
-from schemas.errors import UserError
+from sangam.components.kfp_entrypoint.invocation import Command, globalized, localized, parse_command
+from sangam.components.kfp_entrypoint.uris import UriMapping
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
 URI_MAPPING = UriMapping("/r/artifacts")

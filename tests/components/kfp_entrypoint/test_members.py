@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from components.kfp_entrypoint.__main__ import _inputs_of
-from components.kfp_entrypoint.invocation import Command
-from components.kfp_entrypoint.members import MEMBERS, Member
-from components.kfp_entrypoint.task import Task
-from components.kfp_entrypoint.uris import UriMapping
+from sangam.components.kfp_entrypoint.__main__ import _inputs_of
+from sangam.components.kfp_entrypoint.invocation import Command
+from sangam.components.kfp_entrypoint.members import MEMBERS, Member
+from sangam.components.kfp_entrypoint.task import Task
+from sangam.components.kfp_entrypoint.uris import UriMapping
 
 PUSHER = Member(
     step="pusher", executor="x.Executor", inputs_spec={}, made_before={"infra_blessing": "infra_validator__blessing"}
@@ -46,7 +46,7 @@ def test_a_step_is_given_its_own_part_and_what_earlier_ones_made() -> None:
 
 
 def _step(arguments: tuple[str, ...], local: dict[str, Any], name: str = "pusher") -> Task:
-    command = Command("components.kfp_entrypoint.executors", arguments)
+    command = Command("sangam.components.kfp_entrypoint.executors", arguments)
     return Task(name, command, local, UriMapping("/root"), run="r", date="", tries=1, notes=None)
 
 

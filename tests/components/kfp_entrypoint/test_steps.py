@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from components.record.kubeflow import read_steps
-from components.record.outcome import outcome_of
-from components.record.store import read_runs
-from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
-from components.reports.serving import Check, ServingVerdict
-from schemas.contracts.root import Root
-from schemas.spec.serving import Load
+from sangam.components.record.kubeflow import read_steps
+from sangam.components.record.outcome import outcome_of
+from sangam.components.record.store import read_runs
+from sangam.components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
+from sangam.components.reports.serving import Check, ServingVerdict
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.spec.serving import Load
 from tests.errors import tells
 from tests.fakes.webhook import Webhook, webhook
 from tests.paths import REPOSITORY
@@ -62,7 +62,7 @@ class Pod:
         tfx = ["python", "-m", "tests.components.kfp_entrypoint.fake_executor"]
         tfx += ["--json_serialized_invocation_args", json.dumps(self.asked())]
         tfx += ["--json_serialized_inputs_spec_args", json.dumps(declared)]
-        return [sys.executable, "-m", "components.kfp_entrypoint", *options, "--", *tfx]
+        return [sys.executable, "-m", "sangam.components.kfp_entrypoint", *options, "--", *tfx]
 
     def start(self) -> "subprocess.Popen[str]":
         """Starts the process."""

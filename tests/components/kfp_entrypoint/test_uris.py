@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.kfp_entrypoint.uris import UriMapping, artifact_base, run_folder
-from schemas.errors import UserError
+from sangam.components.kfp_entrypoint.uris import UriMapping, artifact_base, run_folder
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
 PARTS = st.text(string.ascii_letters + string.digits + "-_.=+ äé", min_size=1, max_size=12).filter(

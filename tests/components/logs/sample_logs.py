@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
-from schemas.derived.columns import Column
-from schemas.spec import Inputs
-from schemas.spec.data import DayLogs
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import DayLogs
 from tests.beam_args import BEAM_ARGS
 
 INPUTS = Inputs.model_validate_json(
@@ -183,7 +183,7 @@ def run_executor(properties: Mapping[str, Any], uri: Path, beam_args: Sequence[s
     """Runs ingestion's executor; returns the Examples artifact."""
     from tfx.types import standard_artifacts
 
-    from components.steps.example_gen.executor import Executor
+    from sangam.components.steps.example_gen.executor import Executor
 
     examples = standard_artifacts.Examples()
     examples.uri = str(uri)

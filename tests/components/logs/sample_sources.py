@@ -7,9 +7,9 @@ import datetime
 from pathlib import Path
 from typing import Any
 
-from components.logs.request import Request, parse
-from schemas.spec import Inputs
-from schemas.spec.data import DayLogs
+from sangam.components.logs.request import Request, parse
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import DayLogs
 from tests.components.logs.sample_logs import SUFFIX, write
 
 DAYS = ["2024-02-28", "2024-02-29", "2024-03-01"]

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from components.page.facts import Distribution, Facts, FeatureFacts
-from components.record.run import RunRecord, Step
-from components.reports.curves import Curve
-from components.reports.evaluation import CalibrationBucket, GateVerdict, TaskVerdict
+from sangam.components.page.facts import Distribution, Facts, FeatureFacts
+from sangam.components.record.run import RunRecord, Step
+from sangam.components.reports.curves import Curve
+from sangam.components.reports.evaluation import CalibrationBucket, GateVerdict, TaskVerdict
 from tests.components.record.sample_records import record
 
 TRAINING: dict[str, Any] = {

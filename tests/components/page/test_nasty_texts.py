@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from markupsafe import Markup
 
-from components.page import figures
-from components.page.environment import environment
-from components.page.facts import Distribution, Facts, FeatureFacts, PageContext
-from components.page.render import render
-from schemas.host.plain_text import visible
+from sangam.components.page import figures
+from sangam.components.page.environment import environment
+from sangam.components.page.facts import Distribution, Facts, FeatureFacts, PageContext
+from sangam.components.page.render import render
+from sangam.schemas.host.plain_text import visible
 from tests.components.page.sample_runs import facts, past, run
 from tests.nasty_texts import NASTY, texts
 

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from components.page.overview import OverviewRun, StepRow, overview, steps_of
-from components.record.outcome import outcome_of
-from components.record.run import RunRecord, Step
-from components.record.store import stored, write_record
-from schemas.contracts.root import Root, RunFolder
+from sangam.components.page.overview import OverviewRun, StepRow, overview, steps_of
+from sangam.components.record.outcome import outcome_of
+from sangam.components.record.run import RunRecord, Step
+from sangam.components.record.store import stored, write_record
+from sangam.schemas.contracts.root import Root, RunFolder
 from tests.components.page.sample_runs import gate
 from tests.components.record.sample_records import record
 

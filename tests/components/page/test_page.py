@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from components.page.collect import collect
-from components.page.facts import Facts, PageContext
-from components.page.render import render
+from sangam.components.page.collect import collect
+from sangam.components.page.facts import Facts, PageContext
+from sangam.components.page.render import render
 from tests.components.page.sample_runs import facts, gate, past, run
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from components.processes.group import ProcessGroup, run_group
+from sangam.components.processes.group import ProcessGroup, run_group
 from tests.paths import REPOSITORY
 from tests.pipelines.processes import is_running
 
@@ -69,7 +69,7 @@ def test_what_a_leader_leaves_behind_is_killed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ends_with_parent", [True, False])
 def test_the_leader_may_end_with_the_process_that_started_it(ends_with_parent: bool, tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib\nfrom components.processes.group import ProcessGroup\n"
+        "import sys, pathlib\nfrom sangam.components.processes.group import ProcessGroup\n"
         f"group = ProcessGroup([{LEADER!r}, {str(tmp_path)!r}, 'waits'], ends_with_parent={ends_with_parent})\n"
         "print(group.pid, flush=True)\ngroup.wait()"
     )

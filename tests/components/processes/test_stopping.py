@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.processes.stopping import Stopped, StopSignals
+from sangam.components.processes.stopping import Stopped, StopSignals
 from tests.paths import REPOSITORY
 from tests.pipelines.processes import is_running
 
@@ -116,7 +116,7 @@ def test_no_signal_is_repeated_once_the_handlers_are_put_back(
 
 def test_who_does_not_stop_within_the_grace_is_killed_with_all_it_started() -> None:
     program = (
-        "import subprocess, time\nfrom components.processes.stopping import StopSignals\n"
+        "import subprocess, time\nfrom sangam.components.processes.stopping import StopSignals\n"
         "with StopSignals(grace_s=0.3) as stop, stop.raised():\n"
         "    child = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
         "    while True:\n"
@@ -134,7 +134,7 @@ def test_who_does_not_stop_within_the_grace_is_killed_with_all_it_started() -> N
 
 def test_descendants_in_other_sessions_are_killed() -> None:
     program = (
-        "import subprocess\nfrom components.processes.stopping import kill_descendants\n"
+        "import subprocess\nfrom sangam.components.processes.stopping import kill_descendants\n"
         "child = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
         "print(kill_descendants(), child.wait(timeout=5), kill_descendants())\n"
     )

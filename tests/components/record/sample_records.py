@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from components.record.run import RunRecord
-from components.reports.evaluation import GateVerdict, TaskVerdict
-from components.reports.serving import Check, ServingVerdict
-from schemas.spec.serving import Load
+from sangam.components.record.run import RunRecord
+from sangam.components.reports.evaluation import GateVerdict, TaskVerdict
+from sangam.components.reports.serving import Check, ServingVerdict
+from sangam.schemas.spec.serving import Load
 
 
 def gate(passed: bool, reason: str) -> GateVerdict:

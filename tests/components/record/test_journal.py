@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from components.record.journal import Journal, read_journal
-from components.record.run import Artifact, Step
-from schemas.contracts.root import RunFolder
+from sangam.components.record.journal import Journal, read_journal
+from sangam.components.record.run import Artifact, Step
+from sangam.schemas.contracts.root import RunFolder
 
 LOGS = {"examples": Artifact("/examples", {"note": "a\nb", "pushed": 1})}
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from components.record.lock import RootInUse, locked
+from sangam.components.record.lock import RootInUse, locked
 from tests.paths import REPOSITORY
 
 HOLD = (
-    "import sys, time\nfrom pathlib import Path\nfrom components.record.lock import locked\n"
+    "import sys, time\nfrom pathlib import Path\nfrom sangam.components.record.lock import locked\n"
     "with locked(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)\n"
 )
 

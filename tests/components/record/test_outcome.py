@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from components.alerts import event_of
-from components.record.outcome import ending_lines, outcome_of
-from components.record.store import read_run, started_at, stored
-from components.registry.record import BlessedModel
-from components.registry.versions import withdraw
-from components.reports.evaluation import GateVerdict
-from components.reports.serving import Check
-from schemas.contracts.root import Root
+from sangam.components.alerts import event_of
+from sangam.components.record.outcome import ending_lines, outcome_of
+from sangam.components.record.store import read_run, started_at, stored
+from sangam.components.registry.record import BlessedModel
+from sangam.components.registry.versions import withdraw
+from sangam.components.reports.evaluation import GateVerdict
+from sangam.components.reports.serving import Check
+from sangam.schemas.contracts.root import Root
 from tests.components.record.sample_records import gate, record, refused
 
 LOW = gate(False, "auc 0.5 is below 0.6")

@@ -5,14 +5,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from components.record.kubeflow import record_of, write_step
-from components.record.outcome import outcome_of
-from components.record.run import Artifact, RunRecord, Step, read_reports
-from components.record.store import find_run, read_run, read_runs, runs_before, stored, write_record
-from pipelines.local.request import RunRequest
-from pipelines.local.result.outcome import RunEnd, summarize
-from schemas.contracts.root import Root
-from schemas.loading import load_spec
+from sangam.components.record.kubeflow import record_of, write_step
+from sangam.components.record.outcome import outcome_of
+from sangam.components.record.run import Artifact, RunRecord, Step, read_reports
+from sangam.components.record.store import find_run, read_run, read_runs, runs_before, stored, write_record
+from sangam.pipelines.local.request import RunRequest
+from sangam.pipelines.local.result.outcome import RunEnd, summarize
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.loading import load_spec
 from tests.components.record.sample_outputs import EVALUATION, write_reports
 from tests.components.record.sample_records import record
 from tests.paths import REPOSITORY, SPECS

@@ -3,7 +3,7 @@
 import datetime
 from typing import Any
 
-from components.registry.record import BlessedModel
+from sangam.components.registry.record import BlessedModel
 
 
 def blessing(model_uri: str, **fields: Any) -> BlessedModel:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from components.registry import versions
-from schemas.contracts.root import Root
+from sangam.components.registry import versions
+from sangam.schemas.contracts.root import Root
 from tests.components.registry.sample_blessings import blessing
 from tests.errors import place_and_value
 
@@ -27,7 +27,7 @@ def make(uri: str, *days: str, **more: Any) -> Any:
 
 def push(root: Path, uri: str, version: str, *, pushes: int = 0) -> None:
     """Registers a model as the pusher does, with a version of its own in the folder that servers look into."""
-    from components.registry.blessed import record
+    from sangam.components.registry.blessed import record
 
     (root / "serving" / version).mkdir(parents=True)
     (root / "serving" / version / "saved_model.pb").write_text(uri)
@@ -35,20 +35,20 @@ def push(root: Path, uri: str, version: str, *, pushes: int = 0) -> None:
 
 
 def baseline(root: Path, candidate: str = "new") -> str | None:
-    from components.registry.blessed import baseline_for, read_all
+    from sangam.components.registry.blessed import baseline_for, read_all
 
     return baseline_for(candidate, read_all(Root(str(root)).blessed("tiny")))
 
 
 def register(directory: str, *uris: str) -> None:
-    from components.registry.blessed import record
+    from sangam.components.registry.blessed import record
 
     for uri in uris:
         record(directory, make(uri))
 
 
 def test_blessings_are_read_back_in_order(tmp_path: Path) -> None:
-    from components.registry.blessed import read_all
+    from sangam.components.registry.blessed import read_all
 
     directory = Root(str(tmp_path)).blessed("tiny")
     register(directory, "a", "b")
@@ -57,14 +57,14 @@ def test_blessings_are_read_back_in_order(tmp_path: Path) -> None:
 
 
 def test_a_model_is_registered_once(tmp_path: Path) -> None:
-    from components.registry.blessed import read_all
+    from sangam.components.registry.blessed import read_all
 
     register(str(tmp_path), "a", "b", "a")
     assert [model.model_uri for model in read_all(str(tmp_path))] == ["a", "b"]
 
 
 def test_blessings_at_once_all_stay(tmp_path: Path) -> None:
-    from components.registry.blessed import read_all
+    from sangam.components.registry.blessed import read_all
 
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=register, args=(str(tmp_path), f"m{index}")) for index in range(4)]
@@ -81,13 +81,13 @@ def test_blessings_at_once_all_stay(tmp_path: Path) -> None:
     ids=["new: the last", "blessed already: the one before", "the first: none"],
 )
 def test_baseline_is_the_model_blessed_before_the_candidate(candidate: str, baseline: str | None) -> None:
-    from components.registry.blessed import baseline_for
+    from sangam.components.registry.blessed import baseline_for
 
     assert baseline_for(candidate, [make("a"), make("b")]) == baseline
 
 
 def test_a_model_that_has_learned_from_the_evaluation_days_is_no_baseline() -> None:
-    from components.registry.blessed import baseline_for
+    from sangam.components.registry.blessed import baseline_for
 
     models = [make("old", "2024-01-01"), make("newer", "2024-01-01", "2024-01-03"), make("rerun of old", "2024-01-01")]
     assert baseline_for("x", models, ["2024-01-04"]) == "newer"
@@ -133,8 +133,8 @@ def test_a_rollback_is_known_in_a_root_that_was_moved_and_once_the_withdrawn_fil
 
 @pytest.mark.parametrize(("change", "got"), [({}, "none"), ({"format": 2, "new": 0}, "2")])
 def test_a_record_of_another_format_is_refused(change: dict[str, int], got: str, tmp_path: Path) -> None:
-    from components.registry.blessed import read_all
-    from schemas.errors import UserError
+    from sangam.components.registry.blessed import read_all
+    from sangam.schemas.errors import UserError
 
     directory = Root(str(tmp_path)).blessed("tiny")
     register(directory, "a")
@@ -147,13 +147,13 @@ def test_a_record_of_another_format_is_refused(change: dict[str, int], got: str,
 
 
 def test_without_blessings_there_is_no_baseline(tmp_path: Path) -> None:
-    from components.registry.blessed import baseline_for, read_all
+    from sangam.components.registry.blessed import baseline_for, read_all
 
     assert baseline_for("a", read_all(str(tmp_path / "none"))) is None
 
 
 def test_a_number_that_was_taken_for_nothing_is_passed_over_and_not_given_again(tmp_path: Path) -> None:
-    from components.registry.blessed import read_all
+    from sangam.components.registry.blessed import read_all
 
     register(str(tmp_path), "a")
     # Killed between the number and the record.
@@ -166,8 +166,8 @@ def test_a_number_that_was_taken_for_nothing_is_passed_over_and_not_given_again(
 
 @pytest.mark.parametrize("text", ["{", '{"format": 1, "model_uri": "a"}'])
 def test_an_unreadable_entry_is_named(text: str, tmp_path: Path) -> None:
-    from components.registry.blessed import read_all
-    from schemas.errors import UserError
+    from sangam.components.registry.blessed import read_all
+    from sangam.schemas.errors import UserError
 
     (tmp_path / "00000001.json").write_text(text)
     with pytest.raises(UserError, match=place_and_value("00000001.json", "(got ... ) ... restore")):
@@ -178,7 +178,7 @@ def test_driver_puts_the_baseline_into_the_exec_properties(tmp_path: Path) -> No
     from tfx.orchestration.portable.data_types import ExecutionInfo
     from tfx.types import standard_artifacts
 
-    from components.steps.evaluator.driver import Driver
+    from sangam.components.steps.evaluator.driver import Driver
 
     def resolved(uri: str) -> str:
         model = standard_artifacts.Model()

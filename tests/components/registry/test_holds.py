@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from components.registry import holds, seal, versions
-from pipelines.commands.rollback import newest_told
-from schemas.contracts import deltas
-from schemas.errors import UserError
+from sangam.components.registry import holds, seal, versions
+from sangam.pipelines.commands.rollback import newest_told
+from sangam.schemas.contracts import deltas
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
 LINEAGE = "20240301001"

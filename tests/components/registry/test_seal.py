@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from components.registry import seal
-from components.registry.versions import damage
-from schemas.errors import UserError
+from sangam.components.registry import seal
+from sangam.components.registry.versions import damage
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value, tells
 
 
@@ -84,7 +84,7 @@ def test_an_address_is_no_folder() -> None:
 
 @pytest.mark.slow
 def test_a_base_that_is_not_the_checkpoint_that_was_blessed_is_refused(tmp_path: Path) -> None:
-    from components.registry.checkpoint import refuse_changed_checkpoint, sha256_of_manifest
+    from sangam.components.registry.checkpoint import refuse_changed_checkpoint, sha256_of_manifest
 
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "manifest.json").write_text("{}")

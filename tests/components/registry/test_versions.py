@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from components.registry.versions import damage, locked, numbers_taken, restore, versions, withdraw, withdrawn
-from pipelines.cli import main
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
-from schemas.host import lock
-from schemas.host.lock import LockHeld
+from sangam.components.registry.versions import damage, locked, numbers_taken, restore, versions, withdraw, withdrawn
+from sangam.pipelines.cli import main
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
+from sangam.schemas.host import lock
+from sangam.schemas.host.lock import LockHeld
 from tests.errors import place_and_value, tells
 
 NOW = datetime.datetime(2024, 3, 8, 9, 30, tzinfo=datetime.UTC)

@@ -11,8 +11,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from components.server.tensors import pack
-from schemas.contracts.export import CUSTOM_OPS
+from sangam.components.server.tensors import pack
+from sangam.schemas.contracts.export import CUSTOM_OPS
 from tests.schemas.sample_exports import sample_description
 
 NAME = "feed"

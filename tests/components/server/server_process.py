@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 import httpx
 
-from components.server.client import Client, connect
+from sangam.components.server.client import Client, connect
 from tests.components.server.sample_models import NAME, candidates
 
 TIMEOUT_S = 30.0
@@ -83,7 +83,7 @@ def running(folder: Path, scratch: Path, *options: str, wait: bool = True) -> It
 def start(folder: Path, log: Path, *options: str) -> "subprocess.Popen[bytes]":
     """Starts a server and does not wait for it."""
     defaults = ["--name", NAME, "--grpc-port", "0", "--rest-port", "0", "--poll-s", "0.1", "--threads", "2"]
-    command = [sys.executable, "-X", "faulthandler", "-m", "components.server", str(folder), *defaults, *options]
+    command = [sys.executable, "-X", "faulthandler", "-m", "sangam.components.server", str(folder), *defaults, *options]
     with log.open("wb") as output:
         return subprocess.Popen(command, stdout=output, stderr=output)
 

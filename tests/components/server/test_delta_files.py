@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from components.server.delta_files import NotApplicable, read_delta
-from schemas.contracts import deltas
-from trainer_module.online.delta_files import arrays
+from sangam.components.server.delta_files import NotApplicable, read_delta
+from sangam.schemas.contracts import deltas
+from sangam.trainer_module.online.delta_files import arrays
 
 _LINEAGE = "20240301001"
 _HEADERS = [

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from components.server.joining import Joined
-from components.server.model import LoadedModel
-from components.server.signature import Signature
+from sangam.components.server.joining import Joined
+from sangam.components.server.model import LoadedModel
+from sangam.components.server.signature import Signature
 from tests.components.server.sample_models import candidates
 
 pytestmark = pytest.mark.slow

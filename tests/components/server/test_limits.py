@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.server.admission import Admission, Ticket
+from sangam.components.server.admission import Admission, Ticket
 from tests.components.server.sample_models import candidates, scores
 from tests.components.server.server_process import Running, refusal, running, wait_until
 from tests.errors import tells

@@ -12,9 +12,9 @@ _PROGRAM = """
 import datetime, os, sys
 from pathlib import Path
 
-from components.steps.pusher.directory import push
-from components.steps.pusher.manifest import Provenance
-from components.registry import blessed, versions
+from sangam.components.steps.pusher.directory import push
+from sangam.components.steps.pusher.manifest import Provenance
+from sangam.components.registry import blessed, versions
 from tests.components.registry.sample_blessings import blessing
 
 root, *models = map(Path, sys.argv[1:])
@@ -41,8 +41,8 @@ versions.restore(root / "feed", "20240101002")
 
 
 def test_a_pushed_withdrawn_and_restored_version_is_whole_and_loads(models: dict[int, Path], tmp_path: Path) -> None:
-    from components.registry import blessed, versions
-    from components.server.model import LoadedModel
+    from sangam.components.registry import blessed, versions
+    from sangam.components.server.model import LoadedModel
 
     mounted_store.run(_PROGRAM, tmp_path, str(tmp_path), str(models[1]), str(models[2]))
     feed = tmp_path / "feed"

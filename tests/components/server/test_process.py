@@ -118,7 +118,17 @@ def test_sangam_serve_tells_where_it_listens_and_names_the_model_by_its_descript
     version = put(models[1], tmp_path / "serving", 20240307001, with_manifest=False)
     (version / "assets.extra").mkdir()
     (version / "assets.extra" / "ranker.json").write_text(sample_description().text())
-    command = [sys.executable, "-m", "pipelines.cli", "serve", str(version), "--grpc-port", "0", "--rest-port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "sangam.pipelines.cli",
+        "serve",
+        str(version),
+        "--grpc-port",
+        "0",
+        "--rest-port",
+        "0",
+    ]
     process = subprocess.Popen(
         [*command, "--host", "0.0.0.0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from components.server.model import LoadedModel
+from sangam.components.server.model import LoadedModel
 
 pytestmark = pytest.mark.slow
 

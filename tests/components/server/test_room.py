@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from components.server.request_error import RequestError
-from components.server.room import Room, json_bytes
+from sangam.components.server.request_error import RequestError
+from sangam.components.server.room import Room, json_bytes
 from tests.errors import tells
 
 REPEATED = 300

@@ -6,7 +6,7 @@ import pytest
 import tensorflow_serving.apis
 from google.protobuf import descriptor_pb2, descriptor_pool
 
-from components.server import services
+from sangam.components.server import services
 
 pytestmark = pytest.mark.slow
 

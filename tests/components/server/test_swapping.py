@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from components.registry.versions import withdraw
-from components.server.metrics import Metrics
-from components.server.model import LoadedModel
-from components.server.versions import Versions
+from sangam.components.registry.versions import withdraw
+from sangam.components.server.metrics import Metrics
+from sangam.components.server.model import LoadedModel
+from sangam.components.server.versions import Versions
 from tests.components.server.sample_models import (
     add_manifest,
     add_warmup,
@@ -91,7 +91,7 @@ def load(server: Running) -> Iterator[Load]:
 
 
 def _rollback(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "pipelines.cli", "rollback", *arguments]
+    command = [sys.executable, "-m", "sangam.pipelines.cli", "rollback", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -220,7 +220,7 @@ def test_what_is_withdrawn_or_loses_its_manifest_while_it_is_loaded_answers_noth
                 happens(folder)
                 loaded.set()
 
-    monkeypatch.setattr("components.server.versions.LoadedModel", SlowlyLoaded)
+    monkeypatch.setattr("sangam.components.server.versions.LoadedModel", SlowlyLoaded)
     versions = Versions(name="feed", folder=tmp_path, poll_s=0.02, metrics=Metrics(), changed=lambda: None)
     versions.start()
     try:

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.arrow_files import read_arrow
-from schemas.loading import load_spec
-from schemas.spec import Inputs, Spec
-from schemas.spec.data import EVAL, TRAIN
-from schemas.spec.drift import Drift
-from schemas.spec.encodings import StandardEncoding
-from schemas.spec.features import NumberFeature
+from sangam.components.arrow_files import read_arrow
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Inputs, Spec
+from sangam.schemas.spec.data import EVAL, TRAIN
+from sangam.schemas.spec.drift import Drift
+from sangam.schemas.spec.encodings import StandardEncoding
+from sangam.schemas.spec.features import NumberFeature
 from tests.beam_args import BEAM_ARGS
 from tests.paths import SHARED_DATA, SPECS
 
@@ -55,7 +55,7 @@ class Real:
 def logs_of(name: str, folder: Path) -> tuple[dict[str, Any], str, Path]:
     """Returns what is changed in the spec's section `data` for fewer rows, the date, and the logs."""
     if name == "short_video":
-        from pipelines.synthetic.generate import generate
+        from sangam.pipelines.synthetic.generate import generate
 
         sizes = {"num_days": 4, "rows_per_day": 5000, "num_users": 2000, "num_posts": 5000}
         generate(folder, first_day=datetime.date(2024, 3, 1), seed=1, **sizes)
@@ -75,12 +75,12 @@ def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     from tensorflow_data_validation.statistics.stats_impl import generate_statistics_in_memory
     from tfx.types import standard_artifacts
 
-    from components.examples.by_day import large_batches
-    from components.examples.listing import read_listing
-    from components.steps.example_gen.executor import Executor
-    from components.steps.schema_gen.schema import tfmd_schema
-    from components.steps.statistics_gen.executor import Collect, merged
-    from components.steps.statistics_gen.proto import to_proto
+    from sangam.components.examples.by_day import large_batches
+    from sangam.components.examples.listing import read_listing
+    from sangam.components.steps.example_gen.executor import Executor
+    from sangam.components.steps.schema_gen.schema import tfmd_schema
+    from sangam.components.steps.statistics_gen.executor import Collect, merged
+    from sangam.components.steps.statistics_gen.proto import to_proto
 
     folder = tmp_path_factory.mktemp(request.param)
     spec = load_spec(SPECS / f"{request.param}.yaml")
@@ -179,7 +179,7 @@ def reasons(anomalies: Any) -> dict[str, Any]:
 def test_validation_finds_what_it_finds_in_statistics_of_tfdv(real: Real) -> None:
     import tensorflow_data_validation as tfdv
 
-    from components.steps.example_validator.drift import distances
+    from sangam.components.steps.example_validator.drift import distances
 
     # Half of each column's values are outside: a schema that all rows satisfy shows nothing.
     wrong = type(real.schema)()
@@ -217,11 +217,11 @@ def _scaled(inputs: Inputs) -> Inputs:
 
 
 def test_transform_scales_by_the_moments_of_the_training_rows(real: Real) -> None:
-    from components.steps.transform.analysis import Analyze
-    from components.steps.transform.tensors import tensors_of
-    from schemas.contracts.statistics import Scale, to_analyze
-    from schemas.derived.columns import feature_columns
-    from trainer_module.transforms.preprocessing import numbers_fn
+    from sangam.components.steps.transform.analysis import Analyze
+    from sangam.components.steps.transform.tensors import tensors_of
+    from sangam.schemas.contracts.statistics import Scale, to_analyze
+    from sangam.schemas.derived.columns import feature_columns
+    from sangam.trainer_module.transforms.preprocessing import numbers_fn
 
     inputs = _scaled(real.spec.inputs())
     names = tuple(to_analyze(inputs, {}))

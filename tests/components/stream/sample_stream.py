@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from schemas.contracts import segments
-from schemas.contracts.joining_job import JoiningJob
-from schemas.spec import Inputs
-from schemas.spec.data import DayLogs
-from schemas.spec.online import Joining
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.joining_job import JoiningJob
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.online import Joining
 from tests.components.examples.sample_files import read_file
 from tests.components.logs.sample_sources import DAYS, INPUTS, logs
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
-from schemas.contracts.joining_job import JoiningJob, Kafka
+from sangam.schemas.contracts.joining_job import JoiningJob, Kafka
 from tests.components.stream.sample_stream import files_below, job_of
 from tests.kafka.broker import Broker
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from schemas.contracts.joining_job import JoiningJob
+from sangam.schemas.contracts.joining_job import JoiningJob
 from tests.components.logs.sample_logs import SUFFIX, write
 from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs
 from tests.components.stream.sample_stream import arrive, examples_of, files_below, job_of
@@ -39,7 +39,7 @@ class Stream:
 
     def start(self) -> None:
         """Starts the joiner, again if it was started: only what was sealed counts."""
-        from components.stream.joiner import Joiner
+        from sangam.components.stream.joiner import Joiner
 
         self.joiner = Joiner(self.job, self.clock, self.clock)
 

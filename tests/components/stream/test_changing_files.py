@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from components.stream.state import State
-from schemas.contracts import segments
-from schemas.errors import UserError
+from sangam.components.stream.state import State
+from sangam.schemas.contracts import segments
+from sangam.schemas.errors import UserError
 from tests.components.logs.sample_logs import SUFFIX
 from tests.components.logs.sample_sources import DAYS
 from tests.components.stream.streaming import AT, Stream
@@ -195,7 +195,7 @@ def test_any_error_of_a_reader_and_any_name_is_a_dead_letter(tmp_path: Path, mon
         raise RuntimeError("of some library")
 
     with monkeypatch.context() as patch:
-        patch.setattr("components.logs.readers.parquet.inspect", fails)
+        patch.setattr("sangam.components.logs.readers.parquet.inspect", fails)
         stream.arrive(shown=_OLD)
     odd = os.fsencode(stream.path("shown", "")) + b"/\xff.parquet"
     with open(odd, "wb") as file:
@@ -246,7 +246,7 @@ def test_the_state_grows_with_what_is_new_only(tmp_path: Path, monkeypatch: pyte
     assert state.stat().st_size < 1000
     looked: list[str] = []
     stat = os.stat
-    monkeypatch.setattr("components.stream.arrivals._LOOKED_AT", 4)
+    monkeypatch.setattr("sangam.components.stream.arrivals._LOOKED_AT", 4)
 
     def look(path: Any, *arguments: Any, **named: Any) -> os.stat_result:
         looked.append(str(path))
@@ -255,7 +255,7 @@ def test_the_state_grows_with_what_is_new_only(tmp_path: Path, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", look)
         patch.setattr(os, "listdir", lambda path: pytest.fail(f"{path} is listed again"))
-        patch.setattr("components.stream.watching._RACE_NS", -(10**18))
+        patch.setattr("sangam.components.stream.watching._RACE_NS", -(10**18))
         stream.joiner.step()
     assert sum(path.endswith(".parquet") for path in looked) <= 4
     assert stream.labels() == {number: [0] for number in range(40)}

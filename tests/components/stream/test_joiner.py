@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.contracts import segments
+from sangam.schemas.contracts import segments
 from tests.components.examples.sample_files import read_examples
 from tests.components.logs.sample_logs import run_executor, write
 from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
@@ -29,7 +29,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 
 def _joiner(job: Any) -> Any:
-    from components.stream.joiner import Joiner
+    from sangam.components.stream.joiner import Joiner
 
     return Joiner(job)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.stream.landing import number_of
+from sangam.components.stream.landing import number_of
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from components.stream.messages import MAX_BYTES, Message, Sorter
-from schemas.contracts.joining_job import JoiningJob, Kafka
-from schemas.spec import Inputs
-from schemas.spec.online import Joining
+from sangam.components.stream.messages import MAX_BYTES, Message, Sorter
+from sangam.schemas.contracts.joining_job import JoiningJob, Kafka
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.online import Joining
 from tests.components.logs.sample_sources import DAYS, INPUTS, MIDNIGHT, logs
 from tests.errors import tells
 

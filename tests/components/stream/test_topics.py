@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
-from schemas.contracts import segments
-from schemas.contracts.joining_job import JoiningJob
-from schemas.errors import UserError
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.joining_job import JoiningJob
+from sangam.schemas.errors import UserError
 from tests.components.examples.sample_files import read_examples
 from tests.components.logs.sample_logs import run_executor
 from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
@@ -46,7 +46,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple[str, Any
 
 
 def _joiner(job: JoiningJob) -> Any:
-    from components.stream.joiner import Joiner
+    from sangam.components.stream.joiner import Joiner
 
     return Joiner(job)
 
@@ -173,7 +173,7 @@ def _shown(number: int, at: int, **more: Any) -> tuple[str, dict[str, Any]]:
 def test_a_dead_letter_is_there_once_when_it_lands_later_than_before_a_kill(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from components.stream import topics as module
+    from sangam.components.stream import topics as module
 
     def killed(*_: Any) -> Any:
         raise _Killed
@@ -234,7 +234,7 @@ def test_a_partition_that_is_behind_holds_the_windows_of_the_others(
 ) -> None:
     # All of it is there when the joiner starts, and lands a few messages at a time, of one topic after the other: rows
     # come long before or long after their actions.
-    monkeypatch.setattr("components.stream.topics._MOST_MESSAGES", 5)
+    monkeypatch.setattr("sangam.components.stream.topics._MOST_MESSAGES", 5)
     rows, expected = batch
     topics = topics_of(broker, "behind")
     writer = Writer(broker, topics)
@@ -340,8 +340,8 @@ def test_positions_are_those_that_nothing_waits_for_and_a_lost_disk_begins_at_th
 def test_new_partitions_are_read_and_an_unknown_topic_is_a_mistake(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("components.stream.partitions._LOOK_EVERY_S", 0.2)
-    monkeypatch.setattr("components.stream.partitions.UNKNOWN_TOPIC_S", 0.5)
+    monkeypatch.setattr("sangam.components.stream.partitions._LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("sangam.components.stream.partitions.UNKNOWN_TOPIC_S", 0.5)
     topics = topics_of(broker, "grows")
     job = kafka_job(tmp_path, broker, topics, idle_s=0.3)
     joiner = _joiner(job)
@@ -372,7 +372,7 @@ def test_a_broker_that_is_away_is_waited_for_and_told_once(
     writer.flush()
     broker.kill()
     began = time.time()
-    with caplog.at_level("INFO", "components.stream"):
+    with caplog.at_level("INFO", "sangam.components.stream"):
         joiner = _joiner(job)
         _step_until(joiner, lambda: time.time() > began + 3)
         assert began <= joiner.source()["away_since"] <= began + 3

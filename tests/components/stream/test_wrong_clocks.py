@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from components.stream.arrivals import Arrival, Folder
-from components.stream.reading import Content, FileReader
+from sangam.components.stream.arrivals import Arrival, Folder
+from sangam.components.stream.reading import Content, FileReader
 from tests.components.stream.streaming import AT, WINDOW_S, Stream
 
 pytestmark = pytest.mark.slow

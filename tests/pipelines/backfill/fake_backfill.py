@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipelines.backfill.local import check_backfill, run_backfill
-from pipelines.local.child_run import run_child
+from sangam.pipelines.backfill.local import check_backfill, run_backfill
+from sangam.pipelines.local.child_run import run_child
 
 if __name__ == "__main__":
     spec, first, last, data, root = sys.argv[1:]

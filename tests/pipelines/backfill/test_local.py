@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from pipelines.backfill.local import check_backfill
-from schemas.errors import UserError
+from sangam.pipelines.backfill.local import check_backfill
+from sangam.schemas.errors import UserError
 from tests.e2e.warm_commands import Started
 from tests.errors import mentions, place_and_value, tells
 from tests.paths import SPECS

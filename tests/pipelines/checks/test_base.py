@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from components.steps.transform.code import transform_code
-from pipelines.checks.base import difference, find_base, lines
-from schemas.contracts.statistics import FeatureStatistics, Scale, Statistics, without_analysis
-from schemas.contracts.training_job import JOB_FILE, write_job
-from schemas.derived.weights import dense_weights
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec import Spec
+from sangam.components.steps.transform.code import transform_code
+from sangam.pipelines.checks.base import difference, find_base, lines
+from sangam.schemas.contracts.statistics import FeatureStatistics, Scale, Statistics, without_analysis
+from sangam.schemas.contracts.training_job import JOB_FILE, write_job
+from sangam.schemas.derived.weights import dense_weights
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec
+from sangam.trainer_module.checkpoint.layout import group_layouts, weight_layouts
+from sangam.trainer_module.checkpoint.manifest import Manifest, encode
+from sangam.trainer_module.input.position import Position
 from tests.components.registry.sample_blessings import blessing
 from tests.errors import mentions, place_and_value
 from tests.paths import REPOSITORY, SPECS
 from tests.schemas.sample_jobs import sample_job
-from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-from trainer_module.checkpoint.manifest import Manifest, encode
-from trainer_module.input.position import Position
 
 SPEC = SPECS / "short_video.yaml"
 
@@ -151,7 +151,7 @@ def test_a_runs_folder_is_a_base_too_and_what_is_none_is_told(root: Path, tmp_pa
 @pytest.mark.processes
 def test_it_loads_no_tensorflow(root: Path) -> None:
     program = (
-        "import sys\nfrom pipelines.cli import main\n"
+        "import sys\nfrom sangam.pipelines.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "heavy = {'tensorflow', 'tfx', 'apache_beam', 'horovod', 'kfp'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else 0)\n"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.checks import doctor
-from pipelines.checks.doctor import PROBES, library_versions, probe, python_version
+from sangam.pipelines.checks import doctor
+from sangam.pipelines.checks.doctor import PROBES, library_versions, probe, python_version
+from sangam.trainer_module.launch import machine
 from tests.errors import mentions
-from trainer_module.launch import machine
 
 
 def test_libraries_as_pinned_are_fine(tmp_path: Path) -> None:

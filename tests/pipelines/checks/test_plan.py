@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipelines.checks.plan import MemoryLimit, MemoryLimits, given, print_plan, refuse_unfit, this_machine
-from schemas.derived.plan import Plan, plan
-from schemas.errors import UserError
-from schemas.host.cgroup import Cgroup
-from schemas.loading import load_spec
-from schemas.spec.sync import Stale
+from sangam.pipelines.checks.plan import MemoryLimit, MemoryLimits, given, print_plan, refuse_unfit, this_machine
+from sangam.schemas.derived.plan import Plan, plan
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.cgroup import Cgroup
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.sync import Stale
+from sangam.trainer_module.launch.memory import available_bytes
 from tests.errors import mentions, place_and_value, tells
 from tests.paths import REPOSITORY, SPECS
 from tests.pipelines.command_line import sangam
-from trainer_module.launch.memory import available_bytes
 
 SPEC = SPECS / "short_video.yaml"
 ROWS = {"users": 80_000_000, "posts": 55_000_000, "authors": 10**6, "hashtags": 10**6, "contexts": 1000}
@@ -208,7 +208,7 @@ def test_without_a_containers_limit_the_machines_memory_counts(tmp_path: Path) -
 def test_a_run_whose_tables_cannot_fit_is_refused_before_anything_starts(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC.read_text().replace("hashtags: {dim: 8}", f"hashtags: {HUGE}"))
-    command = [sys.executable, "-m", "pipelines.cli", "run", str(spec), "--date", "2024-03-07"]
+    command = [sys.executable, "-m", "sangam.pipelines.cli", "run", str(spec), "--date", "2024-03-07"]
     command += ["--data", str(tmp_path), "--root", str(tmp_path.parent / "never")]
     done = subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.checks.planned_cost import planned_cost
-from schemas.errors import UserError
-from schemas.loading import load_spec
+from sangam.pipelines.checks.planned_cost import planned_cost
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
 from tests.schemas.derived.test_cost import PRICES
 from tests.schemas.sample_specs import changed, write
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipelines.cli import app
-from pipelines.commands import backfill as backfill_command
-from pipelines.commands import deploy
-from pipelines.deploy import release_options
-from pipelines.deploy.names import pipeline_name
-from pipelines.deploy.release_options import ReleaseOptions, make_release
-from pipelines.times import utc_now
-from schemas.errors import UserError
-from schemas.loading import load_spec
+from sangam.pipelines.cli import app
+from sangam.pipelines.commands import backfill as backfill_command
+from sangam.pipelines.commands import deploy
+from sangam.pipelines.deploy import release_options
+from sangam.pipelines.deploy.names import pipeline_name
+from sangam.pipelines.deploy.release_options import ReleaseOptions, make_release
+from sangam.pipelines.times import utc_now
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
 from tests.errors import mentions, place_and_value
 from tests.paths import SPECS
 from tests.pipelines.deploy.sample_server import IMAGE, OTHER_IMAGE, World, compile_quickly

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from pipelines.cli import app
+from sangam.pipelines.cli import app
 
 
 @pytest.mark.slow

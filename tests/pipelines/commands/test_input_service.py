@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.host.lock import LOCK_FILE
+from sangam.schemas.host.lock import LOCK_FILE
 from tests.errors import tells
 from tests.paths import REPOSITORY
 
@@ -17,7 +17,7 @@ NOWHERE = "localhost:1"
 
 
 def _refusal(*arguments: str) -> str:
-    command = [sys.executable, "-m", "pipelines.cli", "input-service", *arguments]
+    command = [sys.executable, "-m", "sangam.pipelines.cli", "input-service", *arguments]
     done = subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=30)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
@@ -84,7 +84,15 @@ def test_a_port_of_metrics_in_use_is_told(tmp_path: Path) -> None:
 def test_whoever_listens_to_other_machines_is_warned(tmp_path: Path) -> None:
     with socket.create_server(("", 0)) as taken:
         port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "pipelines.cli", "input-service", "dispatcher", "--work-dir", str(tmp_path)]
+        command = [
+            sys.executable,
+            "-m",
+            "sangam.pipelines.cli",
+            "input-service",
+            "dispatcher",
+            "--work-dir",
+            str(tmp_path),
+        ]
         command += ["--port", port, "--all-interfaces"]
         done = subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=30)
     warning, refusal = done.stderr.splitlines()

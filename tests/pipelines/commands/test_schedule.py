@@ -7,8 +7,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from pipelines.commands import schedule as commands
-from schemas.errors import UserError
+from sangam.pipelines.commands import schedule as commands
+from sangam.schemas.errors import UserError
 from tests.paths import SPECS
 
 KEY = "0123456789abcdef"

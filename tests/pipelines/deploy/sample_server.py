@@ -7,16 +7,16 @@ from typing import Any
 
 import yaml
 
-from pipelines.backfill.kubeflow import Backfill, Choices
-from pipelines.deploy.api import Api
-from pipelines.deploy.deployment import deploy
-from pipelines.deploy.release import Release, publish
-from pipelines.deploy.release_options import ReleaseOptions, make_release
-from pipelines.deploy.transport import Credentials, Transport
-from pipelines.times import Clock
-from schemas.derived.days import Day
-from schemas.loading import load_spec
-from schemas.spec import Spec, digest
+from sangam.pipelines.backfill.kubeflow import Backfill, Choices
+from sangam.pipelines.deploy.api import Api
+from sangam.pipelines.deploy.deployment import deploy
+from sangam.pipelines.deploy.release import Release, publish
+from sangam.pipelines.deploy.release_options import ReleaseOptions, make_release
+from sangam.pipelines.deploy.transport import Credentials, Transport
+from sangam.pipelines.times import Clock
+from sangam.schemas.derived.days import Day
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec, digest
 from tests.fakes.kfp_api import KfpServer
 from tests.fakes.kfp_store import Record
 from tests.paths import SPECS

@@ -13,7 +13,15 @@ from tests.pipelines.deploy.sample_server import IMAGE, World
 @pytest.mark.long
 @pytest.mark.slow
 def test_a_compiled_pipeline_is_deployed_and_nothing_but_lines_is_printed(world: World, repository: Path) -> None:
-    command = [sys.executable, "-m", "pipelines.cli", "deploy", str(SPECS / "short_video.yaml"), "--image", IMAGE]
+    command = [
+        sys.executable,
+        "-m",
+        "sangam.pipelines.cli",
+        "deploy",
+        str(SPECS / "short_video.yaml"),
+        "--image",
+        IMAGE,
+    ]
     done = subprocess.run(
         [*command, "--host", world.server.host], cwd=repository, capture_output=True, text=True, timeout=300
     )

@@ -2,13 +2,13 @@
 
 import pytest
 
-from pipelines.deploy import api as api_module
-from pipelines.deploy import names
-from pipelines.deploy.api import Launch
-from pipelines.deploy.deployment import preview
-from pipelines.deploy.errors import ApiError
-from pipelines.deploy.retirement import retire
-from schemas.errors import UserError
+from sangam.pipelines.deploy import api as api_module
+from sangam.pipelines.deploy import names
+from sangam.pipelines.deploy.api import Launch
+from sangam.pipelines.deploy.deployment import preview
+from sangam.pipelines.deploy.errors import ApiError
+from sangam.pipelines.deploy.retirement import retire
+from sangam.schemas.errors import UserError
 from tests.errors import mentions, place_and_value
 from tests.fakes.kfp_api import Fault
 from tests.pipelines.deploy.sample_server import IMAGE, OTHER_IMAGE, TRAINER_IMAGE, Crash, World

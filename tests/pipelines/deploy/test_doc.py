@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from pipelines.cli import app
-from pipelines.deploy.errors import permission
-from pipelines.deploy.state import EXIT_CODES
+from sangam.pipelines.cli import app
+from sangam.pipelines.deploy.errors import permission
+from sangam.pipelines.deploy.state import EXIT_CODES
 from tests.pipelines.deploy.sample_server import OTHER_IMAGE, World
 
 

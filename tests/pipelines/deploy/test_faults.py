@@ -14,11 +14,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from pipelines.deploy.api import Api
-from pipelines.deploy.connection import Connection, check_host, connect
-from pipelines.deploy.errors import ApiError, Transient
-from pipelines.deploy.transport import ATTEMPTS, Credentials, Transport
-from schemas.errors import UserError
+from sangam.pipelines.deploy.api import Api
+from sangam.pipelines.deploy.connection import Connection, check_host, connect
+from sangam.pipelines.deploy.errors import ApiError, Transient
+from sangam.pipelines.deploy.transport import ATTEMPTS, Credentials, Transport
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 from tests.fakes.kfp_api import Fault, KfpServer
 from tests.fakes.kfp_store import Store

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.deploy.steps import steps_of, waits_since
+from sangam.pipelines.deploy.steps import steps_of, waits_since
 
 START = datetime.datetime(2024, 3, 8, 2, 0, tzinfo=datetime.UTC)
 YEAR_1 = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)

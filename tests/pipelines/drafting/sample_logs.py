@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from ruamel.yaml import YAML
 
-from pipelines.drafting import Draft, draft
-from pipelines.synthetic.files import FileFormat, write_table
-from schemas.loading.documents import check_document
-from schemas.spec import Spec
+from sangam.pipelines.drafting import Draft, draft
+from sangam.pipelines.synthetic.files import FileFormat, write_table
+from sangam.schemas.loading.documents import check_document
+from sangam.schemas.spec import Spec
 
 FIRST_DAY = datetime.date(2024, 3, 1)
 ROWS_OF_DAY, DAYS = 500, 4

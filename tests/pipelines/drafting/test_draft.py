@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipelines.cli import app, main
-from pipelines.drafting import draft
-from pipelines.drafting.layout import layout_of
-from pipelines.drafting.reading import read_piece
-from pipelines.drafting.sample import read_sample
-from pipelines.synthetic import generate
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec.features import Feature, MatchFeature
-from schemas.spec.patterns import FileFormat
+from sangam.pipelines.cli import app, main
+from sangam.pipelines.drafting import draft
+from sangam.pipelines.drafting.layout import layout_of
+from sangam.pipelines.drafting.reading import read_piece
+from sangam.pipelines.drafting.sample import read_sample
+from sangam.pipelines.synthetic import generate
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.features import Feature, MatchFeature
+from sangam.schemas.spec.patterns import FileFormat
 from tests.errors import place_and_value, tells
 from tests.paths import REPOSITORY, SHARED_DATA
 from tests.pipelines.command_line import sangam

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.drafting.guesses import Guess
-from pipelines.drafting.tables import tables_of
-from pipelines.drafting.values import Values
-from schemas.errors import UserError
+from sangam.pipelines.drafting.guesses import Guess
+from sangam.pipelines.drafting.tables import tables_of
+from sangam.pipelines.drafting.values import Values
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 from tests.pipelines.drafting.sample_logs import CLICKED, EVENT_TIME, RNG, ROWS, USERS, drafted, left_out
 

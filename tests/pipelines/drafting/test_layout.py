@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.drafting.layout import layout_of
-from schemas.errors import UserError
+from sangam.pipelines.drafting.layout import layout_of
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.drafting.names import entity_of, is_action, is_flag, name_of, plural_of
+from sangam.pipelines.drafting.names import entity_of, is_action, is_flag, name_of, plural_of
 
 
 @pytest.mark.parametrize(

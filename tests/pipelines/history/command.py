@@ -3,7 +3,7 @@
 from click.testing import Result
 from typer.testing import CliRunner
 
-from pipelines.cli import app
+from sangam.pipelines.cli import app
 
 
 def sangam(*arguments: str) -> Result:

@@ -11,9 +11,9 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from components.record.store import read_runs
-from pipelines.cli import app
-from schemas.contracts.root import Root, RunFolder
+from sangam.components.record.store import read_runs
+from sangam.pipelines.cli import app
+from sangam.schemas.contracts.root import Root, RunFolder
 from tests.pipelines.ui.sample_root import NEW, OLD, run_id, write_runs
 from tests.pipelines.ui.test_application import answers
 

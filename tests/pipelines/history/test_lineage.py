@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.history.lineage import lineage_of
-from schemas.contracts import deltas
-from schemas.errors import UserError
+from sangam.pipelines.history.lineage import lineage_of
+from sangam.schemas.contracts import deltas
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 from tests.pipelines.history.command import sangam
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from components.record.lock import locked
-from components.record.run import Pushed, RunRecord
-from components.record.store import find_run, write_record
-from components.reports.evaluation import GateVerdict, TaskVerdict
-from components.reports.spec_file import write_spec
-from pipelines.history.show import read_shown
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec import digest
+from sangam.components.record.lock import locked
+from sangam.components.record.run import Pushed, RunRecord
+from sangam.components.record.store import find_run, write_record
+from sangam.components.reports.evaluation import GateVerdict, TaskVerdict
+from sangam.components.reports.spec_file import write_spec
+from sangam.pipelines.history.show import read_shown
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import digest
 from tests.components.record.sample_records import gate, record, refused
 from tests.errors import mentions, place_and_value
 from tests.paths import SPECS

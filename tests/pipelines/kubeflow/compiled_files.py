@@ -5,9 +5,9 @@ from typing import Any
 
 import yaml
 
-from pipelines.kubeflow.compile import compile_pipeline
-from pipelines.kubeflow.target import Target
-from schemas.loading import load_spec
+from sangam.pipelines.kubeflow.compile import compile_pipeline
+from sangam.pipelines.kubeflow.target import Target
+from sangam.schemas.loading import load_spec
 from tests.paths import SPECS
 from tests.pipelines.kubeflow.fake_backend import Compiled, read_compiled
 

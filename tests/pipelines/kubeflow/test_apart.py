@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.kubeflow.apart import compile_apart
-from pipelines.kubeflow.compile import compile_pipeline
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec import Spec
+from sangam.pipelines.kubeflow.apart import compile_apart
+from sangam.pipelines.kubeflow.compile import compile_pipeline
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec
 from tests.errors import place_and_value
 from tests.paths import REPOSITORY, SPECS
 from tests.pipelines.kubeflow.compiled_files import TARGET
@@ -42,11 +42,11 @@ def test_the_text_is_the_same_and_tfx_stays_in_the_other_process() -> None:
     """A backfill held 0.97 GB while it waited."""
     code = (
         "import hashlib, sys\n"
-        "import pipelines.backfill.kubeflow, pipelines.commands.backfill, pipelines.deploy.release_options\n"
-        "from pipelines.kubeflow.apart import compile_apart\n"
-        "from schemas.loading import load_spec\n"
+        "import sangam.pipelines.backfill.kubeflow, pipelines.commands.backfill, pipelines.deploy.release_options\n"
+        "from sangam.pipelines.kubeflow.apart import compile_apart\n"
+        "from sangam.schemas.loading import load_spec\n"
         "from tests.paths import SPECS\n"
-        "from pipelines.kubeflow.target import Target\n"
+        "from sangam.pipelines.kubeflow.target import Target\n"
         f"text = compile_apart(load_spec(SPECS / 'short_video.yaml'), {TARGET!r})\n"
         "print(hashlib.sha256(text.encode()).hexdigest())\n"
         "print([name for name in ('tfx', 'tensorflow', 'apache_beam') if name in sys.modules])\n"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pipelines.kubeflow.checks import check
-from pipelines.kubeflow.compile import job_text, mounted_root
-from pipelines.kubeflow.target import Target
-from schemas.errors import UserError
+from sangam.pipelines.kubeflow.checks import check
+from sangam.pipelines.kubeflow.compile import job_text, mounted_root
+from sangam.pipelines.kubeflow.target import Target
+from sangam.schemas.errors import UserError
 from tests.errors import tells
 from tests.pipelines.kubeflow.compiled_files import HOOK, changed_spec
 

@@ -13,11 +13,11 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
-from pipelines.kubeflow.compile import compile_pipeline
-from pipelines.kubeflow.writing import write_compiled
-from schemas.loading import load_spec
-from schemas.spec.beam import BeamStepName
-from schemas.spec.cluster import Launch
+from sangam.pipelines.kubeflow.compile import compile_pipeline
+from sangam.pipelines.kubeflow.writing import write_compiled
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.beam import BeamStepName
+from sangam.schemas.spec.cluster import Launch
 from tests.golden_files import check_golden
 from tests.paths import SPECS
 from tests.pipelines.kubeflow.compiled_files import HOOK, IMAGE, TARGET, TRAINER_IMAGE, changed_spec, compiled
@@ -228,12 +228,12 @@ def test_every_step_starts_through_the_entry_point_and_is_told_of_the_root(every
     for name in tasks:
         task = task_of(everything, name)
         command, arguments = task.container["command"], task.container["args"]
-        assert command[:3] == ["python", "-m", "components.kfp_entrypoint"]
+        assert command[:3] == ["python", "-m", "sangam.components.kfp_entrypoint"]
         assert command[command.index("--step") + 1] == name.replace("-", "_")
         assert json.loads(command[command.index("--alerts") + 1])["url_env"] == "SANGAM_ALERT_URL"
         assert command[-1] == "--"
         assert arguments[:2] == ["python", "-m"]
-        assert arguments[2] == "components.kfp_entrypoint.executors"
+        assert arguments[2] == "sangam.components.kfp_entrypoint.executors"
         assert task.spec["inputs"]["parameters"]["sangam_root"] == {"componentInputParameter": "pipeline_root"}
         assert task.component["inputDefinitions"]["parameters"]["sangam_root"] == {"parameterType": "STRING"}
     assert "--retries" in tasks_command(everything, "trainer")
@@ -302,7 +302,15 @@ def test_a_compiled_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_command_writes_the_file_and_no_noise(tmp_path: Path) -> None:
     output, image = tmp_path / "pipeline.yaml", f"image@sha256:{64 * '0'}"
-    command = [sys.executable, "-m", "pipelines.cli", "compile", str(SPECS / "short_video.yaml"), "--image", image]
+    command = [
+        sys.executable,
+        "-m",
+        "sangam.pipelines.cli",
+        "compile",
+        str(SPECS / "short_video.yaml"),
+        "--image",
+        image,
+    ]
     done = subprocess.run(
         [*command, "--output", str(output)], check=True, cwd=SPECS.parents[1], capture_output=True, text=True
     )

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from components.registry.blessed import BlessedModel
-from pipelines.kubeflow.compile import compile_pipeline
-from pipelines.kubeflow.writing import write_compiled
-from pipelines.synthetic import generate
+from sangam.components.registry.blessed import BlessedModel
+from sangam.pipelines.kubeflow.compile import compile_pipeline
+from sangam.pipelines.kubeflow.writing import write_compiled
+from sangam.pipelines.synthetic import generate
 from tests.browser.pages import look_at
 from tests.fakes.webhook import webhook
 from tests.pipelines.kubeflow import warm_steps

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from components.kfp_entrypoint.invocation import EXECUTORS
-from components.kfp_entrypoint.members import MEMBERS, parse_members
-from pipelines.kubeflow.compile import compile_pipeline
-from pipelines.kubeflow.steps import UNCACHED
+from sangam.components.kfp_entrypoint.invocation import EXECUTORS
+from sangam.components.kfp_entrypoint.members import MEMBERS, parse_members
+from sangam.pipelines.kubeflow.compile import compile_pipeline
+from sangam.pipelines.kubeflow.steps import UNCACHED
 from tests.pipelines.kubeflow.compiled_files import TARGET, changed_spec
 from tests.pipelines.kubeflow.fake_backend import (
     Compiled,

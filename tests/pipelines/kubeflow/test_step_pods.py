@@ -116,7 +116,7 @@ def test_tasks_are_made_in_order_with_their_inputs_resolved(tmp_path: Path) -> N
     assert position["example-gen"] < position["statistics-gen"] < position["example-validator"]
     assert position["example-validator"] < position["transform"] < position["trainer"] < position["pusher"]
     for name, command in backend.commands.items():
-        assert command[:3] == ["python", "-m", "components.kfp_entrypoint"], name
+        assert command[:3] == ["python", "-m", "sangam.components.kfp_entrypoint"], name
         assert not [word for word in command if re.search(r"\{\{\$", word)], name
     given = _executor_input(backend.commands["trainer"])
     assert given["inputs"]["parameterValues"]["pipeline_root"] == "/sangam/root"

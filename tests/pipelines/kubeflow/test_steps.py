@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from components.kfp_entrypoint.invocation import TFX_EXECUTORS
-from pipelines.kubeflow.steps import container
-from schemas.contracts.monitoring import from_variables
-from schemas.spec.cluster import StepName
-from schemas.spec.monitoring import Monitoring
+from sangam.components.kfp_entrypoint.invocation import TFX_EXECUTORS
+from sangam.pipelines.kubeflow.steps import container
+from sangam.schemas.contracts.monitoring import from_variables
+from sangam.schemas.spec.cluster import StepName
+from sangam.schemas.spec.monitoring import Monitoring
 from tests.pipelines.kubeflow.compiled_files import TARGET, changed_spec
 
 pytestmark = pytest.mark.slow

@@ -13,30 +13,30 @@ from collections.abc import Mapping, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 
+from sangam.trainer_module.launch import nursery
 from tests.trainer_module.launch.warm import fork_groups
-from trainer_module.launch import nursery
 
 PRELOADED = [
-    "components.kfp_entrypoint.artifacts",
-    "components.steps.evaluator.executor",
-    "components.steps.example_gen.executor",
-    "components.steps.example_validator.executor",
-    "components.steps.infra_validator.executor",
-    "components.steps.pusher.executor",
-    "components.steps.reporter.executor",
-    "components.steps.schema_gen.executor",
-    "components.steps.trainer.executor",
-    "components.steps.transform.executor",
-    "trainer_module.transforms.preprocessing",
+    "sangam.components.kfp_entrypoint.artifacts",
+    "sangam.components.steps.evaluator.executor",
+    "sangam.components.steps.example_gen.executor",
+    "sangam.components.steps.example_validator.executor",
+    "sangam.components.steps.infra_validator.executor",
+    "sangam.components.steps.pusher.executor",
+    "sangam.components.steps.reporter.executor",
+    "sangam.components.steps.schema_gen.executor",
+    "sangam.components.steps.trainer.executor",
+    "sangam.components.steps.transform.executor",
+    "sangam.trainer_module.transforms.preprocessing",
     *nursery._IMPORTED,
 ]
 _FORKS = multiprocessing.get_context("forkserver")
 
 
 def start(words: Sequence[str], environment: Mapping[str, str], log: Path, timeout_s: float) -> int:
-    """Runs `python -m components.kfp_entrypoint ...` to its end and returns its exit code."""
+    """Runs `python -m sangam.components.kfp_entrypoint ...` to its end and returns its exit code."""
     _FORKS.set_forkserver_preload(PRELOADED)
-    assert list(words[1:3]) == ["-m", "components.kfp_entrypoint"]
+    assert list(words[1:3]) == ["-m", "sangam.components.kfp_entrypoint"]
     process = _FORKS.Process(target=_entrypoint, args=(list(words[3:]), dict(environment), str(log)))
     process.start()
     process.join(timeout_s)
@@ -52,8 +52,8 @@ def stop() -> None:
 
 
 def _entrypoint(arguments: list[str], environment: dict[str, str], log: str) -> None:
-    from components.kfp_entrypoint import __main__ as entrypoint
-    from components.kfp_entrypoint import task
+    from sangam.components.kfp_entrypoint import __main__ as entrypoint
+    from sangam.components.kfp_entrypoint import task
 
     file = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(file, 1)
@@ -65,9 +65,9 @@ def _entrypoint(arguments: list[str], environment: dict[str, str], log: str) -> 
 
 
 def _run(command: "object", name: str, _stop: "object") -> "object":
-    """Stands for `components.kfp_entrypoint.process.run`."""
-    from components.kfp_entrypoint import child
-    from components.kfp_entrypoint.ending import Report, ending_of
+    """Stands for `sangam.components.kfp_entrypoint.process.run`."""
+    from sangam.components.kfp_entrypoint import child
+    from sangam.components.kfp_entrypoint.ending import Report, ending_of
 
     with tempfile.TemporaryDirectory(prefix="sangam-step-") as folder:
         report = Path(folder) / "report.json"

@@ -14,16 +14,16 @@ from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts as kinds
 
-from components.record.store import write_record
-from components.registry import seal
-from components.registry.checkpoint import RankerCheckpoint
-from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
-from components.reports.serving import Check, ServingVerdict
-from pipelines.local.runner import run_pipeline
-from schemas.contracts.root import Root
-from schemas.loading import load_spec
-from schemas.spec.release import DirectoryPush
-from schemas.spec.serving import Load
+from sangam.components.record.store import write_record
+from sangam.components.registry import seal
+from sangam.components.registry.checkpoint import RankerCheckpoint
+from sangam.components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
+from sangam.components.reports.serving import Check, ServingVerdict
+from sangam.pipelines.local.runner import run_pipeline
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.release import DirectoryPush
+from sangam.schemas.spec.serving import Load
 from tests.components.record.sample_records import record
 from tests.paths import SPECS
 
@@ -94,7 +94,7 @@ def judged_run(
     with_serving_check: bool = True,
 ) -> Path:
     """Runs the pipeline and leaves the run's folder with a summary, as `sangam run` does; returns the folder."""
-    from components.steps.pusher.component import Pusher
+    from sangam.components.steps.pusher.component import Pusher
 
     spec = load_spec(SPEC).model_copy(update={"push": DirectoryPush(kind="directory", path="serving/tiny")})
     ingested = example_gen().with_id("example_gen")

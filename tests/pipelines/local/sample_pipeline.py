@@ -14,9 +14,9 @@ from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types.standard_artifacts import ModelRun
 
-from pipelines.local.request import RunRequest
-from schemas.contracts.training_job import PROGRESS_FILE
-from schemas.errors import UserError
+from sangam.pipelines.local.request import RunRequest
+from sangam.schemas.contracts.training_job import PROGRESS_FILE
+from sangam.schemas.errors import UserError
 
 
 @component

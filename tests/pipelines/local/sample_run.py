@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipelines.local.request import RunRequest, check_request
-from pipelines.local.terminal import run_and_report
-from pipelines.local.watched import STOP_S
-from schemas.loading import load_spec
+from sangam.pipelines.local.request import RunRequest, check_request
+from sangam.pipelines.local.terminal import run_and_report
+from sangam.pipelines.local.watched import STOP_S
+from sangam.schemas.loading import load_spec
 from tests.paths import SPECS
 
 SPEC = SPECS / "short_video.yaml"

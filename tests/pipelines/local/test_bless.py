@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from components.record.store import write_record
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.root import Root
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec import digest
+from sangam.components.record.store import write_record
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import digest
 from tests.components.record.sample_records import record
 from tests.errors import mentions, place_and_value, tells
 from tests.paths import SPECS
@@ -28,7 +28,7 @@ BECAUSE = "the tab is being retired"
 
 
 def bless(run: Path, because: str = BECAUSE, by: str = "mira") -> Any:
-    from pipelines.local.bless import bless
+    from sangam.pipelines.local.bless import bless
 
     return bless(run, because=because, by=by, now=NOW)
 
@@ -41,7 +41,7 @@ def store_of(root: Path) -> Any:
 
 
 def registered(root: Path) -> Any:
-    from components.registry.blessed import read_all
+    from sangam.components.registry.blessed import read_all
 
     return read_all(Root(str(root)).blessed("short_video"))
 
@@ -145,7 +145,7 @@ def test_a_blessing_that_was_killed_before_its_push_is_finished(
 
     run = judged_run(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.local.bless._push", killed)
+        patch.setattr("sangam.pipelines.local.bless._push", killed)
         with pytest.raises(KeyboardInterrupt):
             bless(run)
     assert not (tmp_path / "serving").exists()
@@ -220,13 +220,13 @@ def test_wrong_runs_are_told(refused: Path, tmp_path: Path) -> None:
 
 
 def sangam_bless(run: Path) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "pipelines.cli", "bless", str(run), "--because", BECAUSE]
+    command = [sys.executable, "-m", "sangam.pipelines.cli", "bless", str(run), "--because", BECAUSE]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.long
 def test_the_command_says_what_was_overridden_and_where_the_model_is(tmp_path: Path) -> None:
-    from pipelines.local.bless import current_user
+    from sangam.pipelines.local.bless import current_user
     from tests.pipelines.local.sample_judged_pipeline import REASON, judged_run
 
     run = judged_run(tmp_path)
@@ -239,7 +239,7 @@ def test_the_command_says_what_was_overridden_and_where_the_model_is(tmp_path: P
 
 
 def test_a_root_in_use_is_told_by_the_command(refused: Path) -> None:
-    from components.record.lock import locked
+    from sangam.components.record.lock import locked
 
     with locked(refused.parent.parent):
         done = sangam_bless(refused)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pipelines.beam import step_args
-from pipelines.local.runner import _without_beam_args
-from schemas.loading import load_spec
-from schemas.spec.beam import AnyBeam, FlinkBeam, LocalBeam
-from schemas.spec.monitoring import Monitoring
+from sangam.pipelines.beam import step_args
+from sangam.pipelines.local.runner import _without_beam_args
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.beam import AnyBeam, FlinkBeam, LocalBeam
+from sangam.schemas.spec.monitoring import Monitoring
 from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,7 @@ def counted(beam: AnyBeam, root: Path, **changes: Any) -> tuple[dict[str, bytes]
     from tfx.dsl.compiler import compiler
     from tfx.orchestration.local import runner_utils
 
-    from pipelines.pipeline import Placement, build
+    from sangam.pipelines.pipeline import Placement, build
 
     spec = load_spec(SPECS / "short_video.yaml").model_copy(update={"beam": beam, **changes})
     pipeline = build(spec, Placement("2024-03-07", str(root / "logs"), str(root)), step_args(spec.beam))

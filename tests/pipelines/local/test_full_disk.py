@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from components.record.run import Artifact, Step
-from pipelines.local.full_disk import DiskWatch, full_disk
-from pipelines.local.request import RunRequest
-from schemas.errors import UserError
-from schemas.loading import load_spec
+from sangam.components.record.run import Artifact, Step
+from sangam.pipelines.local.full_disk import DiskWatch, full_disk
+from sangam.pipelines.local.request import RunRequest
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
 from tests.errors import mentions, tells
 from tests.paths import REPOSITORY
 from tests.pipelines.local.sample_run import SPEC

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from components.registry.versions import versions, withdraw
-from schemas.contracts.root import Root
+from sangam.components.registry.versions import versions, withdraw
+from sangam.schemas.contracts.root import Root
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ class LiveRoot:
 
     def baseline(self) -> str:
         """Returns what is in the model that a new one is compared with."""
-        from components.registry.blessed import baseline_for, read_all
+        from sangam.components.registry.blessed import baseline_for, read_all
 
         uri = baseline_for("new", read_all(Root(str(self._root)).blessed("short_video")))
         return (Path(str(uri)) / "Format-Serving" / "saved_model.pb").read_text()

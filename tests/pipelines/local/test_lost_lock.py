@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from components.record.lock import RootInUse, locked
-from pipelines.local.run import _Steps
-from schemas.host.lock import LOCK_FILE
+from sangam.components.record.lock import RootInUse, locked
+from sangam.pipelines.local.run import _Steps
+from sangam.schemas.host.lock import LOCK_FILE
 
 
 def test_a_step_is_not_started_once_the_lock_is_lost(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from components.record.run import Step
-from pipelines.local import full_disk, progress
-from pipelines.local.progress import TerminalProgress
-from pipelines.local.training_progress import TrainingProgress, read_progress
+from sangam.components.record.run import Step
+from sangam.pipelines.local import full_disk, progress
+from sangam.pipelines.local.progress import TerminalProgress
+from sangam.pipelines.local.training_progress import TrainingProgress, read_progress
+from sangam.trainer_module.progress import say
 from tests.errors import mentions
-from trainer_module.progress import say
 
 LINE = '{"step": 20, "examples": 10240, "loss": 0.5, "examples_per_s": 1234.5}\n'
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.local.request import RunRequest, check_logs, check_request, run_id
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec import Spec, digest
-from schemas.spec.beam import DataflowBeam
-from schemas.spec.data import Arrival
+from sangam.pipelines.local.request import RunRequest, check_logs, check_request, run_id
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec, digest
+from sangam.schemas.spec.beam import DataflowBeam
+from sangam.schemas.spec.data import Arrival
 from tests.errors import place_and_value
 from tests.paths import SPECS
 

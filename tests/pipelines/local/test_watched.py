@@ -21,11 +21,11 @@ PROGRAM = """
 import ctypes, subprocess, sys
 from pathlib import Path
 from rich.console import Console
-from pipelines.local.request import check_request
-from components.record.run import Step
-from components.processes.stopping import StopSignals
-from pipelines.local.watched import watched
-from schemas.loading import load_spec
+from sangam.pipelines.local.request import check_request
+from sangam.components.record.run import Step
+from sangam.components.processes.stopping import StopSignals
+from sangam.pipelines.local.watched import watched
+from sangam.schemas.loading import load_spec
 from tests.pipelines.local.sample_run import SPEC
 
 root = Path(sys.argv[1])

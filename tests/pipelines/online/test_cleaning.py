@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pipelines.online.cleaning import remove_old_lineages
-from schemas.contracts import deltas
+from sangam.pipelines.online.cleaning import remove_old_lineages
+from sangam.schemas.contracts import deltas
 
 
 def _version(target: Path, version: str, lineage: str, number: int) -> None:

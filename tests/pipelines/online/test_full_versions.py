@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from components.registry import versions
-from components.steps.pusher import directory
-from components.steps.pusher.manifest import Provenance
-from pipelines.online.full_versions import FullVersions
-from schemas.contracts import deltas
-from schemas.contracts.training_job import Stream, TrainJob, write_job
-from schemas.spec.online import Online
+from sangam.components.registry import versions
+from sangam.components.steps.pusher import directory
+from sangam.components.steps.pusher.manifest import Provenance
+from sangam.pipelines.online.full_versions import FullVersions
+from sangam.schemas.contracts import deltas
+from sangam.schemas.contracts.training_job import Stream, TrainJob, write_job
+from sangam.schemas.spec.online import Online
 from tests.schemas.sample_specs import loaded
 
 _NOW = datetime.datetime(2024, 3, 2, tzinfo=datetime.UTC)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pipelines.online.source import source_of
-from schemas.contracts.joining_job import Kafka
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec import Spec
+from sangam.pipelines.online.source import source_of
+from sangam.schemas.contracts.joining_job import Kafka
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec
 from tests.components.logs.sample_sources import logs
 from tests.errors import place_and_value
 
@@ -91,7 +91,7 @@ def test_properties_that_librdkafka_does_not_know_are_named_without_their_values
 
 
 def test_properties_of_the_user_reach_the_client(spec: Spec, tmp_path: Path) -> None:
-    from components.stream.kafka_client import properties_of
+    from sangam.components.stream.kafka_client import properties_of
 
     file = tmp_path / "kafka.properties"
     file.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=b=c\n")

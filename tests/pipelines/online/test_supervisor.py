@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.online.supervisor import Supervisor
+from sangam.pipelines.online.supervisor import Supervisor
 
 pytestmark = pytest.mark.slow
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from components.record.lock import locked
-from pipelines.local.child_run import run_child
-from pipelines.schedule.daily import due, run_daily
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
-from schemas.loading import load_spec
+from sangam.components.record.lock import locked
+from sangam.pipelines.local.child_run import run_child
+from sangam.pipelines.schedule.daily import due, run_daily
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
 
 
 def pretend(root: Path) -> int:

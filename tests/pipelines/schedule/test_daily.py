@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from components.record.lock import locked
-from pipelines.schedule.daily import MAX_LOGS, outcome
+from sangam.components.record.lock import locked
+from sangam.pipelines.schedule.daily import MAX_LOGS, outcome
 from tests.e2e.warm_commands import Started
 from tests.errors import tells
 from tests.fakes.webhook import Webhook, webhook
@@ -163,7 +163,7 @@ def test_the_real_command_meets_a_root_in_use(place: Place, tmp_path: Path) -> N
     variables.write_text(f"SANGAM_ALERT_URL={place.hook.url}\nSANGAM_ALERT_KEY={KEY}\n")
     variables.chmod(0o600)
     folders = ["--data", str(place.data), "--root", str(place.root), "--environment", str(variables)]
-    command = [sys.executable, "-m", "pipelines.cli", "schedule", "run", str(place.spec), *folders]
+    command = [sys.executable, "-m", "sangam.pipelines.cli", "schedule", "run", str(place.spec), *folders]
     with locked(place.root):
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 4, done.stderr
@@ -177,7 +177,7 @@ def test_logs_that_never_arrive_fail_the_run_which_tries_to_tell_so_once(place: 
     place.spec.write_text(place.spec.read_text().replace("eval_days: 1", f"eval_days: 1\n  {arrival}"))
     place.hook.answers = [401]
     folders = ["--data", str(place.data), "--root", str(place.root)]
-    command = [sys.executable, "-m", "pipelines.cli", "schedule", "run", str(place.spec), *folders]
+    command = [sys.executable, "-m", "sangam.pipelines.cli", "schedule", "run", str(place.spec), *folders]
     done = subprocess.run(
         command, cwd=REPOSITORY, env=place.environment, capture_output=True, text=True, timeout=120, check=False
     )

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.schedule import units
-from pipelines.schedule.environment import read_environment
-from schemas.errors import UserError
+from sangam.pipelines.schedule import units
+from sangam.pipelines.schedule.environment import read_environment
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value, tells
 
 ODD = '/srv/a b/50%/$HOME/"it\'s"/${x}/%n/ä'

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from pipelines.synthetic import Scale, SimulatedDay, simulate
-from pipelines.synthetic.drift import TREND_PACE, Walk, day_of
-from pipelines.synthetic.world import make_world, posts_of, users_of
+from sangam.pipelines.synthetic import Scale, SimulatedDay, simulate
+from sangam.pipelines.synthetic.drift import TREND_PACE, Walk, day_of
+from sangam.pipelines.synthetic.world import make_world, posts_of, users_of
 
 FIRST_DAY = datetime.date(2026, 3, 1)
 STILL = Scale(rows_per_day=3_000, num_users=200, num_posts=300, seed=3)

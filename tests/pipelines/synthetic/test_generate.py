@@ -9,8 +9,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from pipelines.synthetic import generate
-from schemas.errors import UserError
+from sangam.pipelines.synthetic import generate
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
 FIRST_DAY = datetime.date(2023, 12, 31)

@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from pipelines.synthetic import Scale, SimulatedDay, simulate
-from schemas.derived.columns import columns
-from schemas.loading import load_spec
+from sangam.pipelines.synthetic import Scale, SimulatedDay, simulate
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.loading import load_spec
 
 FIRST_DAY = datetime.date(2024, 2, 26)
 SCALE = Scale(rows_per_day=20_000, num_users=4_000, num_posts=4_000, seed=7)

@@ -9,12 +9,12 @@ from typing import Any
 import optuna
 from rich.console import Console
 
-from pipelines.tune.records import Trial, Validation, objective_of, trials_of
-from pipelines.tune.request import SearchRequest, check_tune
-from pipelines.tune.run import run_tune
-from pipelines.tune.search import Search, Watcher, open_study
-from pipelines.tune.training import Examples, Result, TrialFailed
-from schemas.spec import Spec
+from sangam.pipelines.tune.records import Trial, Validation, objective_of, trials_of
+from sangam.pipelines.tune.request import SearchRequest, check_tune
+from sangam.pipelines.tune.run import run_tune
+from sangam.pipelines.tune.search import Search, Watcher, open_study
+from sangam.pipelines.tune.training import Examples, Result, TrialFailed
+from sangam.schemas.spec import Spec
 from tests.schemas.sample_specs import changed, write
 
 RANGES = {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipelines.tune.request import SearchRequest, check_tune
-from pipelines.tune.run import run_tune
-from pipelines.tune.training import Examples
+from sangam.pipelines.tune.request import SearchRequest, check_tune
+from sangam.pipelines.tune.run import run_tune
+from sangam.pipelines.tune.training import Examples
 
 RATE = "training.dense_optimizer.learning_rate"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import optuna
 
-from pipelines.tune.moves import MOVE, next_move
-from schemas.spec.tuning import Choice, FloatRange, Range, Together
+from sangam.pipelines.tune.moves import MOVE, next_move
+from sangam.schemas.spec.tuning import Choice, FloatRange, Range, Together
 
 RANGES: dict[str, Range] = {
     "dims": Together(kind="together", values={"as declared": {}, "8": {"tables.users.dim": 8}}),

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pipelines.tune.plot import draw_trials
-from pipelines.tune.records import Objective, Trial
-from schemas.spec.tuning import Choice
+from sangam.pipelines.tune.plot import draw_trials
+from sangam.pipelines.tune.records import Objective, Trial
+from sangam.schemas.spec.tuning import Choice
 
 
 def test_a_choice_is_no_formula(tmp_path: Path) -> None:

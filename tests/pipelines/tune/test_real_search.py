@@ -10,10 +10,10 @@ import psutil
 import pytest
 from rich.console import Console
 
-from pipelines.tune.records import trials_of
-from pipelines.tune.request import STUDY_FILE
-from pipelines.tune.run import run_tune
-from schemas.loading import load_spec
+from sangam.pipelines.tune.records import trials_of
+from sangam.pipelines.tune.request import STUDY_FILE
+from sangam.pipelines.tune.run import run_tune
+from sangam.schemas.loading import load_spec
 from tests.errors import mentions
 from tests.pipelines.tune.fake_training import study_of
 from tests.pipelines.tune.sample_search import RATE, search_of, write_world

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.tune.records import Objective, best_of
-from schemas.spec import Spec
+from sangam.pipelines.tune.records import Objective, best_of
+from sangam.schemas.spec import Spec
 from tests.errors import mentions, tells
 from tests.pipelines.tune.fake_training import RANGES, PretendedTraining, Start, auc, go_on, request, study_of
 
@@ -116,7 +116,7 @@ def test_values_that_contradict_each_other_fail_their_trial_alone(tmp_path: Path
 
 
 def test_a_trial_below_the_median_of_its_epochs_is_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.tune.search._POLL_S", 0.0)
+    monkeypatch.setattr("sangam.pipelines.tune.search._POLL_S", 0.0)
     pruning = {"kind": "median", "after_trials": 2, "after_epochs": 1}
     tune = {"objective": "like", "trials": 4, "ranges": RANGES, "pruning": pruning}
     search = request(tmp_path, changes={"tune": tune, "training.epochs": 4})
@@ -133,7 +133,7 @@ def test_a_trial_below_the_median_of_its_epochs_is_pruned(tmp_path: Path, monkey
 
 def test_no_trial_begins_when_time_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("pipelines.tune.search.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sangam.pipelines.tune.search.time.monotonic", lambda: now[0])
     search = request(tmp_path, changes={"tune": {"objective": "like", "minutes": 25 / 60, "ranges": RANGES}})
 
     def start(number: int, spec: Spec) -> PretendedTraining:
@@ -147,8 +147,8 @@ def test_a_trial_under_way_when_time_is_up_counts_by_its_best_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("pipelines.tune.search.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("pipelines.tune.search._POLL_S", 0.0)
+    monkeypatch.setattr("sangam.pipelines.tune.search.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sangam.pipelines.tune.search._POLL_S", 0.0)
     tune = {"objective": "like", "minutes": 25 / 60, "ranges": RANGES}
     search = request(tmp_path, changes={"tune": tune, "training.epochs": 9})
     by_epoch = [0.6, 0.8, 0.7, 0.9]
@@ -165,7 +165,7 @@ def test_a_trial_under_way_when_time_is_up_counts_by_its_best_epoch(
 def test_successive_halving_ends_a_trial_that_is_not_among_the_best_third(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.tune.search._POLL_S", 0.0)
+    monkeypatch.setattr("sangam.pipelines.tune.search._POLL_S", 0.0)
     tune = {"objective": "like", "trials": 4, "ranges": RANGES, "pruning": {"kind": "successive_halving"}}
     search = request(tmp_path, changes={"tune": tune, "training.epochs": 4})
     by_number = [0.8, 0.7, 0.6, 0.9]

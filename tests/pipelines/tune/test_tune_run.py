@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.tune.records import Validation, trials_of
-from pipelines.tune.request import STUDY_FILE, check_tune
-from pipelines.tune.run import document
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec import Spec
+from sangam.pipelines.tune.records import Validation, trials_of
+from sangam.pipelines.tune.request import STUDY_FILE, check_tune
+from sangam.pipelines.tune.run import document
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec
 from tests.errors import mentions, place_and_value, tells
 from tests.paths import SPECS
 from tests.pipelines.tune.fake_training import RANGES, PretendedTraining, auc, request, run, study_of

@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.page.facts import Facts
-from components.page.render import render
-from components.record import store
-from components.record.journal import Journal
-from components.record.run import Pushed, Step
-from components.reports.curves import CURVE_COLUMN
-from components.reports.evaluation import TaskVerdict
-from pipelines.backfill.record import DateRecord, MetricValue, Record, write_dates, write_record
-from schemas.contracts.root import Root
+from sangam.components.page.facts import Facts
+from sangam.components.page.render import render
+from sangam.components.record import store
+from sangam.components.record.journal import Journal
+from sangam.components.record.run import Pushed, Step
+from sangam.components.reports.curves import CURVE_COLUMN
+from sangam.components.reports.evaluation import TaskVerdict
+from sangam.pipelines.backfill.record import DateRecord, MetricValue, Record, write_dates, write_record
+from sangam.schemas.contracts.root import Root
 from tests.components.record.sample_records import gate, record
 
 RANKER = "small"

@@ -18,7 +18,7 @@ def sangam_ui(
     root: Path, *options: str, reads: Callable[[str], Any] = lambda line: re.findall(r"http://\S+", line)[0]
 ) -> Iterator[tuple[Any, "subprocess.Popen[str]"]]:
     """Runs the command on any free port; yields what is read from its first line, the address, and the process."""
-    command = [sys.executable, "-m", "pipelines.cli", "ui", str(root), "--port", "0", *options]
+    command = [sys.executable, "-m", "sangam.pipelines.cli", "ui", str(root), "--port", "0", *options]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY, env={**os.environ}
     )

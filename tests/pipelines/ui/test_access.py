@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.ui.access import Access, is_loopback, read_token
-from schemas.errors import UserError
+from sangam.pipelines.ui.access import Access, is_loopback, read_token
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
 TOKEN = "a-token-of-enough-characters"

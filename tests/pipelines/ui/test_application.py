@@ -12,12 +12,12 @@ from aiohttp.test_utils import TestClient, TestServer
 from multidict import CIMultiDict
 from yarl import URL
 
-from components.record.lock import locked
-from components.record.store import write_record
-from pipelines.ui import events
-from pipelines.ui.access import Access
-from pipelines.ui.application import application
-from schemas.contracts.root import Root
+from sangam.components.record.lock import locked
+from sangam.components.record.store import write_record
+from sangam.pipelines.ui import events
+from sangam.pipelines.ui.access import Access
+from sangam.pipelines.ui.application import application
+from sangam.schemas.contracts.root import Root
 from tests.components.record.sample_records import record
 from tests.nasty_texts import NASTY
 from tests.pipelines.ui.sample_root import (

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from components.record.lock import locked
-from components.record.run import Step
-from components.record.store import find_run
-from pipelines.local.training_progress import TrainingProgress
-from pipelines.ui.live import Live, document, left_s, point, read_live, read_points, seconds_before, thinned
+from sangam.components.record.lock import locked
+from sangam.components.record.run import Step
+from sangam.components.record.store import find_run
+from sangam.pipelines.local.training_progress import TrainingProgress
+from sangam.pipelines.ui.live import Live, document, left_s, point, read_live, read_points, seconds_before, thinned
 from tests.pipelines.ui.sample_root import NEW, progress_line, run_id, write_running, write_runs
 
 RUNNING = "20240310T020000-1a2b3c4d"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from components.record.lock import locked
-from pipelines.ui.process import Options, serve
-from schemas.errors import UserError
+from sangam.components.record.lock import locked
+from sangam.pipelines.ui.process import Options, serve
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 from tests.pipelines.ui.sample_root import write_running, write_runs
 from tests.pipelines.ui.server import sangam_ui

@@ -4,13 +4,13 @@ import csv
 import datetime
 from pathlib import Path
 
-from components.record.lock import locked
-from components.record.store import find_run, read_runs
-from pipelines.ui.backfills import read_backfills
-from pipelines.ui.compare import compare, data_rows, metric_rows, read_facts
-from pipelines.ui.runs import rows_of
-from pipelines.ui.searches import columns_of, read_searches
-from schemas.contracts.root import Root
+from sangam.components.record.lock import locked
+from sangam.components.record.store import find_run, read_runs
+from sangam.pipelines.ui.backfills import read_backfills
+from sangam.pipelines.ui.compare import compare, data_rows, metric_rows, read_facts
+from sangam.pipelines.ui.runs import rows_of
+from sangam.pipelines.ui.searches import columns_of, read_searches
+from sangam.schemas.contracts.root import Root
 from tests.pipelines.ui.sample_root import FAILED, NEW, OLD, day, run_id, write_backfill, write_runs, write_search
 
 

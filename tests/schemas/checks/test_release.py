@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from schemas.loading import load_spec
-from schemas.problems import SpecError
-from schemas.spec import digest
-from schemas.spec.metrics import direction, new_id_slice, slice_name
+from sangam.schemas.loading import load_spec
+from sangam.schemas.problems import SpecError
+from sangam.schemas.spec import digest
+from sangam.schemas.spec.metrics import direction, new_id_slice, slice_name
 from tests.errors import tells
 from tests.schemas.sample_specs import REMOVED, changed, loaded, write
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from schemas.derived.columns import columns
-from schemas.derived.sources import columns_of_log, columns_of_source, days_read
-from schemas.loading import load_spec
-from schemas.problems import SpecError
-from schemas.spec.data import DayLogs
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.derived.sources import columns_of_log, columns_of_source, days_read
+from sangam.schemas.loading import load_spec
+from sangam.schemas.problems import SpecError
+from sangam.schemas.spec.data import DayLogs
 from tests.errors import tells
 from tests.schemas.sample_specs import REMOVED, changed, loaded, write
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schemas.loading import load_spec
-from schemas.problems import SpecError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.problems import SpecError
 from tests.errors import tells
 from tests.schemas.sample_specs import changed, loaded, write
 

@@ -6,14 +6,14 @@ from typing import Any
 import pydantic
 import pytest
 
-from schemas.checks import find_problems
-from schemas.checks.features import MAX_TABLES
-from schemas.derived.columns import Column, columns
-from schemas.loading import load_spec
-from schemas.problems import SpecError
-from schemas.spec import Inputs, digest
-from schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowOptimizer, RowwiseAdagrad, Sgd
-from schemas.spec.tables import Capacity, CountAdmission, RandomAdmission, Table
+from sangam.schemas.checks import find_problems
+from sangam.schemas.checks.features import MAX_TABLES
+from sangam.schemas.derived.columns import Column, columns
+from sangam.schemas.loading import load_spec
+from sangam.schemas.problems import SpecError
+from sangam.schemas.spec import Inputs, digest
+from sangam.schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowOptimizer, RowwiseAdagrad, Sgd
+from sangam.schemas.spec.tables import Capacity, CountAdmission, RandomAdmission, Table
 from tests.errors import tells
 from tests.schemas.sample_specs import REMOVED, changed, loaded, write
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schemas.contracts.calibration import Calibration
-from schemas.spec.tasks import BinaryTask
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.spec.tasks import BinaryTask
 
 RISING = Calibration(kind="isotonic", examples=9, positives=3, logits=(-3.0, 2.0), calibrated=(-2.0, 1.0), slope=0.5)
 

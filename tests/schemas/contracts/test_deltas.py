@@ -4,7 +4,7 @@ import datetime
 import hashlib
 from pathlib import Path
 
-from schemas.contracts import deltas
+from sangam.schemas.contracts import deltas
 
 LINEAGE = "20240301001"
 

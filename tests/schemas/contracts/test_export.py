@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from schemas.contracts.export import CUSTOM_OPS, changes_model, of_group, read_description
-from schemas.errors import UserError
+from sangam.schemas.contracts.export import CUSTOM_OPS, changes_model, of_group, read_description
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 from tests.schemas.sample_exports import sample_description
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.contracts.joining_job import Stalled, read_stalled
+from sangam.schemas.contracts.joining_job import Stalled, read_stalled
 
 _NOW = 1_700_000_000.0
 

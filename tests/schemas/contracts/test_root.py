@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from schemas.contracts.root import NAMES, Root, RunFolder
+from sangam.schemas.contracts.root import NAMES, Root, RunFolder
 
 
 def test_everything_lies_where_it_always_has() -> None:

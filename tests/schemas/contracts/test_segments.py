@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.contracts import segments
-from schemas.errors import UserError
+from sangam.schemas.contracts import segments
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
 _NOW = datetime.datetime.now(datetime.UTC)

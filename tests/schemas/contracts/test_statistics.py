@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas.contracts.statistics import (
+from sangam.schemas.contracts.statistics import (
     Bins,
     Boundaries,
     FeatureStatistics,
@@ -17,7 +17,7 @@ from schemas.contracts.statistics import (
     to_analyze,
     without_analysis,
 )
-from schemas.spec import Inputs
+from sangam.schemas.spec import Inputs
 
 PRICE = {"kind": "numeric", "normalize": "zscore", "clip": [0, 5]}
 PLAIN = {"kind": "numeric", "normalize": "none"}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.contracts.training_job import find_job, read_job, write_job
-from schemas.errors import UserError
-from schemas.spec.cluster import InputService
+from sangam.schemas.contracts.training_job import find_job, read_job, write_job
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.cluster import InputService
 from tests.errors import place_and_value
 from tests.schemas.sample_jobs import sample_job
 

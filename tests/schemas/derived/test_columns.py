@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.derived.columns import Column, columns, serving_columns
+from sangam.schemas.derived.columns import Column, columns, serving_columns
 from tests.errors import place_and_value
 from tests.schemas.sample_inputs import EVERY_KIND
 from tests.schemas.sample_specs import loaded

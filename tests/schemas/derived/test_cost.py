@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.derived.cost import job_per_hour, per_billion_samples, run_cost
-from schemas.loading import load_spec
-from schemas.spec import Spec, digest
+from sangam.schemas.derived.cost import job_per_hour, per_billion_samples, run_cost
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec, digest
 from tests.schemas.sample_specs import changed, write
 
 PRICES = {"currency": "EUR", "rank_per_hour": 3.6, "step_per_hour": 0.36}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.derived.days import any_day, day_expression, day_in, file_pattern, parse_day, window
-from schemas.spec.data import DayLogs
+from sangam.schemas.derived.days import any_day, day_expression, day_in, file_pattern, parse_day, window
+from sangam.schemas.spec.data import DayLogs
 
 DAYS = st.dates(min_value=datetime.date(1970, 1, 1), max_value=datetime.date(9000, 1, 1))
 ONE_DAY = datetime.timedelta(days=1)

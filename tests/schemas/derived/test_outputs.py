@@ -1,7 +1,7 @@
 """Transform's outputs: which there are, and what they look like."""
 
-from schemas.derived.columns import EVENT_TIME
-from schemas.derived.outputs import Output, outputs
+from sangam.schemas.derived.columns import EVENT_TIME
+from sangam.schemas.derived.outputs import Output, outputs
 from tests.schemas.sample_inputs import EVERY_KIND
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from schemas.derived.groups import groups_of
-from schemas.derived.plan import Plan, plan, refuse_unfit
-from schemas.derived.sizes import (
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.derived.plan import Plan, plan, refuse_unfit
+from sangam.schemas.derived.sizes import (
     INDEX_BYTES_PER_SLOT,
     INDEX_FIXED_BYTES,
     MOST_ROWS,
@@ -17,8 +17,8 @@ from schemas.derived.sizes import (
     high_share,
     index_bytes,
 )
-from schemas.errors import UserError
-from schemas.spec import RankerSpec
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import RankerSpec
 from tests.errors import tells
 from tests.schemas.sample_specs import loaded
 

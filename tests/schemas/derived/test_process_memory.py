@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from schemas.derived.plan import Plan, plan, refuse_unfit
-from schemas.derived.sizes import PROCESS_BYTES, dense_parameters, high_share, index_bytes
-from schemas.errors import UserError
+from sangam.schemas.derived.plan import Plan, plan, refuse_unfit
+from sangam.schemas.derived.sizes import PROCESS_BYTES, dense_parameters, high_share, index_bytes
+from sangam.schemas.errors import UserError
 from tests.errors import tells
 from tests.schemas.sample_specs import loaded
 

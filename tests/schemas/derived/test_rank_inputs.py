@@ -2,8 +2,8 @@
 
 import pytest
 
-from schemas.derived.columns import Column
-from schemas.derived.rank_inputs import clashes, input_names
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.derived.rank_inputs import clashes, input_names
 
 
 @pytest.mark.parametrize(

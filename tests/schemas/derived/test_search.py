@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from schemas.derived.search import AS_DECLARED, PreparedSearch, search_of
-from schemas.loading import load_spec, parse_spec
-from schemas.loading.documents import check_document, whole, with_values
-from schemas.loading.tuning_ranges import changes, ends
-from schemas.spec.tuning import Choice, FloatRange, Together
+from sangam.schemas.derived.search import AS_DECLARED, PreparedSearch, search_of
+from sangam.schemas.loading import load_spec, parse_spec
+from sangam.schemas.loading.documents import check_document, whole, with_values
+from sangam.schemas.loading.tuning_ranges import changes, ends
+from sangam.schemas.spec.tuning import Choice, FloatRange, Together
 from tests.paths import SPECS
 from tests.schemas.sample_specs import changed, write
 

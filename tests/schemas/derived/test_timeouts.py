@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schemas.derived.timeouts import timeout_s
-from schemas.spec.cluster import StepName
+from sangam.schemas.derived.timeouts import timeout_s
+from sangam.schemas.spec.cluster import StepName
 from tests.schemas.sample_specs import loaded
 
 HOUR = 3600

@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from schemas.host.backoff import Backoff, retry_after_s
+from sangam.schemas.host.backoff import Backoff, retry_after_s
 
 NOW = datetime.datetime(2024, 3, 7, 12, tzinfo=datetime.UTC)
 

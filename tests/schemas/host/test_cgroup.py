@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.host.cgroup import Cgroup, OomWatch, own_cgroups
+from sangam.schemas.host.cgroup import Cgroup, OomWatch, own_cgroups
 
 LIMIT = 314572800
 _UNLIMITED = 9223372036854771712

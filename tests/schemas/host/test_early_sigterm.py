@@ -22,12 +22,12 @@ time.sleep(60)
 @pytest.mark.parametrize(
     ("command", "slow", "code"),
     [
-        (["trainer_module.launch.coordinator"], "pydantic", 143),
-        (["trainer_module.launch.host"], "pydantic", 143),
-        (["trainer_module.launch.data_service", "dispatcher"], "tensorflow", 143),
-        (["components.kfp_entrypoint"], "pydantic", 143),
-        (["components.server", "."], "pydantic", 0),
-        (["components.server", ".", "--grpc-port", "0", "--rest-port", "0"], "tensorflow", 0),
+        (["sangam.trainer_module.launch.coordinator"], "pydantic", 143),
+        (["sangam.trainer_module.launch.host"], "pydantic", 143),
+        (["sangam.trainer_module.launch.data_service", "dispatcher"], "tensorflow", 143),
+        (["sangam.components.kfp_entrypoint"], "pydantic", 143),
+        (["sangam.components.server", "."], "pydantic", 0),
+        (["sangam.components.server", ".", "--grpc-port", "0", "--rest-port", "0"], "tensorflow", 0),
     ],
 )
 def test_sigterm_ends_a_process_that_imports(tmp_path: Path, command: list[str], slow: str, code: int) -> None:

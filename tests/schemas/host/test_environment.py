@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.host.environment import clean, drop_proxies, keep_off_proxy, settle
+from sangam.schemas.host.environment import clean, drop_proxies, keep_off_proxy, settle
 from tests.paths import REPOSITORY
 
 
@@ -69,7 +69,7 @@ def test_a_warning_ends_no_command(shell: pytest.MonkeyPatch) -> None:
 
 def test_files_are_utf8_in_a_locale_that_is_not_and_the_output_keeps_its_encoding(tmp_path: Path) -> None:
     program = (
-        "import pathlib, sys\nfrom schemas.host.environment import settle\nsettle()\n"
+        "import pathlib, sys\nfrom sangam.schemas.host.environment import settle\nsettle()\n"
         "pathlib.Path(sys.argv[1]).write_text('st\\xe4dte')\nprint('st\\xe4dte', sys.stdout.encoding)"
     )
     plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}

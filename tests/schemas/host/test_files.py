@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.host import files
-from schemas.host.files import read_end, tail, write_first, write_whole
+from sangam.schemas.host import files
+from sangam.schemas.host.files import read_end, tail, write_first, write_whole
 
 
 def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import grpc
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
-from schemas.host import grpc_calls
-from schemas.host.grpc_calls import BoundedCalls
+from sangam.schemas.host import grpc_calls
+from sangam.schemas.host.grpc_calls import BoundedCalls
 from tests.errors import tells
 
 KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream", "watch")

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from schemas.host.limited_log import LimitedLog
+from sangam.schemas.host.limited_log import LimitedLog
 
 
 def test_a_kind_of_failure_is_logged_once_in_ten_seconds(

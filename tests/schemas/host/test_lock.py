@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import UserError
-from schemas.host import lock
-from schemas.host.lock import LOCK_FILE, LockHeld, acquire, holder_here, is_locked, locked
+from sangam.schemas.errors import UserError
+from sangam.schemas.host import lock
+from sangam.schemas.host.lock import LOCK_FILE, LockHeld, acquire, holder_here, is_locked, locked
 from tests.errors import tells
 
 

@@ -10,7 +10,7 @@ def test_what_is_left_out_cannot_be_imported_and_what_is_loaded_stays() -> None:
     code = (
         "import sys, types\n"
         "sys.modules['keras'] = loaded = types.ModuleType('keras')\n"
-        "from schemas.host.needless_imports import leave_out_needless\n"
+        "from sangam.schemas.host.needless_imports import leave_out_needless\n"
         "leave_out_needless()\n"
         "import keras\n"
         "assert keras is loaded\n"
@@ -29,9 +29,9 @@ def test_what_is_left_out_cannot_be_imported_and_what_is_loaded_stays() -> None:
 def test_a_pipeline_imports_what_it_names_of_tfx_and_no_client_of_a_cloud() -> None:
     code = (
         "import sys\n"
-        "from schemas.host.needless_imports import leave_out_needless_of_tfx\n"
+        "from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx\n"
         "leave_out_needless_of_tfx()\n"
-        "import pipelines.local.runner, pipelines.pipeline\n"
+        "import sangam.pipelines.local.runner, pipelines.pipeline\n"
         "from tfx.components.evaluator import constants\n"
         "print(constants.ARTIFACT_PROPERTY_BLESSED_KEY)\n"
         "found = {'kubernetes', 'google.cloud.bigquery', 'google.cloud.pubsub', 'keras', 'tfx.components.trainer'}\n"

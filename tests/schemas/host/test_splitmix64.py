@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from schemas.host.splitmix64 import GAMMA, mix64
+from sangam.schemas.host.splitmix64 import GAMMA, mix64
 
 
 def test_a_stream_has_the_numbers_of_the_reference() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.host.wildcards import without_wildcards
+from sangam.schemas.host.wildcards import without_wildcards
 
 
 @pytest.mark.parametrize("name", ["exp [v1]", "what?", "all*", "back\\slash", "[only"])

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from schemas.loading import json_schema
+from sangam.schemas.loading import json_schema
 from tests.golden_files import check_golden
 from tests.schemas.sample_specs import REMOVED, changed
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.loading import MAX_FILE_BYTES, load_spec
-from schemas.problems import SpecError
+from sangam.schemas.loading import MAX_FILE_BYTES, load_spec
+from sangam.schemas.problems import SpecError
 from tests.errors import tells
 from tests.schemas.sample_specs import REMOVED, changed, write
 

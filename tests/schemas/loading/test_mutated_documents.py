@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.loading import load_spec
-from schemas.problems import SpecError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.problems import SpecError
 from tests.schemas.sample_specs import changed, write
 
 DOCUMENT = changed(

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.loading import json_schema
-from schemas.loading.reference import reference
-from schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
+from sangam.schemas.loading import json_schema
+from sangam.schemas.loading.reference import reference
+from sangam.schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
 from tests.golden_files import check_golden
 
 MARK = "<!-- Generated from schemas/spec from here to the end; `make golden` rewrites it. -->\n\n"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from schemas.loading import load_spec, parse_spec
-from schemas.loading.documents import value_at, whole, with_values
-from schemas.problems import SpecError
-from schemas.spec import digest
+from sangam.schemas.loading import load_spec, parse_spec
+from sangam.schemas.loading.documents import value_at, whole, with_values
+from sangam.schemas.problems import SpecError
+from sangam.schemas.spec import digest
 from tests.errors import tells
 from tests.schemas.sample_specs import changed, write
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from schemas.problems import SpecError
-from schemas.spec import digest
-from schemas.spec.beam import Flink, Local, Portable, engine_of
+from sangam.schemas.problems import SpecError
+from sangam.schemas.spec import digest
+from sangam.schemas.spec.beam import Flink, Local, Portable, engine_of
 from tests.errors import tells
 from tests.schemas.sample_specs import loaded
 

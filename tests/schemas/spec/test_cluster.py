@@ -6,11 +6,11 @@ from typing import Any, get_args
 
 import pytest
 
-from schemas.loading import load_spec
-from schemas.problems import SpecError
-from schemas.spec import RankerSpec, Spec, digest
-from schemas.spec.alerts import Alerts
-from schemas.spec.cluster import (
+from sangam.schemas.loading import load_spec
+from sangam.schemas.problems import SpecError
+from sangam.schemas.spec import RankerSpec, Spec, digest
+from sangam.schemas.spec.alerts import Alerts
+from sangam.schemas.spec.cluster import (
     Cluster,
     Gpu,
     Launch,
@@ -23,7 +23,7 @@ from schemas.spec.cluster import (
     Toleration,
     Volume,
 )
-from schemas.spec.data import DayLogs
+from sangam.schemas.spec.data import DayLogs
 from tests.errors import tells
 from tests.paths import REPOSITORY
 from tests.schemas.sample_specs import changed, loaded, write

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schemas.problems import SpecError
-from schemas.spec import digest
+from sangam.schemas.problems import SpecError
+from sangam.schemas.spec import digest
 from tests.schemas.sample_specs import loaded
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.spec import kubernetes_names as names
+from sangam.schemas.spec import kubernetes_names as names
 
 TYPES: dict[str, Any] = {
     name: getattr(names, name)

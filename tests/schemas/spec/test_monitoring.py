@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from schemas.contracts.monitoring import POD_PORT, from_variables, in_pods, on_this_machine, variables
-from schemas.problems import SpecError
-from schemas.spec import digest
+from sangam.schemas.contracts.monitoring import POD_PORT, from_variables, in_pods, on_this_machine, variables
+from sangam.schemas.problems import SpecError
+from sangam.schemas.spec import digest
 from tests.errors import tells
 from tests.schemas.sample_specs import loaded
 

@@ -10,9 +10,9 @@ import pydantic
 import pytest
 from ruamel.yaml import YAML
 
-from schemas.loading import load_spec
-from schemas.spec import Spec, digest
-from schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec, digest
+from sangam.schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd
 from tests.schemas.sample_specs import VALID, changed, loaded, write
 
 SPECS = ("short_video", "online_retail", "census_income")
@@ -67,7 +67,7 @@ def test_columns_labels_and_tables_default_to_names(tmp_path: Path) -> None:
 def test_loading_takes_under_two_seconds_of_a_core_and_no_tensorflow(tmp_path: Path, repository: Path) -> None:
     path = write(tmp_path / "spec.yaml", changed({}))
     program = (
-        "import sys, json, pathlib, schemas.loading as loading; loading.load_spec(pathlib.Path(sys.argv[1]));"
+        "import sys, json, pathlib, sangam.schemas.loading as loading; loading.load_spec(pathlib.Path(sys.argv[1]));"
         "heavy = {'tensorflow', 'tfx', 'apache_beam', 'numpy', 'pyarrow', 'horovod'};"
         "print(json.dumps(sorted(heavy & set(sys.modules))))"
     )

@@ -25,12 +25,12 @@ from pathlib import Path
 
 import httpx
 
+from sangam.trainer_module.checkpoint.folder import published
 from tests.kafka.broker import Broker
 from tests.soak.online import books, memory
 from tests.soak.online.feed import PARTITIONS, Feed
 from tests.soak.online.programs import SUPERVISOR, Programs, wait_for
 from tests.soak.online.world import ACTIONS, NAME, VIEWS, SoakWorld
-from trainer_module.checkpoint.folder import published
 
 MOST_DIFFERENCE = 1e-5
 MOST_GROWTH = 0.10

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.server.client import connect
-from pipelines.synthetic.world import TASKS
-from schemas.contracts import segments
-from schemas.contracts.export import RANK
-from schemas.contracts.training_job import JOB_FILE, TrainJob, read_job, write_job
+from sangam.components.server.client import connect
+from sangam.pipelines.synthetic.world import TASKS
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.export import RANK
+from sangam.schemas.contracts.training_job import JOB_FILE, TrainJob, read_job, write_job
+from sangam.trainer_module.checkpoint.folder import published
 from tests.components.examples.sample_files import read_file
 from tests.soak.online.feed import Truth
 from tests.soak.online.world import COUNTED_DIM, ID, NAME, TIME, SoakWorld
 from tests.trainer_module.sample_job import read_rows
-from trainer_module.checkpoint.folder import published
 
 _ROWS_A_REQUEST = 500
 _TIMEOUT_S = 60
@@ -136,7 +136,8 @@ def export_last(world: SoakWorld) -> Path:
     write_job(folder / JOB_FILE, exported)
     code = (
         "import os, subprocess, sys; "
-        "sys.exit(subprocess.call([sys.executable, '-m', 'trainer_module.export', sys.argv[1], str(os.getpid())]))"
+        "command = [sys.executable, '-m', 'sangam.trainer_module.export', sys.argv[1], str(os.getpid())]; "
+        "sys.exit(subprocess.call(command))"
     )
     subprocess.run([sys.executable, "-c", code, str(folder / JOB_FILE)], check=True, timeout=300)
     return folder / "model"

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Producer
 
-from pipelines.synthetic.world import TASKS
+from sangam.pipelines.synthetic.world import TASKS
 from tests.soak.online.faults import AHEAD_S, WRONG_SHARE, Folder, wrong_by
 from tests.soak.online.world import ACTIONS, ID, TIME, VIEWS, WINDOW_S
 

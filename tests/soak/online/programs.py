@@ -19,7 +19,11 @@ from tests.e2e.user_run import start
 from tests.kafka.broker import Broker
 from tests.soak.online.world import ACTIONS, SOURCE, VIEWS, SoakWorld
 
-ROLES = {"rank": "trainer_module", "launcher": "trainer_module.launch.launcher", "joiner": "components.stream"}
+ROLES = {
+    "rank": "sangam.trainer_module",
+    "launcher": "sangam.trainer_module.launch.launcher",
+    "joiner": "sangam.components.stream",
+}
 """The module that each kind of process below `sangam online` runs."""
 SUPERVISOR, SERVER, BROKER = "supervisor", "server", "broker"
 KINDS = (*ROLES, SUPERVISOR, SERVER, BROKER)

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from ruamel.yaml import YAML
 
-from pipelines.synthetic import Scale, simulate
-from pipelines.synthetic.world import TASKS
+from sangam.pipelines.synthetic import Scale, simulate
+from sangam.pipelines.synthetic.world import TASKS
 from tests.e2e.user_run import sangam
 
 NAME, ID, TIME = "soaked", "request_id", "event_time"

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.derived.groups import groups_of
-from schemas.derived.plan import plan
-from schemas.host.files import sync
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.derived.plan import plan
+from sangam.schemas.host.files import sync
+from sangam.trainer_module.checkpoint.blocks import is_owned
+from sangam.trainer_module.checkpoint.manifest import MANIFEST, GroupLayout, Manifest, encode, read_manifest
+from sangam.trainer_module.checkpoint.rows import write_rows
+from sangam.trainer_module.input.position import Position
 from tests.schemas.derived.test_plan import of_users_and_posts
-from trainer_module.checkpoint.blocks import is_owned
-from trainer_module.checkpoint.manifest import MANIFEST, GroupLayout, Manifest, encode, read_manifest
-from trainer_module.checkpoint.rows import write_rows
-from trainer_module.input.position import Position
 
 _DECLARED = of_users_and_posts(16, "adagrad")
 (_GROUP,) = groups_of(_DECLARED).values()
@@ -54,9 +54,9 @@ def write_users(target: Path, ids: NDArray[Any], *, ranks: int) -> None:
 
 def main(checkpoint: str, rank: str, ranks: str, output: str) -> None:
     """Reads one rank's rows into a store."""
-    from trainer_module.checkpoint.restore import own_rows
-    from trainer_module.embedding.persistence import restore
-    from trainer_module.embedding.row_store import RowStore
+    from sangam.trainer_module.checkpoint.restore import own_rows
+    from sangam.trainer_module.embedding.persistence import restore
+    from sangam.trainer_module.embedding.row_store import RowStore
 
     held = read_manifest(Path(checkpoint))
     this, all_of_them = int(rank), int(ranks)

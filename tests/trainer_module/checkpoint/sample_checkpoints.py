@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from trainer_module.checkpoint.manifest import GroupLayout, Manifest, WeightLayout
-from trainer_module.checkpoint.writer import Contents, write
-from trainer_module.input.position import Position
-from trainer_module.snapshot import RowsOnDisk, RowsSnapshot, Snapshot
+from sangam.trainer_module.checkpoint.manifest import GroupLayout, Manifest, WeightLayout
+from sangam.trainer_module.checkpoint.writer import Contents, write
+from sangam.trainer_module.input.position import Position
+from sangam.trainer_module.snapshot import RowsOnDisk, RowsSnapshot, Snapshot
 
 GROUPS = {
     "adagrad_4": GroupLayout(dim=4, optimizer="adagrad", tables={"tags": 2}, width=8, tracks_usage=False),
@@ -88,7 +88,7 @@ def by_key(held: RowsSnapshot | RowsOnDisk) -> RowsSnapshot:
 
 def spread(ranks: int, num_rows: int = 500) -> dict[str, np.ndarray]:
     """Returns the true owner of each of `all_rows`, by group."""
-    from trainer_module.embedding.hashing import owner_of
+    from sangam.trainer_module.embedding.hashing import owner_of
 
     return {name: owner_of(all_rows(name, num_rows)[0], ranks).numpy() for name in GROUPS}
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sangam.trainer_module.checkpoint import blocks
+from sangam.trainer_module.checkpoint.files import CheckpointError, write_array
+from sangam.trainer_module.checkpoint.manifest import Manifest, rows_file
+from sangam.trainer_module.checkpoint.rows import OwnRows, write_rows
+from sangam.trainer_module.snapshot import RowsOnDisk, RowsSnapshot
 from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, all_rows, by_key, manifest
-from trainer_module.checkpoint import blocks
-from trainer_module.checkpoint.files import CheckpointError, write_array
-from trainer_module.checkpoint.manifest import Manifest, rows_file
-from trainer_module.checkpoint.rows import OwnRows, write_rows
-from trainer_module.snapshot import RowsOnDisk, RowsSnapshot
 
 GROUP, NUM_ROWS, BLOCK_ROWS = "adam_8", 20_000, 64
 ROW_BYTES = 8 + 4 * GROUPS[GROUP].width

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sangam.trainer_module.checkpoint import folder
+from sangam.trainer_module.checkpoint.files import CheckpointError
+from sangam.trainer_module.checkpoint.manifest import MANIFEST
 from tests.errors import place_and_value, tells
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, write_all
 from tests.trainer_module.rank_processes import run_on_ranks
-from trainer_module.checkpoint import folder
-from trainer_module.checkpoint.files import CheckpointError
-from trainer_module.checkpoint.manifest import MANIFEST
 
 pytestmark = pytest.mark.processes
 tf = pytest.importorskip("tensorflow")
@@ -22,7 +22,7 @@ _PATIENCE_S = 0.5
 
 
 def _choose(directory: Path, rank: int = 0) -> str:
-    from trainer_module.checkpoint.choice import agreed_newest
+    from sangam.trainer_module.checkpoint.choice import agreed_newest
 
     try:
         found = agreed_newest(directory, "job", rank=rank, patience_s=_PATIENCE_S)
@@ -40,7 +40,7 @@ def _write(directory: Path, *steps: int) -> Path:
 
 def _choose_as_rank(rank: int, ranks: int, directory: Path) -> None:
     """Chooses in three worlds: ranks that see the same, another step, and other bytes under the same name."""
-    from trainer_module.checkpoint.choice import agreed_base
+    from sangam.trainer_module.checkpoint.choice import agreed_base
 
     worlds = directory.parent / "worlds"
     said = [_choose(worlds / name / str(rank), rank) for name in ("same", "older", "empty")]
@@ -76,8 +76,8 @@ def test_ranks_that_see_different_checkpoints_say_which_and_none_goes_on(tmp_pat
 
 
 def test_a_listing_that_is_late_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trainer_module import collectives
-    from trainer_module.checkpoint import choice
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.checkpoint import choice
 
     directory = _write(tmp_path / "c", 7)
     first = choice._newest(_write(tmp_path / "first", 7, 9), "job", is_first=True).told
@@ -95,7 +95,7 @@ def test_a_listing_that_is_late_is_waited_for(tmp_path: Path, monkeypatch: pytes
 def test_a_checkpoint_whose_manifest_is_damaged_is_passed_over_and_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from trainer_module import collectives
+    from sangam.trainer_module import collectives
 
     collectives.start()
     _write(tmp_path, 7, 9)
@@ -106,7 +106,7 @@ def test_a_checkpoint_whose_manifest_is_damaged_is_passed_over_and_kept(
 
 
 def test_without_a_whole_one_left_nothing_begins_anew_however_often_it_is_started(tmp_path: Path) -> None:
-    from trainer_module import collectives
+    from sangam.trainer_module import collectives
 
     collectives.start()
     _write(tmp_path, 7)
@@ -117,8 +117,8 @@ def test_without_a_whole_one_left_nothing_begins_anew_however_often_it_is_starte
 
 
 def test_a_damaged_base_is_refused_and_stays_where_it_is(tmp_path: Path) -> None:
-    from trainer_module import collectives
-    from trainer_module.checkpoint.choice import agreed_base
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.checkpoint.choice import agreed_base
 
     collectives.start()
     base = _write(tmp_path, 7, 9) / "step-000000000009"

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.errors import UserError
-from schemas.host.backoff import Backoff
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.backoff import Backoff
+from sangam.trainer_module.checkpoint import folder
+from sangam.trainer_module.checkpoint import writer as writing
+from sangam.trainer_module.checkpoint.files import CheckpointError, DamagedError, read_array, read_bytes, write_array
+from sangam.trainer_module.checkpoint.manifest import MANIFEST, encode, read_manifest
+from sangam.trainer_module.checkpoint.writer import NotWrittenError, Writer, write
 from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, all_rows, contents, manifest, write_all
-from trainer_module.checkpoint import folder
-from trainer_module.checkpoint import writer as writing
-from trainer_module.checkpoint.files import CheckpointError, DamagedError, read_array, read_bytes, write_array
-from trainer_module.checkpoint.manifest import MANIFEST, encode, read_manifest
-from trainer_module.checkpoint.writer import NotWrittenError, Writer, write
 
 ALONE = {name: np.zeros(500, np.int32) for name in GROUPS}
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sangam.trainer_module.checkpoint.files import CheckpointError
+from sangam.trainer_module.checkpoint.manifest import read_manifest
 from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, all_rows, by_key, contents, spread, write_all
-from trainer_module.checkpoint.files import CheckpointError
-from trainer_module.checkpoint.manifest import read_manifest
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -17,7 +17,7 @@ tf = pytest.importorskip("tensorflow")
 @pytest.mark.parametrize("before", [1, 2, 3, 4])
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
 def test_every_row_comes_back_bit_by_bit_to_its_one_owner(tmp_path: Path, before: int, after: int) -> None:
-    from trainer_module.checkpoint.restore import read_snapshot
+    from sangam.trainer_module.checkpoint.restore import read_snapshot
 
     owners = spread(before)
     write_all(tmp_path / "c", owners, ranks=before)
@@ -51,7 +51,7 @@ def test_every_row_comes_back_bit_by_bit_to_its_one_owner(tmp_path: Path, before
 def test_a_rank_counts_on_from_the_sketches_of_those_that_had_its_ids(
     tmp_path: Path, after: int, cells: list[int]
 ) -> None:
-    from trainer_module.checkpoint.restore import read_snapshot
+    from sangam.trainer_module.checkpoint.restore import read_snapshot
 
     write_all(tmp_path / "c", spread(4), ranks=4)
     for rank, times in enumerate(cells):
@@ -60,7 +60,7 @@ def test_a_rank_counts_on_from_the_sketches_of_those_that_had_its_ids(
 
 
 def test_the_batches_of_all_ranks_are_told_to_each(tmp_path: Path) -> None:
-    from trainer_module.checkpoint.restore import read_batches, read_history_arrays
+    from sangam.trainer_module.checkpoint.restore import read_batches, read_history_arrays
 
     write_all(tmp_path / "c", spread(3), ranks=3)
     held = read_manifest(tmp_path / "c")
@@ -70,7 +70,7 @@ def test_the_batches_of_all_ranks_are_told_to_each(tmp_path: Path) -> None:
 
 
 def test_rows_of_a_wrong_owner_are_refused(tmp_path: Path) -> None:
-    from trainer_module.checkpoint.restore import read_snapshot
+    from sangam.trainer_module.checkpoint.restore import read_snapshot
 
     wrong = {name: 1 - owners for name, owners in spread(2).items()}
     write_all(tmp_path / "c", wrong, ranks=2)
@@ -88,7 +88,7 @@ def test_rows_of_a_wrong_owner_are_refused(tmp_path: Path) -> None:
 def test_a_table_of_another_dimension_or_optimizer_is_refused(
     changed: dict[str, object], place: str, value: str
 ) -> None:
-    from trainer_module.checkpoint.layout import refuse_changed_tables
+    from sangam.trainer_module.checkpoint.layout import refuse_changed_tables
 
     wanted = {"new": GROUPS["adam_8"].model_copy(update=changed)}
     with pytest.raises(CheckpointError, match=place_and_value(place, value)):

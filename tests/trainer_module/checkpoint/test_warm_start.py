@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.derived.weights import dense_weights
-from schemas.spec import RankerSpec
+from sangam.schemas.derived.weights import dense_weights
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.checkpoint.files import CheckpointError
+from sangam.trainer_module.dense.initial import initial
 from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import by_key
 from tests.trainer_module.parameter_server.sample_servers import made_job, train_alone
@@ -21,8 +23,6 @@ from tests.trainer_module.sample_job import (
     train_on,
     write_examples,
 )
-from trainer_module.checkpoint.files import CheckpointError
-from trainer_module.dense.initial import initial
 
 pytestmark = pytest.mark.processes
 tf = pytest.importorskip("tensorflow")
@@ -36,7 +36,7 @@ END_OF_BASE = FIRST_EVENT_S // 60
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    from trainer_module import collectives
+    from sangam.trainer_module import collectives
 
     collectives.start()
     return write_examples(tmp_path_factory.mktemp("data"))
@@ -57,15 +57,15 @@ def _changed(ranker: RankerSpec, **parts: Any) -> RankerSpec:
 
 def _trained(ranker: RankerSpec, files: tuple[str, ...], directory: Path):  # type: ignore[no-untyped-def]
     """Trains an epoch and writes a checkpoint; returns the trainer and the checkpoint."""
-    from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-    from trainer_module.checkpoint.manifest import Manifest
-    from trainer_module.checkpoint.writer import Contents, write
-    from trainer_module.input.local_reader import own_batches
-    from trainer_module.input.position import Position
-    from trainer_module.input.train_input import no_batches
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.progress import Progress
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.checkpoint.layout import group_layouts, weight_layouts
+    from sangam.trainer_module.checkpoint.manifest import Manifest
+    from sangam.trainer_module.checkpoint.writer import Contents, write
+    from sangam.trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.input.position import Position
+    from sangam.trainer_module.input.train_input import no_batches
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.progress import Progress
+    from sangam.trainer_module.ranker import Ranker
 
     (directory / "logs").mkdir(parents=True)
     trainer = InStepTrainer(Ranker(ranker), rank=0, ranks=1)
@@ -89,9 +89,9 @@ def _trained(ranker: RankerSpec, files: tuple[str, ...], directory: Path):  # ty
 def _warm(  # type: ignore[no-untyped-def]
     checkpoint: Path, ranker: RankerSpec, *, rank: int = 0, ranks: int = 1, changed: tuple[str, ...] = ()
 ):
-    from trainer_module.checkpoint.manifest import read_manifest
-    from trainer_module.checkpoint.warm_start import warm_start
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.checkpoint.manifest import read_manifest
+    from sangam.trainer_module.checkpoint.warm_start import warm_start
+    from sangam.trainer_module.ranker import Ranker
 
     return warm_start(checkpoint, read_manifest(checkpoint), Ranker(ranker), rank=rank, ranks=ranks, changed=changed)
 
@@ -123,8 +123,8 @@ def test_an_equal_spec_takes_over_everything(base: Any) -> None:
 
 
 def test_a_new_feature_and_table_move_tags_and_weights_but_lose_nothing(base: Any, files: tuple[str, ...]) -> None:
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.ranker import Ranker
 
     trainer, checkpoint = base
     wider = _changed(
@@ -203,7 +203,7 @@ def test_an_encoded_number_keeps_its_own_layer_until_it_changes(files: tuple[str
 
 
 def _batches(files: tuple[str, ...]) -> Any:
-    from trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.input.local_reader import own_batches
 
     return own_batches(declared(), files, epoch=0, rank=0, ranks=1)
 
@@ -237,10 +237,10 @@ def test_a_new_task_keeps_the_gates_of_the_others(base: Any) -> None:
 def test_a_warm_start_begins_the_schedule_anew_and_keeps_moments_and_the_balance(
     files: tuple[str, ...], tmp_path: Path
 ) -> None:
-    from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.progress import Progress
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.progress import Progress
+    from sangam.trainer_module.ranker import Ranker
 
     settings: dict[str, Any] = {
         "dense_optimizer": {"kind": "adagrad", "learning_rate": 0.01, "initial_accumulator": 0.25},

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainer_module.checkpoint import writer
-from trainer_module.snapshot import Copies, RowsSnapshot
+from sangam.trainer_module.checkpoint import writer
+from sangam.trainer_module.snapshot import Copies, RowsSnapshot
 
 
 def test_a_copy_waits_for_the_disk_that_still_writes_the_last_one(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.errors import UserError
-from schemas.spec import RankerSpec
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import RankerSpec
 from tests.errors import mentions, place_and_value
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ _SIZES = {
 @pytest.fixture(params=[tf.float32, tf.bfloat16], ids=["float32", "bfloat16"])
 def of_layers(request: pytest.FixtureRequest) -> Any:
     """A kind of number that this processor can compute layers of."""
-    from trainer_module.dense.fused import has_units_for
+    from sangam.trainer_module.dense.fused import has_units_for
 
     flags = Path("/proc/cpuinfo").read_text()
     unit = "amx_bf16" if request.param == tf.bfloat16 else "avx512bw"
@@ -72,8 +72,8 @@ def of_layers(request: pytest.FixtureRequest) -> Any:
 def test_a_layer_equals_products_biases_and_relus_of_each_network(
     sizes: tuple[int, ...], are_inputs_first: bool, of_layers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_module.dense import fused
-    from trainer_module.dense.fused import Networks, layer
+    from sangam.trainer_module.dense import fused
+    from sangam.trainer_module.dense.fused import Networks, layer
 
     batch, inputs, networks, width = sizes
     gates = 5
@@ -100,7 +100,7 @@ def test_a_layer_equals_products_biases_and_relus_of_each_network(
 
 
 def test_a_layer_keeps_a_nan(of_layers: Any) -> None:
-    from trainer_module.dense.fused import Networks, layer
+    from sangam.trainer_module.dense.fused import Networks, layer
 
     x, w = _random(B, INPUTS, dtype=of_layers), _random(INPUTS, H, dtype=of_layers)
     nan = tf.fill([H], tf.cast(np.nan, of_layers))
@@ -130,7 +130,7 @@ def _close(found: list[Any], exact: list[Any]) -> None:
 
 @PRECISIONS
 def test_inputs_equal_parts_gathered_put_side_by_side_and_rounded(dtype: Any) -> None:
-    from trainer_module.dense.fused import Gathered, inputs
+    from sangam.trainer_module.dense.fused import Gathered, inputs
 
     numbers, rows, others = _random(B, 3), _random(7, 8), _random(5, 4)
     index, few = (tf.random.stateless_uniform([B * n], [n, 1], 0, 5, tf.int32) for n in (6, 1))
@@ -149,7 +149,7 @@ def test_inputs_equal_parts_gathered_put_side_by_side_and_rounded(dtype: Any) ->
 
 @pytest.mark.parametrize("index", [[0, 7], [-1, 0]], ids=["beyond the rows", "negative"])
 def test_an_index_that_no_row_has_fails_the_step(index: list[int]) -> None:
-    from trainer_module.dense.fused import Gathered, inputs
+    from sangam.trainer_module.dense.fused import Gathered, inputs
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=_not_a_row("SangamInputs: indexes[0]", index, 7)):
         inputs([Gathered(_random(7, 8), tf.constant(index), 1)], tf.float32)
@@ -158,7 +158,7 @@ def test_an_index_that_no_row_has_fails_the_step(index: list[int]) -> None:
 @PRECISIONS
 @pytest.mark.parametrize("tasks", [1, T])
 def test_mixtures_equal_a_product_of_stacked_experts(tasks: int, dtype: Any) -> None:
-    from trainer_module.dense.fused import mixtures
+    from sangam.trainer_module.dense.fused import mixtures
 
     arguments = [_random(B, tasks, N, dtype=dtype), *(_random(B, H, dtype=dtype) * (n + 1) for n in range(N))]
     expected = _with_gradients(
@@ -168,8 +168,8 @@ def test_mixtures_equal_a_product_of_stacked_experts(tasks: int, dtype: Any) -> 
 
 
 def test_sums_of_bins_equal_the_product_of_shares_inside_on_the_edges_and_beyond_the_bins() -> None:
-    from trainer_module.dense.fused import piecewise_linear
-    from trainer_module.encoders.numbers import passed_shares
+    from sangam.trainer_module.dense.fused import piecewise_linear
+    from sangam.trainer_module.encoders.numbers import passed_shares
 
     bins, inside = 5, np.random.default_rng(0).uniform(-2, 7, size=(3, B))
     numbers = tf.constant(np.concatenate([inside, np.tile(np.arange(-1.0, 7.0), (3, 1))], axis=1), tf.float32)
@@ -181,9 +181,9 @@ def test_sums_of_bins_equal_the_product_of_shares_inside_on_the_edges_and_beyond
 
 @pytest.mark.parametrize("more", [0, 2], ids=["rows of Adam alone", "rows with books"])
 def test_adam_of_rows_where_they_lie_is_the_formula_of_all_optimizers_bit_by_bit(more: int) -> None:
-    from trainer_module.dense.fused import adam_rows, read_rows
-    from trainer_module.embedding.bookkeeping import merged_books
-    from trainer_module.embedding.row_optimizers import adam, adam_rate
+    from sangam.trainer_module.dense.fused import adam_rows, read_rows
+    from sangam.trainer_module.embedding.bookkeeping import merged_books
+    from sangam.trainer_module.embedding.row_optimizers import adam, adam_rate
 
     rows, step = _random(2 * B, 3 * H + more), tf.constant(7, tf.int64)
     rows = tf.concat([rows[:, : 2 * H], tf.square(rows[:, 2 * H : 3 * H]), tf.zeros([2 * B, more])], 1)
@@ -205,8 +205,8 @@ def test_adam_of_rows_where_they_lie_is_the_formula_of_all_optimizers_bit_by_bit
 
 @pytest.mark.parametrize("more", [0, 2], ids=["rows alone", "rows with books"])
 def test_rowwise_adagrad_of_rows_where_they_lie_is_the_formula_of_all_optimizers(more: int) -> None:
-    from trainer_module.dense.fused import rowwise_adagrad_rows
-    from trainer_module.embedding.bookkeeping import merged_books
+    from sangam.trainer_module.dense.fused import rowwise_adagrad_rows
+    from sangam.trainer_module.embedding.bookkeeping import merged_books
 
     rows = tf.concat([_random(2 * B, H), tf.square(_random(2 * B, 1)), tf.zeros([2 * B, more])], 1)
     numbers, g = tf.constant(np.random.default_rng(3).permutation(2 * B)[:B]), _random(B, H)
@@ -223,7 +223,7 @@ def test_rowwise_adagrad_of_rows_where_they_lie_is_the_formula_of_all_optimizers
 
 @pytest.mark.parametrize("numbers", [[0, 5], [-1, 0]], ids=["beyond the rows", "negative"])
 def test_a_number_that_no_row_has_fails_the_step_and_changes_nothing(numbers: list[int]) -> None:
-    from trainer_module.dense.fused import adam_rows, read_rows
+    from sangam.trainer_module.dense.fused import adam_rows, read_rows
 
     rows = tf.Variable(tf.ones([5, 3]))
     wrong, g = tf.constant(numbers, tf.int64), tf.ones([2, 1])
@@ -241,7 +241,7 @@ _MODELS: dict[str, dict[str, Any]] = {
 
 
 def test_a_switch_computes_layers_with_tensorflow_on_every_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    from trainer_module.dense import fused
+    from sangam.trainer_module.dense import fused
 
     monkeypatch.setattr(fused, "is_possible", lambda: True)
     with fused.in_training():
@@ -258,9 +258,9 @@ def test_a_switch_computes_layers_with_tensorflow_on_every_processor(monkeypatch
 def test_a_training_step_computes_what_predictions_compute(
     kind: str, layers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from sangam.trainer_module.dense import fused
+    from sangam.trainer_module.ranker import Ranker
     from tests.trainer_module.sample_job import declared
-    from trainer_module.dense import fused
-    from trainer_module.ranker import Ranker
 
     document = declared(average=None).model_dump(mode="json", exclude_unset=True) | {"model": _MODELS[kind]}
     spec = RankerSpec.model_validate_json(json.dumps(document))
@@ -278,7 +278,7 @@ def test_a_training_step_computes_what_predictions_compute(
 
 
 def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trainer_module.native import library
+    from sangam.trainer_module.native import library
 
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda name: None)

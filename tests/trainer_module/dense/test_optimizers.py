@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
-from schemas.spec.training import Constant, Cosine, Schedule, Stepwise
+from sangam.schemas.spec.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
+from sangam.schemas.spec.training import Constant, Cosine, Schedule, Stepwise
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -16,9 +16,9 @@ START = np.linspace(-1, 1, 12, dtype=np.float32)
 
 def _state(declared: DenseOptimizer):  # type: ignore[no-untyped-def]
     """Returns a matrix of six weights, a bias of four and two weights of a balance, all at `START`."""
-    from schemas.derived.weight import Weight
-    from trainer_module.dense.optimizers import DenseState
-    from trainer_module.dense.weights import FlatWeights
+    from sangam.schemas.derived.weight import Weight
+    from sangam.trainer_module.dense.optimizers import DenseState
+    from sangam.trainer_module.dense.weights import FlatWeights
 
     weights = [Weight("w", (2, 3)), Weight("b", (2, 2), "zeros"), Weight("loss_balance", (2,), "zeros")]
     state = DenseState(declared, FlatWeights(weights), seed=1)
@@ -100,14 +100,14 @@ def test_adamw_is_adam_whose_matrices_alone_decay() -> None:
     ids=["constant", "warm-up", "cosine", "cosine after a warm-up", "step", "step after a warm-up"],
 )
 def test_schedules_are_these_factors_of_the_first_seven_steps(declared: Schedule, expected: list[float]) -> None:
-    from trainer_module.loop.learning_rate import factor
+    from sangam.trainer_module.loop.learning_rate import factor
 
     got = [float(factor(declared, tf.constant(step, tf.int64))) for step in range(1, 8)]
     np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
 def test_a_longer_gradient_is_shortened_and_a_shorter_one_left_alone() -> None:
-    from trainer_module.dense.optimizers import clipped
+    from sangam.trainer_module.dense.optimizers import clipped
 
     np.testing.assert_allclose(clipped(tf.constant([3.0, 4.0]), 1.0).numpy(), [0.6, 0.8], rtol=1e-6)
     np.testing.assert_array_equal(clipped(tf.constant([3.0, 4.0]), 6.0).numpy(), [3.0, 4.0])

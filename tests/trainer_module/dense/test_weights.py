@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from schemas.derived.model_inputs import ModelInputs
-from schemas.derived.weights import model_weights
-from schemas.spec.models import Mmoe
+from sangam.schemas.derived.model_inputs import ModelInputs
+from sangam.schemas.derived.weights import model_weights
+from sangam.schemas.spec.models import Mmoe
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -16,8 +16,8 @@ def _relu(x: np.ndarray) -> np.ndarray:
 
 
 def test_mmoe_equals_numpy() -> None:
-    from trainer_module.dense.weights import FlatWeights
-    from trainer_module.models.mmoe import MmoeModel
+    from sangam.trainer_module.dense.weights import FlatWeights
+    from sangam.trainer_module.models.mmoe import MmoeModel
 
     spec = Mmoe(kind="mmoe", num_experts=3, expert_units=(5, 4), tower_units=(2,))
     model = MmoeModel(spec, ("a", "b"))
@@ -41,8 +41,8 @@ def test_mmoe_equals_numpy() -> None:
 
 
 def test_initial_weights_depend_on_seed_and_name_and_follow_glorot() -> None:
-    from schemas.derived.weight import Weight
-    from trainer_module.dense.initial import initial
+    from sangam.schemas.derived.weight import Weight
+    from sangam.trainer_module.dense.initial import initial
 
     weight = Weight("layer/w", (300, 200))
     start = initial(weight, 1)
@@ -56,8 +56,8 @@ def test_initial_weights_depend_on_seed_and_name_and_follow_glorot() -> None:
 
 
 def test_losses_equal_numpy_and_predictions_are_probabilities_or_numbers() -> None:
+    from sangam.trainer_module.ranker import Ranker
     from tests.trainer_module.sample_job import declared
-    from trainer_module.ranker import Ranker
 
     ranker = Ranker(declared())
     logits = np.array([[2.0, 0.5], [-1.0, 3.0]], np.float32)

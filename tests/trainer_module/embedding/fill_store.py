@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from schemas.derived.groups import groups_of
-from schemas.derived.plan import plan
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.derived.plan import plan
+from sangam.trainer_module.embedding.row_store import RowStore
 from tests.schemas.derived.test_plan import of_users_and_posts
-from trainer_module.embedding.row_store import RowStore
 
 _BATCH = 20_000
 _USERS_TAG = 2

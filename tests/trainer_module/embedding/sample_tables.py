@@ -6,12 +6,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.derived.groups import Group
-from schemas.spec.optimizers import Adagrad
-from schemas.spec.tables import Table
-from trainer_module.embedding.row_optimizers import StepContext
-from trainer_module.embedding.row_store import Observed, RowStore
-from trainer_module.transforms.keys import ID_BITS
+from sangam.schemas.derived.groups import Group
+from sangam.schemas.spec.optimizers import Adagrad
+from sangam.schemas.spec.tables import Table
+from sangam.trainer_module.embedding.row_optimizers import StepContext
+from sangam.trainer_module.embedding.row_store import Observed, RowStore
+from sangam.trainer_module.transforms.keys import ID_BITS
 
 DEFAULT_OPTIMIZER = Adagrad(kind="adagrad", learning_rate=0.1, initial_accumulator=0.5)
 

@@ -9,8 +9,8 @@ tf = pytest.importorskip("tensorflow")
 
 @pytest.mark.parametrize("at_least", [2, 3, 5])
 def test_the_kth_occurrence_admits_and_none_before(at_least: int) -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     admission = {"kind": "count", "at_least": at_least, "counters": 1024}
     store = RowStore(group(users=table(admission=admission, default_value=0.5)), seed=1)
@@ -23,8 +23,8 @@ def test_the_kth_occurrence_admits_and_none_before(at_least: int) -> None:
 
 
 def test_occurrences_count_not_steps() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     admission = {"kind": "count", "at_least": 3, "counters": 1024}
     store = RowStore(group(users=table(admission=admission)), seed=1)
@@ -38,8 +38,8 @@ def test_occurrences_count_not_steps() -> None:
 
 
 def test_tables_of_a_group_admit_each_by_its_own_rule() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     twice, thrice = ({"kind": "count", "at_least": count, "counters": 1024} for count in (2, 3))
     store = RowStore(group(users=table(admission=twice), posts=table(admission=thrice), tags=table()), seed=1)
@@ -53,7 +53,7 @@ def test_tables_of_a_group_admit_each_by_its_own_rule() -> None:
 
 
 def test_a_sketch_never_tells_less_than_the_truth_and_seldom_more() -> None:
-    from trainer_module.embedding.admission import Sketch
+    from sangam.trainer_module.embedding.admission import Sketch
 
     sketch, generator = Sketch(4096, "truth"), np.random.default_rng(0)
     truth = np.zeros(3000, np.int64)
@@ -67,7 +67,7 @@ def test_a_sketch_never_tells_less_than_the_truth_and_seldom_more() -> None:
 
 
 def test_a_sketch_forgets_half_when_it_has_counted_eight_times_its_cells() -> None:
-    from trainer_module.embedding.admission import Sketch
+    from sangam.trainer_module.embedding.admission import Sketch
 
     sketch = Sketch(1024, "ages")
     one = tf.constant([1], tf.int64)
@@ -79,8 +79,8 @@ def test_a_sketch_forgets_half_when_it_has_counted_eight_times_its_cells() -> No
 
 
 def test_a_draw_admits_the_declared_share_and_depends_on_seed_step_and_id_alone() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     declared = group(users=table(admission={"kind": "random", "probability": 0.2}))
     first, second, other_seed = (RowStore(declared, seed=seed) for seed in (1, 1, 2))

@@ -12,14 +12,14 @@ DAY = 24 * 60
 
 
 def _evict(store: Any, *, now: int) -> None:
-    from trainer_module.embedding.eviction import evict, finish
+    from sangam.trainer_module.embedding.eviction import evict, finish
 
     finish(evict(store, now=now), lambda counts: counts)
 
 
 def test_rows_expire_by_the_time_of_events_at_the_declared_day() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     store = RowStore(group(users=table(expire_after_days=2), posts=table()), seed=1)
     step = Steps(store)
@@ -33,8 +33,8 @@ def test_rows_expire_by_the_time_of_events_at_the_declared_day() -> None:
 
 
 def test_replaying_an_old_day_refreshes_nothing() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     store = RowStore(group(users=table(expire_after_days=2)), seed=1)
     step = Steps(store)
@@ -46,8 +46,8 @@ def test_replaying_an_old_day_refreshes_nothing() -> None:
 
 
 def test_a_row_made_in_a_skipped_step_has_its_time() -> None:
+    from sangam.trainer_module.embedding.row_store import Observed, RowStore
     from tests.trainer_module.embedding.sample_tables import group, ids_of, keys, table
-    from trainer_module.embedding.row_store import Observed, RowStore
 
     store = RowStore(group(users=table(expire_after_days=2)), seed=1)
     observed = Observed(tf.constant([1], tf.int32), tf.constant([9 * DAY], tf.int32))
@@ -58,8 +58,8 @@ def test_a_row_made_in_a_skipped_step_has_its_time() -> None:
 
 @pytest.mark.parametrize(("order", "stay"), [("least_recent", {3, 4}), ("least_frequent", {1, 2})])
 def test_over_capacity_the_declared_order_decides(order: str, stay: set[int]) -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     store = RowStore(group(users=table(capacity={"rows": 2, "evict": order}), posts=table()), seed=1)
     step = Steps(store)
@@ -104,8 +104,8 @@ def _together(owners: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_rows_that_go_are_those_of_a_full_sort_whatever_the_ties_and_the_number_of_owners(seed: int) -> None:
+    from sangam.trainer_module.embedding.eviction import rows_to_go
     from tests.trainer_module.embedding.sample_tables import group, table
-    from trainer_module.embedding.eviction import rows_to_go
 
     generator = np.random.default_rng(seed)
     tables = group(
@@ -135,8 +135,8 @@ def test_the_rows_that_go_are_those_of_a_full_sort_whatever_the_ties_and_the_num
 
 
 def test_occurrences_add_up_over_steps() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     store = RowStore(group(users=table(capacity={"rows": 1, "evict": "least_frequent"})), seed=1)
     step = Steps(store)
@@ -148,8 +148,8 @@ def test_occurrences_add_up_over_steps() -> None:
 
 
 def test_a_table_is_never_over_its_capacity_after_an_eviction_whatever_came() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     store = RowStore(group(users=table(capacity={"rows": 300})), seed=1)
     step, generator = Steps(store), np.random.default_rng(0)
@@ -165,9 +165,9 @@ def test_a_table_is_never_over_its_capacity_after_an_eviction_whatever_came() ->
 
 
 def test_rows_of_each_table_follow_from_counters_once_they_were_counted() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
+    from sangam.trainer_module.embedding.statistics import TableCounts
     from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
-    from trainer_module.embedding.row_store import RowStore
-    from trainer_module.embedding.statistics import TableCounts
 
     store = RowStore(group(users=table(capacity={"rows": 3}, expire_after_days=9), posts=table()), seed=1)
     before = [(np.concatenate([keys(90, 91), keys(7, tag=2)]), np.zeros([3, store.group.width], np.float32))]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from schemas.host import splitmix64
+from sangam.schemas.host import splitmix64
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -13,7 +13,7 @@ KEYS = np.array([0, 1, -1, 2**63 - 1, -(2**63), 123456789], np.int64)
 
 
 def test_mix64_equals_splitmix64() -> None:
-    from trainer_module.embedding.hashing import mix64
+    from sangam.trainer_module.embedding.hashing import mix64
 
     numbers = KEYS.view(np.uint64)
     np.testing.assert_array_equal(mix64(tf.constant(numbers)).numpy(), splitmix64.mix64(numbers))
@@ -21,8 +21,8 @@ def test_mix64_equals_splitmix64() -> None:
 
 @pytest.mark.parametrize("ranks", [1, 3, 64, 1000])
 def test_owners_are_spread_evenly_whatever_the_tag_and_checkpoints_know_the_same_ones(ranks: int) -> None:
-    from trainer_module.checkpoint.blocks import is_owned
-    from trainer_module.embedding.hashing import owner_of
+    from sangam.trainer_module.checkpoint.blocks import is_owned
+    from sangam.trainer_module.embedding.hashing import owner_of
 
     ids = np.concatenate([np.arange(60_000), KEYS & (2**52 - 1)])
     owners = owner_of(tf.constant((5 << 52) | ids), ranks).numpy()
@@ -36,7 +36,7 @@ def test_owners_are_spread_evenly_whatever_the_tag_and_checkpoints_know_the_same
 
 
 def test_initial_rows_depend_on_seed_and_key_alone() -> None:
-    from trainer_module.embedding.hashing import initial_rows
+    from sangam.trainer_module.embedding.hashing import initial_rows
 
     rows = initial_rows(tf.constant(KEYS), 16, 0.05, seed=1).numpy()
     backwards = initial_rows(tf.constant(KEYS[::-1].copy()), 16, 0.05, seed=1).numpy()
@@ -50,7 +50,7 @@ def test_initial_rows_depend_on_seed_and_key_alone() -> None:
 
 
 def test_draws_are_even_and_differ_by_stream() -> None:
-    from trainer_module.embedding.hashing import uniform
+    from sangam.trainer_module.embedding.hashing import uniform
 
     keys = tf.range(20_000, dtype=tf.int64)
     first, second = (uniform(keys, tf.constant(stream, tf.uint64)).numpy() for stream in (1, 2))
@@ -59,7 +59,7 @@ def test_draws_are_even_and_differ_by_stream() -> None:
 
 
 def test_keys_of_two_tables_are_never_equal_and_do_not_depend_on_the_batch() -> None:
-    from trainer_module.transforms.keys import id_keys, tags_of
+    from sangam.trainer_module.transforms.keys import id_keys, tags_of
 
     text = id_keys(1, tf.constant(["a", "b", "", "ü"])).numpy()
     assert len(set(text)) == 4

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.training_job import read_job
-from schemas.derived.sizes import dense_parameters, dense_parts, high_share
-from schemas.spec import RankerSpec
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.training_job import read_job
+from sangam.schemas.derived.sizes import dense_parameters, dense_parts, high_share
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.embedding.hashing import owner_of
+from sangam.trainer_module.launch.children import ALLOCATOR
+from sangam.trainer_module.ranker import Ranker
 from tests.errors import tells
 from tests.schemas.sample_specs import Document, changed
 from tests.trainer_module.checkpoint.restore_store import write_users
 from tests.trainer_module.models.test_models import CHAIN, INTERACTIONS, MODELS
 from tests.trainer_module.sample_job import declared as small_ranker
 from tests.trainer_module.sample_job import write_job
-from trainer_module.embedding.hashing import owner_of
-from trainer_module.launch.children import ALLOCATOR
-from trainer_module.ranker import Ranker
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +104,7 @@ def _measured(folder: Path, module: str, *arguments: str) -> dict[str, float]:
 def test_a_job_whose_tables_cannot_fit_starts_no_process(tmp_path: Path) -> None:
     huge = {"users": {"capacity": {"rows": 2 * 10**9, "evict": "least_frequent"}}}
     job_file = write_job(tmp_path, small_ranker(tables=huge), ())
-    command = [sys.executable, "-m", "trainer_module.launch.launcher", str(job_file), str(os.getpid())]
+    command = [sys.executable, "-m", "sangam.trainer_module.launch.launcher", str(job_file), str(os.getpid())]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == ExitCode.MISTAKE
     failure = (Path(read_job(job_file).log_dir) / "failure.txt").read_text()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowOptimizer, RowwiseAdagrad, Sgd
+from sangam.schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowOptimizer, RowwiseAdagrad, Sgd
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -75,9 +75,9 @@ CASES: list[tuple[RowOptimizer, RowOptimizer, Oracle]] = [
 def test_rows_follow_numpy_for_six_steps_with_decay_and_a_schedule(
     first: RowOptimizer, second: RowOptimizer, oracle: Oracle, is_mixed: bool
 ) -> None:
-    from schemas.spec.tables import Table
+    from sangam.schemas.spec.tables import Table
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys
-    from trainer_module.embedding.row_store import RowStore
 
     # Of FTRL the oracle keeps no z of a decayed row: `sangam validate` refuses it.
     decay = 0.0 if isinstance(first, Ftrl) else 0.5
@@ -110,9 +110,9 @@ def test_rows_follow_numpy_for_six_steps_with_decay_and_a_schedule(
 
 
 def test_ftrl_keeps_the_random_start_until_gradients_move_it_and_l1_gives_zeros() -> None:
-    from schemas.spec.tables import Table
+    from sangam.schemas.spec.tables import Table
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys
-    from trainer_module.embedding.row_store import RowStore
 
     declared = Ftrl(kind="ftrl", learning_rate=0.1, l1=0.01, l2=0.1)
     step = Steps(RowStore(group(users=Table(dim=4, optimizer=declared)), seed=5))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value, tells
 
 pytestmark = pytest.mark.slow
@@ -12,15 +12,15 @@ tf = pytest.importorskip("tensorflow")
 
 @pytest.fixture(scope="module", autouse=True)
 def _alone() -> None:
-    from trainer_module import collectives
+    from sangam.trainer_module import collectives
 
     collectives.start()
 
 
 def test_a_store_grows_keeps_its_rows_and_never_inserts_on_reading() -> None:
+    from sangam.trainer_module.embedding.hashing import initial_rows
+    from sangam.trainer_module.embedding.row_store import INITIAL_SCALE, RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding.hashing import initial_rows
-    from trainer_module.embedding.row_store import INITIAL_SCALE, RowStore
 
     store = RowStore(group(users=table()), seed=7)
     step = Steps(store)
@@ -35,8 +35,8 @@ def test_a_store_grows_keeps_its_rows_and_never_inserts_on_reading() -> None:
 
 
 def test_an_absent_id_gets_no_row_and_reads_as_zeros_whatever_its_gradient() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     store = RowStore(group(users=table(default_value=0.25)), seed=7)
     step = Steps(store)
@@ -47,8 +47,8 @@ def test_an_absent_id_gets_no_row_and_reads_as_zeros_whatever_its_gradient() -> 
 
 
 def test_unknown_ids_read_as_the_default_of_their_own_table() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import group, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     store = RowStore(group(users=table(default_value=0.25), posts=table()), seed=7)
     unknown = tf.constant(np.concatenate([keys(1), keys(1, tag=2), [0]]))
@@ -58,8 +58,8 @@ def test_unknown_ids_read_as_the_default_of_their_own_table() -> None:
 
 
 def test_a_row_starts_the_same_whatever_the_order_and_the_batch() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     together, apart = (RowStore(group(users=table()), seed=3) for _ in range(2))
     all_at_once = Steps(together)(keys(1, 2, 3, 4))
@@ -68,10 +68,10 @@ def test_a_row_starts_the_same_whatever_the_order_and_the_batch() -> None:
 
 
 def test_the_log_tells_what_was_touched_and_removed_since_the_last_export() -> None:
+    from sangam.trainer_module.embedding.delta import take_delta
+    from sangam.trainer_module.embedding.eviction import remove
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding.delta import take_delta
-    from trainer_module.embedding.eviction import remove
-    from trainer_module.embedding.row_store import RowStore
 
     store = RowStore(group(users=table()), seed=3, track_changes=True)
     step = Steps(store)
@@ -92,11 +92,11 @@ def test_the_log_tells_what_was_touched_and_removed_since_the_last_export() -> N
 
 
 def test_changes_are_neither_written_nor_stored_where_nobody_takes_them() -> None:
+    from sangam.trainer_module.embedding.delta import take_delta
+    from sangam.trainer_module.embedding.eviction import remove
+    from sangam.trainer_module.embedding.persistence import restore, snapshot_of
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding.delta import take_delta
-    from trainer_module.embedding.eviction import remove
-    from trainer_module.embedding.persistence import restore, snapshot_of
-    from trainer_module.embedding.row_store import RowStore
 
     store = RowStore(group(users=table()), seed=3)
     Steps(store)(keys(*range(1, 9)))
@@ -113,12 +113,12 @@ def test_changes_are_neither_written_nor_stored_where_nobody_takes_them() -> Non
 
 
 def test_more_removed_keys_than_are_remembered_ask_for_a_full_export() -> None:
+    from sangam.trainer_module.embedding.delta import take_delta
+    from sangam.trainer_module.embedding.eviction import remove
+    from sangam.trainer_module.embedding.persistence import restore, snapshot_of
+    from sangam.trainer_module.embedding.removed_keys import RemovedKeys
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding.delta import take_delta
-    from trainer_module.embedding.eviction import remove
-    from trainer_module.embedding.persistence import restore, snapshot_of
-    from trainer_module.embedding.removed_keys import RemovedKeys
-    from trainer_module.embedding.row_store import RowStore
 
     store, other = (RowStore(group(users=table()), seed=3, track_changes=True) for _ in range(2))
     store.removed = RemovedKeys(most=4)
@@ -141,10 +141,10 @@ def test_more_removed_keys_than_are_remembered_ask_for_a_full_export() -> None:
 
 
 def test_removed_rows_take_their_slots_along_and_leave_no_gap() -> None:
+    from sangam.trainer_module.embedding.eviction import remove
+    from sangam.trainer_module.embedding.hashing import initial_rows
+    from sangam.trainer_module.embedding.row_store import INITIAL_SCALE, RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding.eviction import remove
-    from trainer_module.embedding.hashing import initial_rows
-    from trainer_module.embedding.row_store import INITIAL_SCALE, RowStore
 
     store = RowStore(group(users=table()), seed=3)
     step = Steps(store)
@@ -165,8 +165,8 @@ def test_removed_rows_take_their_slots_along_and_leave_no_gap() -> None:
 
 
 def test_a_filling_that_failed_leaves_nothing_behind_when_other_rows_come() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import group, keys, table
-    from trainer_module.embedding.row_store import RowStore
 
     store = RowStore(group(users=table()), seed=3)
 
@@ -185,11 +185,11 @@ def test_a_filling_that_failed_leaves_nothing_behind_when_other_rows_come() -> N
 
 
 def test_a_restored_store_is_equal_bit_by_bit_log_and_counters_included() -> None:
+    from sangam.trainer_module.embedding.delta import take_delta
+    from sangam.trainer_module.embedding.eviction import remove
+    from sangam.trainer_module.embedding.persistence import restore, snapshot_of
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding.delta import take_delta
-    from trainer_module.embedding.eviction import remove
-    from trainer_module.embedding.persistence import restore, snapshot_of
-    from trainer_module.embedding.row_store import RowStore
 
     declared = group(users=table(expire_after_days=3, admission={"kind": "count", "at_least": 2, "counters": 1024}))
     store, other = (RowStore(declared, seed=3, track_changes=True) for _ in range(2))
@@ -212,9 +212,9 @@ def test_a_restored_store_is_equal_bit_by_bit_log_and_counters_included() -> Non
 
 
 def test_every_row_is_counted_by_its_norm() -> None:
+    from sangam.trainer_module.embedding.row_store import RowStore
+    from sangam.trainer_module.embedding.statistics import NORM_EDGES, statistics
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding.row_store import RowStore
-    from trainer_module.embedding.statistics import NORM_EDGES, statistics
 
     store = RowStore(group(users=table()), seed=7)
     Steps(store)(keys(*range(300_000)), gradients=0.0)  # More than are counted at once.
@@ -227,8 +227,8 @@ def test_every_row_is_counted_by_its_norm() -> None:
 
 
 def test_a_store_grows_to_the_most_rows_of_a_process_and_says_that_it_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sangam.trainer_module.embedding import row_store
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding import row_store
 
     monkeypatch.setattr(row_store, "MOST_ROWS", 20_000)
     monkeypatch.setattr(row_store, "_RESERVED_BYTES", 1 << 16)
@@ -249,10 +249,10 @@ def test_a_store_grows_to_the_most_rows_of_a_process_and_says_that_it_is_full(mo
 def test_copies_for_checkpoints_take_the_same_memory_until_the_store_has_grown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from sangam.trainer_module.embedding import row_store
+    from sangam.trainer_module.embedding.persistence import snapshot_of
+    from sangam.trainer_module.snapshot import Copies
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-    from trainer_module.embedding import row_store
-    from trainer_module.embedding.persistence import snapshot_of
-    from trainer_module.snapshot import Copies
 
     monkeypatch.setattr(row_store, "_RESERVED_BYTES", 1 << 16)
     store, copies = row_store.RowStore(group(users=table()), seed=3), Copies()

@@ -8,7 +8,7 @@ tf = pytest.importorskip("tensorflow")
 
 
 def test_a_message_holds_group_after_group_for_rank_after_rank_and_unpacks_to_what_it_was() -> None:
-    from trainer_module.embedding.wire import pack, unpack
+    from sangam.trainer_module.embedding.wire import pack, unpack
 
     sizes_RG = tf.constant([[1, 2], [0, 1], [2, 0]])
     groups = [tf.constant([10, 11, 12]), tf.constant([20, 21, 22])]

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.derived.weights import encoder_weights
-from schemas.spec.encoders import DinEncoder, TransformerEncoder
-from schemas.spec.features import SequenceFeature
+from sangam.schemas.derived.weights import encoder_weights
+from sangam.schemas.spec.encoders import DinEncoder, TransformerEncoder
+from sangam.schemas.spec.features import SequenceFeature
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -19,7 +19,7 @@ VALUES = np.random.default_rng(0).normal(size=(sum(LENGTHS), DIM)).astype(np.flo
 
 
 def _built(encoder: Any) -> tuple[Any, dict[str, Any]]:
-    from trainer_module.encoders import build_encoder
+    from sangam.trainer_module.encoders import build_encoder
 
     feature = SequenceFeature(kind="sequence", type="int", table="t", max_length=5, encoder=encoder)
     built = build_encoder("f", feature, DIM)
@@ -29,7 +29,7 @@ def _built(encoder: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _encoded(encoder: Any, weights: dict[str, Any], lengths: Any, values: Any, target: Any = None) -> np.ndarray:
-    from trainer_module.encoders.lists import Lists
+    from sangam.trainer_module.encoders.lists import Lists
 
     lists = Lists(tf.constant(values), tf.constant(lengths, tf.int64))
     found: np.ndarray = encoder(weights, lists, None if target is None else tf.constant(target)).numpy()
@@ -37,7 +37,7 @@ def _encoded(encoder: Any, weights: dict[str, Any], lengths: Any, values: Any, t
 
 
 def test_lists_are_combined_by_their_own_rule_and_empty_ones_are_zeros() -> None:
-    from trainer_module.encoders.pooling import COMBINERS, combine
+    from sangam.trainer_module.encoders.pooling import COMBINERS, combine
 
     values = np.arange(14, dtype=np.float32).reshape(7, 2)
     weights = np.array([1, 2, 3, 1, 5, 2, -2], np.float32)
@@ -53,7 +53,7 @@ def test_lists_are_combined_by_their_own_rule_and_empty_ones_are_zeros() -> None
 
 
 def test_positional_weights_are_a_softmax_over_the_positions_present() -> None:
-    from schemas.spec.encoders import PositionalEncoder
+    from sangam.schemas.spec.encoders import PositionalEncoder
 
     encoder, weights = _built(PositionalEncoder(kind="positional"))
     ((name, logits),) = weights.items()
@@ -135,7 +135,7 @@ def test_a_transformer_equals_the_paper_over_the_values_that_are_there() -> None
     ],
 )
 def test_empty_lists_have_gradients_that_are_numbers(declared: Any, lengths: tuple[int, ...]) -> None:
-    from trainer_module.encoders.lists import Lists
+    from sangam.trainer_module.encoders.lists import Lists
 
     encoder, weights = _built(declared)
     variables = {name: tf.constant(weight) for name, weight in weights.items()}

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts.statistics import Bins, Scale, Statistics
-from schemas.derived.encodings import encoded_together, float_inputs
-from schemas.derived.weights import dense_weights
-from schemas.spec import RankerSpec
+from sangam.schemas.contracts.statistics import Bins, Scale, Statistics
+from sangam.schemas.derived.encodings import encoded_together, float_inputs
+from sangam.schemas.derived.weights import dense_weights
+from sangam.schemas.spec import RankerSpec
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -84,8 +84,8 @@ def statistics() -> Statistics:
 
 def _floats(statistics: Statistics, columns: dict[str, Any]) -> dict[str, np.ndarray]:
     """Returns what Transform makes of the columns: {feature: [rows] or [rows, 2]}."""
+    from sangam.trainer_module.transforms.preprocessing import preprocessing_fn
     from tests.trainer_module.transforms.analysis import config_of
-    from trainer_module.transforms.preprocessing import preprocessing_fn
 
     inputs = {name: _raw(values).to_sparse() for name, values in columns.items()}
     inputs["like"] = tf.cast(_raw(np.ones(len(columns["same"]))).to_sparse(), tf.int64)
@@ -95,7 +95,7 @@ def _floats(statistics: Statistics, columns: dict[str, Any]) -> dict[str, np.nda
 
 def _vectors(floats: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Returns the weights by name, and the vector of each feature: {feature: [rows, floats]}."""
-    from trainer_module.encoders.numbers import EncodedNumbers
+    from sangam.trainer_module.encoders.numbers import EncodedNumbers
 
     widths = tuple((name, values.ndim) for name, values in floats.items())
     layer = EncodedNumbers(RANKER, widths)
@@ -218,7 +218,7 @@ def test_numbers_alone_and_in_a_batch_are_placed_alike_to_the_last_bit(
 
 
 def test_numbers_of_one_shape_are_encoded_by_one_product() -> None:
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.ranker import Ranker
 
     weights = {weight.name: weight for weight in Ranker(RANKER).weights.weights if weight.name.startswith("numbers/")}
     assert {name: weight.shape for name, weight in weights.items()} == {

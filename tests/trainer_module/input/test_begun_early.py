@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sangam.trainer_module.input.position import Position
 from tests.trainer_module import sample_job as small_job
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, write_examples
-from trainer_module.input.position import Position
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -17,8 +17,8 @@ tf = pytest.importorskip("tensorflow")
 
 @pytest.mark.long
 def test_an_epoch_begun_early_is_whole_and_one_begun_in_vain_is_in_no_other(tmp_path: Path) -> None:
-    from trainer_module import collectives
-    from trainer_module.input.train_input import TrainInput, no_batches
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.input.train_input import TrainInput, no_batches
 
     collectives.start()
     (tmp_path / "many").mkdir()

@@ -39,7 +39,7 @@ class _SlowIterator:
 
 @pytest.mark.parametrize("taken", [1, 3])
 def test_whoever_iterates_does_not_wait_for_the_destructor(taken: int) -> None:
-    from trainer_module.input.ending import Begun
+    from sangam.trainer_module.input.ending import Begun
 
     dataset: Any = _Slow()
     elements = Begun(dataset)
@@ -53,7 +53,7 @@ def test_whoever_iterates_does_not_wait_for_the_destructor(taken: int) -> None:
 
 
 def test_an_error_of_the_iterator_is_raised() -> None:
-    from trainer_module.input.ending import Begun
+    from sangam.trainer_module.input.ending import Begun
 
     class Failing:
         def __iter__(self) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sangam.trainer_module.input.position import Position
 from tests.trainer_module import sample_job as small_job
 from tests.trainer_module.launch.data_workers import start_data_worker
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, write_examples
-from trainer_module.input.position import Position
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 tf = pytest.importorskip("tensorflow")
@@ -22,8 +22,8 @@ def ages(batches: Sequence[Any]) -> np.ndarray:
 
 
 def test_what_a_lost_worker_has_taken_with_it_is_asked_for_again(tmp_path: Path) -> None:
-    from trainer_module import collectives
-    from trainer_module.input.train_input import TrainInput, no_batches
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.input.train_input import TrainInput, no_batches
 
     collectives.start()
     files = write_examples(tmp_path / "data")

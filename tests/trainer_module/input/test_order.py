@@ -6,13 +6,13 @@ from itertools import chain
 
 import pytest
 
-from schemas.contracts.example_files import by_day, day_of, file_name
-from schemas.errors import UserError
-from schemas.spec import RankerSpec, Spec
-from schemas.spec.training import ORDER_OF_DAYS, Order
+from sangam.schemas.contracts.example_files import by_day, day_of, file_name
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import RankerSpec, Spec
+from sangam.schemas.spec.training import ORDER_OF_DAYS, Order
+from sangam.trainer_module.input.order import Segment, files_of_rank, order_of, parts_of_pool, whole
 from tests.errors import place_and_value
 from tests.schemas.sample_specs import changed
-from trainer_module.input.order import Segment, files_of_rank, order_of, parts_of_pool, whole
 
 DAYS = [f"2024-02-{day}" for day in range(25, 30)]
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import RankerSpec
-from schemas.spec.training import Order
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.training import Order
 from tests.trainer_module.sample_job import FIRST_EVENT_S, NUM_EXAMPLES, declared, write_days, write_examples
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,7 @@ def _ages(batches: Sequence[dict]) -> np.ndarray:  # type: ignore[type-arg]
 
 
 def _own(ranker: RankerSpec, files: tuple[str, ...], *, ranks: int, skip: int = 0, epoch: int = 0) -> np.ndarray:
-    from trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.input.local_reader import own_batches
 
     parts = [list(own_batches(ranker, files, epoch=epoch, rank=rank, ranks=ranks, skip=skip)) for rank in range(ranks)]
     return np.concatenate([_ages(of_step) for of_step in zip(*parts, strict=True)])
@@ -86,8 +86,8 @@ def test_read_by_the_ranks_examples_come_in_one_order_whatever_the_number_of_ran
 
 
 def _pool_epoch(ranker: RankerSpec, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray | None = None):  # type: ignore[no-untyped-def]
-    from trainer_module.input.example_reader import transformed_reader
-    from trainer_module.input.service_reader import PoolEpoch, training_parts
+    from sangam.trainer_module.input.example_reader import transformed_reader
+    from sangam.trainer_module.input.service_reader import PoolEpoch, training_parts
 
     reader = transformed_reader(ranker)
     return PoolEpoch(
@@ -150,7 +150,7 @@ def _days(places: np.ndarray) -> np.ndarray:
 
 
 def _global_batches(ranker: RankerSpec, files: tuple[str, ...], *, ranks: int, skip: int = 0) -> list[np.ndarray]:
-    from trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.input.local_reader import own_batches
 
     parts = [own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks, skip=skip) for rank in range(ranks)]
     return [np.concatenate([_places(batch) for batch in step]) for step in zip(*parts, strict=True)]
@@ -195,8 +195,8 @@ def test_a_worker_of_a_pool_keeps_the_order(day_files: tuple[str, ...], lone_wor
 def test_ranks_share_the_validation_split_and_no_rank_opens_anothers_files(
     day_files: tuple[str, ...], tmp_path: Path, ranks: int
 ) -> None:
-    from trainer_module.input.local_reader import validation_batches
-    from trainer_module.input.order import files_of_rank
+    from sangam.trainer_module.input.local_reader import validation_batches
+    from sangam.trainer_module.input.order import files_of_rank
 
     seen = []
     for rank in range(ranks):
@@ -219,9 +219,9 @@ def test_ranks_share_the_validation_split_and_no_rank_opens_anothers_files(
 def test_of_one_file_each_rank_takes_its_share_and_a_pool_gives_each_example_once(
     files: tuple[str, ...], pool: str
 ) -> None:
-    from trainer_module.input.example_reader import transformed_reader
-    from trainer_module.input.local_reader import validation_batches
-    from trainer_module.input.service_reader import PoolEpoch, validation_parts
+    from sangam.trainer_module.input.example_reader import transformed_reader
+    from sangam.trainer_module.input.local_reader import validation_batches
+    from sangam.trainer_module.input.service_reader import PoolEpoch, validation_parts
 
     ranker = _ordered("shuffled", data_workers=2)
     whole = sorted(np.concatenate([_places(b) for b in validation_batches(ranker, files[:1], rank=0, ranks=1)]))
@@ -240,7 +240,7 @@ def test_of_one_file_each_rank_takes_its_share_and_a_pool_gives_each_example_onc
 
 
 def test_a_part_that_did_not_come_whole_is_noticed_whatever_else_came() -> None:
-    from trainer_module.input.service_reader import LostBatchesError, refuse_lost
+    from sangam.trainer_module.input.service_reader import LostBatchesError, refuse_lost
 
     whole = np.array([[3, 2], [1, 1], [3, 2]])
     refuse_lost(whole)
@@ -292,8 +292,8 @@ def test_no_block_is_decompressed_twice_in_an_epoch_of_several_workers_and_ranks
 
 @pytest.mark.long
 def test_an_epoch_ends_when_its_last_batch_is_taken_however_long_it_took(files: tuple[str, ...], pool: str) -> None:
-    from trainer_module.input.example_reader import transformed_reader
-    from trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.input.example_reader import transformed_reader
+    from sangam.trainer_module.input.local_reader import own_batches
 
     reader = transformed_reader(declared())
     # Of those with tf.data's tuner, one of four or so would wait for it, which wakes after 1.3 and then after 2.5 s.
@@ -309,9 +309,9 @@ def test_an_epoch_ends_when_its_last_batch_is_taken_however_long_it_took(files: 
 
 
 def test_autograph_does_not_spend_seconds_on_the_graph_of_the_input(files: tuple[str, ...], pool: str) -> None:
-    from trainer_module.input.example_reader import ExampleReader, transformed_reader
-    from trainer_module.input.local_reader import own_batches, validation_batches
-    from trainer_module.input.service_reader import PoolEpoch, validation_parts
+    from sangam.trainer_module.input.example_reader import ExampleReader, transformed_reader
+    from sangam.trainer_module.input.local_reader import own_batches, validation_batches
+    from sangam.trainer_module.input.service_reader import PoolEpoch, validation_parts
 
     ranker = declared(data_workers=1)
     table = transformed_reader(ranker).table
@@ -335,9 +335,9 @@ def test_autograph_does_not_spend_seconds_on_the_graph_of_the_input(files: tuple
 
 @pytest.mark.long
 def test_the_graph_of_the_input_is_built_once_for_all_epochs(files: tuple[str, ...], pool: str) -> None:
-    from trainer_module.input.example_reader import ExampleReader, transformed_reader
-    from trainer_module.input.local_reader import own_batches, validation_batches
-    from trainer_module.input.service_reader import PoolEpoch, training_parts
+    from sangam.trainer_module.input.example_reader import ExampleReader, transformed_reader
+    from sangam.trainer_module.input.local_reader import own_batches, validation_batches
+    from sangam.trainer_module.input.service_reader import PoolEpoch, training_parts
 
     ranker = declared(data_workers=2, shuffle_buffer=300)
     found = transformed_reader(ranker)

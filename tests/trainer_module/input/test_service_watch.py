@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from trainer_module.input.service_watch import ServiceWatch
+from sangam.trainer_module.input.service_watch import ServiceWatch
 
 
 def _given_up_at(spells: str, *, answers: str) -> list[int]:

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from schemas.derived.model_inputs import ModelInputs
-from schemas.derived.weight import Blocks, width_of
-from schemas.derived.weights import interaction_weights
-from schemas.spec.models import DcnV2, Dlrm
+from sangam.schemas.derived.model_inputs import ModelInputs
+from sangam.schemas.derived.weight import Blocks, width_of
+from sangam.schemas.derived.weights import interaction_weights
+from sangam.schemas.spec.models import DcnV2, Dlrm
+from sangam.trainer_module.interactions import Interaction, build_interaction
+from sangam.trainer_module.interactions.dlrm import pairwise_dots
 from tests.errors import place_and_value
 from tests.trainer_module.models import oracles
 from tests.trainer_module.models.sample_models import INPUTS, NUM_FLOATS, WIDTH, examples, weights_of
-from trainer_module.interactions import Interaction, build_interaction
-from trainer_module.interactions.dlrm import pairwise_dots
 
 pytestmark = pytest.mark.slow
 

@@ -26,7 +26,7 @@ def start_data_worker(folder: Path, dispatcher: str, port: str = "0") -> tuple["
     file = folder / "address"
     manners = ["--address-file", str(file), "--dispatcher", dispatcher, "--port", port]
     worker = subprocess.Popen(
-        [sys.executable, "-m", "trainer_module.launch.data_service", "worker", *manners],
+        [sys.executable, "-m", "sangam.trainer_module.launch.data_service", "worker", *manners],
         stderr=(folder / "log").open("wb"),
     )
     wait_until(file.exists, 120, "the worker serves")

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from schemas.contracts.training_job import read_job
+from sangam.schemas.contracts.training_job import read_job
 
 if __name__ == "__main__":
     job = read_job(Path(sys.argv[1]))

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from schemas.host.parent_process import end_with_parent
+from sangam.schemas.host.parent_process import end_with_parent
 
 if __name__ == "__main__":
     match sys.argv[1]:

@@ -10,13 +10,13 @@ import sys
 import time
 from pathlib import Path
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.training_job import TrainJob, read_job
-from schemas.host.files import write_whole
-from schemas.host.parent_process import end_with_parent
-from trainer_module.checkpoint.manifest import MANIFEST, Manifest, encode
-from trainer_module.input.position import Position
-from trainer_module.launch import coordinator, host
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.training_job import TrainJob, read_job
+from sangam.schemas.host.files import write_whole
+from sangam.schemas.host.parent_process import end_with_parent
+from sangam.trainer_module.checkpoint.manifest import MANIFEST, Manifest, encode
+from sangam.trainer_module.input.position import Position
+from sangam.trainer_module.launch import coordinator, host
 
 
 def end_training(job: TrainJob) -> None:

@@ -5,8 +5,8 @@ import sys
 import time
 from pathlib import Path
 
-from schemas.contracts.training_job import read_job
-from schemas.host.parent_process import end_with_parent
+from sangam.schemas.contracts.training_job import read_job
+from sangam.schemas.host.parent_process import end_with_parent
 
 if __name__ == "__main__":
     end_with_parent(int(sys.argv[2]))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psutil
 
+from sangam.trainer_module.checkpoint.folder import published, step_of
 from tests.trainer_module.launch import warm
-from trainer_module.checkpoint.folder import published, step_of
 
-_LAUNCHER = "trainer_module.launch.launcher"
+_LAUNCHER = "sangam.trainer_module.launch.launcher"
 
 
 def launch(job_file: Path, environment: Mapping[str, str] | None = None) -> warm.Warm:

@@ -68,7 +68,7 @@ class StandingService:
 
     def _start(self, role: str, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
         log = self._folder / f"{len(self._started)}-{role}.log"
-        command = [sys.executable, "-m", "pipelines.cli", "input-service", role, *arguments]
+        command = [sys.executable, "-m", "sangam.pipelines.cli", "input-service", role, *arguments]
         with log.open("wb") as file:
             process = subprocess.Popen(command, stdout=file, stderr=file, env={**os.environ, "PYTHONUNBUFFERED": "1"})
         self._started.append((process, log))

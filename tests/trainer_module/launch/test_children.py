@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from sangam.trainer_module.launch.children import ALLOCATOR, Child, environment_of_all
+from sangam.trainer_module.launch.failures import JobFailedError
+from sangam.trainer_module.launch.nursery import Nursery
 from tests.errors import mentions
 from tests.trainer_module.sample_job import declared, job
-from trainer_module.launch.children import ALLOCATOR, Child, environment_of_all
-from trainer_module.launch.failures import JobFailedError
-from trainer_module.launch.nursery import Nursery
 
 pytestmark = pytest.mark.slow
 

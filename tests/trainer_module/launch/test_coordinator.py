@@ -9,17 +9,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.training_job import read_job
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.training_job import read_job
+from sangam.trainer_module.launch.attempts import conclude
+from sangam.trainer_module.launch.deadline import Deadline
+from sangam.trainer_module.launch.lost import Losses
 from tests.errors import mentions, tells
 from tests.trainer_module.launch.cluster_job import ClusterJob, Place, processes_of
 from tests.trainer_module.launch.fake_hosts import end_training
 from tests.trainer_module.launch.launched_job import failure, wait_until
 from tests.trainer_module.launch.memory_limits import NoCgroupError, limited
 from tests.trainer_module.sample_job import declared, write_job
-from trainer_module.launch.attempts import conclude
-from trainer_module.launch.deadline import Deadline
-from trainer_module.launch.lost import Losses
 
 pytestmark = pytest.mark.processes
 

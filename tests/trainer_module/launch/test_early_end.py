@@ -14,7 +14,7 @@ from tests.trainer_module.sample_job import declared, write_job
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
-_REAL = {"coordinator": ("trainer_module.launch.coordinator",), "host": ("trainer_module.launch.host",)}
+_REAL = {"coordinator": ("sangam.trainer_module.launch.coordinator",), "host": ("sangam.trainer_module.launch.host",)}
 _MOMENTS_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
 """After there is a handler: before that, and before Python runs, the kernel drops the signal."""
 _SIGTERM_BIT = 1 << 14

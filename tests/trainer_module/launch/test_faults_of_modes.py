@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.spec import RankerSpec
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.spec import RankerSpec
 from tests.errors import mentions, tells
 from tests.fakes import bad_disk
 from tests.trainer_module.launch.launched_job import (

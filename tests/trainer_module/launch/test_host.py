@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from trainer_module.launch import host as module
-from trainer_module.launch.host import Host
-from trainer_module.launch.hosts import Hosts
-from trainer_module.launch.messages import Command, Heartbeat
+from sangam.trainer_module.launch import host as module
+from sangam.trainer_module.launch.host import Host
+from sangam.trainer_module.launch.hosts import Hosts
+from sangam.trainer_module.launch.messages import Command, Heartbeat
 
 
 class Ranks:

@@ -17,7 +17,7 @@ from tests.trainer_module.trained_examples import EVERY_STEPS, assert_trained_on
 pytestmark = pytest.mark.processes
 
 TOLERANCE = 1e-5
-_PROGRAMS = {"coordinator": (STAND_INS, "coordinator"), "host": ("trainer_module.launch.host",)}
+_PROGRAMS = {"coordinator": (STAND_INS, "coordinator"), "host": ("sangam.trainer_module.launch.host",)}
 """The export is a stand-in: there is no graph of Transform."""
 
 
@@ -97,7 +97,7 @@ def test_every_example_is_seen_once_an_epoch_though_a_host_and_all_of_the_pool_a
     with ClusterJob(job_file, hosts=2, places=places, service=service, **_PROGRAMS) as job:
 
         def serve(role: str) -> "subprocess.Popen[bytes]":
-            module, journal = "trainer_module.launch.data_service", str(tmp_path / "journal")
+            module, journal = "sangam.trainer_module.launch.data_service", str(tmp_path / "journal")
             port = service.split(":")[1]
             if role == "dispatcher":
                 return job.start(here, role, module, role, "--port", port, "--work-dir", journal)

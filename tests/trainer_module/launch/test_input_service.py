@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.spec import RankerSpec
-from schemas.spec.cluster import InputService
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.cluster import InputService
+from sangam.trainer_module.launch.loopback import open_ports
 from tests.errors import tells
 from tests.trainer_module.launch.launched_job import failure, group_of, last_step, launch, wait_for_step
 from tests.trainer_module.launch.standing_service import StandingService
 from tests.trainer_module.sample_job import write_examples, write_job
 from tests.trainer_module.trained_examples import EVERY_STEPS, assert_trained_on_each_example_once_an_epoch, counting
-from trainer_module.launch.loopback import open_ports
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.monitoring import on_this_machine
-from schemas.contracts.training_job import read_job
-from schemas.contracts.training_job import write_job as write_job_file
-from schemas.spec.monitoring import Monitoring
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.monitoring import on_this_machine
+from sangam.schemas.contracts.training_job import read_job
+from sangam.schemas.contracts.training_job import write_job as write_job_file
+from sangam.schemas.spec.monitoring import Monitoring
+from sangam.trainer_module.checkpoint.manifest import read_manifest
 from tests.errors import tells
 from tests.odd_shell import ODD_SHELL
 from tests.trainer_module.launch.launched_job import (
@@ -26,7 +27,6 @@ from tests.trainer_module.launch.launched_job import (
     wait_until,
 )
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, write_examples, write_job
-from trainer_module.checkpoint.manifest import read_manifest
 
 pytestmark = pytest.mark.processes
 
@@ -90,11 +90,11 @@ def test_a_local_job_listens_on_loopback_alone_starts_quickly_and_stops_whole(
     assert launched.wait(30) == 143
     assert group_of(launched.pid) == []
     assert list(targets.iterdir()) == []
-    assert {"trainer_module.launch.launcher", "dispatcher", "data-worker-0", "data-worker-1"} <= listening.keys()
+    assert {"sangam.trainer_module.launch.launcher", "dispatcher", "data-worker-0", "data-worker-1"} <= listening.keys()
     assert set().union(*listening.values()) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}, listening
     assert "listens to other machines" not in (tmp_path / "launch.log").read_text()
     forked = {"trainer_module", "dispatcher", "data-worker-0", "data-worker-1"}
-    assert loaded.keys() == {"trainer_module.launch.launcher", "trainer_module.launch.nursery"} | forked
+    assert loaded.keys() == {"sangam.trainer_module.launch.launcher", "sangam.trainer_module.launch.nursery"} | forked
     assert "tensorflow" in loaded["trainer_module"]
     assert not set().union(*loaded.values()) & {"pandas", "scipy", "matplotlib"}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import UserError
-from trainer_module.launch import loopback
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.launch import loopback
 
 PROGRAM = """
 import socket

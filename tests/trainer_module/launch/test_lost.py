@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from schemas.contracts.training_job import Stream, TrainJob
-from schemas.spec import RankerSpec
-from schemas.spec.online import Online
+from sangam.schemas.contracts.training_job import Stream, TrainJob
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.online import Online
+from sangam.trainer_module.checkpoint.manifest import MANIFEST
+from sangam.trainer_module.launch.failures import JobFailedError
+from sangam.trainer_module.launch.lost import Losses
 from tests.errors import mentions, place_and_value, tells
 from tests.paths import SPECS
-from trainer_module.checkpoint.manifest import MANIFEST
-from trainer_module.launch.failures import JobFailedError
-from trainer_module.launch.lost import Losses
 
 RANKER = SPECS / "short_video.yaml"
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> TrainJob:
-    from schemas.loading import load_spec
+    from sangam.schemas.loading import load_spec
 
     paths = dict.fromkeys(("transform_graph", "model_dir", "output_dir", "final_checkpoint"), "")
     ranker: RankerSpec = load_spec(RANKER).ranker()

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from sangam.trainer_module.input.service_calls import living, workers_of
+from sangam.trainer_module.launch.lost_workers import LostWorkers
 from tests.trainer_module.launch.data_workers import start_data_worker
-from trainer_module.input.service_calls import living, workers_of
-from trainer_module.launch.lost_workers import LostWorkers
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 tf = pytest.importorskip("tensorflow")

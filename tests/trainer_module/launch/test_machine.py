@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.launch import machine
+from sangam.trainer_module.launch.host import Host
+from sangam.trainer_module.launch.machine import refuse_unfit_machine
+from sangam.trainer_module.launch.messages import Command, Heartbeat
 from tests.errors import mentions, place_and_value, tells
 from tests.trainer_module.launch.launched_job import failure
 from tests.trainer_module.sample_job import declared, job, write_job
-from trainer_module.launch import machine
-from trainer_module.launch.host import Host
-from trainer_module.launch.machine import refuse_unfit_machine
-from trainer_module.launch.messages import Command, Heartbeat
 
 pytestmark = pytest.mark.slow  # The sample job imports TensorFlow.
 
@@ -37,7 +37,7 @@ def test_a_launcher_without_loopback_says_so_before_it_starts_anything(tmp_path:
     if subprocess.run([*_NO_LOOPBACK, "true"], check=False).returncode:
         pytest.skip("this machine lets nobody make a network")
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=2), ())
-    command = [sys.executable, "-m", "trainer_module.launch.launcher", str(job_file), str(os.getpid())]
+    command = [sys.executable, "-m", "sangam.trainer_module.launch.launcher", str(job_file), str(os.getpid())]
     done = subprocess.run([*_NO_LOOPBACK, *command], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == ExitCode.MISTAKE
     assert tells(failure(job_file), "training", "loopback ... (got Network is unreachable)")

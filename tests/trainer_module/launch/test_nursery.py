@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from sangam.trainer_module.launch.children import Child, environment_of_all
+from sangam.trainer_module.launch.nursery import Forked, Nursery
 from tests.trainer_module.launch.launched_job import wait_until
 from tests.trainer_module.sample_job import declared, job
-from trainer_module.launch.children import Child, environment_of_all
-from trainer_module.launch.nursery import Forked, Nursery
 
 pytestmark = pytest.mark.processes
 
@@ -63,7 +63,10 @@ def test_where_the_nursery_is_lost_a_process_starts_by_itself(tmp_path: Path) ->
     environment = {**environment_of_all(), "PYTHONHOME": str(tmp_path)}  # Where there is no Python.
     with Nursery(tmp_path / "nursery.log", environment) as lost:
         child = Child(
-            job(tmp_path, declared(), ()), "export", ["trainer_module.export", "none", str(os.getpid())], nursery=lost
+            job(tmp_path, declared(), ()),
+            "export",
+            ["sangam.trainer_module.export", "none", str(os.getpid())],
+            nursery=lost,
         )
         child.reap(60)
     assert "Python" in (tmp_path / "nursery.log").read_text()
@@ -74,7 +77,7 @@ def test_where_the_nursery_is_lost_a_process_starts_by_itself(tmp_path: Path) ->
 def test_a_killed_parent_takes_the_nursery_with_it(tmp_path: Path) -> None:
     code = (
         "import os, sys, pathlib\n"
-        "from trainer_module.launch.nursery import Nursery\n"
+        "from sangam.trainer_module.launch.nursery import Nursery\n"
         "nursery = Nursery(pathlib.Path(sys.argv[1]), dict(os.environ))\n"
         f"forked = nursery.start(['{_SHOWN}', 'stay', str(os.getpid())], {{}}, sys.argv[1])\n"
         "os.kill(os.getpid(), 9)\n"

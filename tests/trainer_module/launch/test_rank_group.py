@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.contracts.training_job import read_job
+from sangam.schemas.contracts.training_job import read_job
+from sangam.trainer_module.launch.failures import JobFailedError
+from sangam.trainer_module.launch.rank_group import RankGroup
 from tests.errors import tells
 from tests.trainer_module.launch import fake_leaver
 from tests.trainer_module.sample_job import declared, write_job
-from trainer_module.launch.failures import JobFailedError
-from trainer_module.launch.rank_group import RankGroup
 
 pytestmark = pytest.mark.processes
 

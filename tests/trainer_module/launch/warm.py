@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
-from components.processes.group import GRACE_S, ProcessGroup
-from schemas.host.parent_process import adopt_orphans, end_with_parent
+from sangam.components.processes.group import GRACE_S, ProcessGroup
+from sangam.schemas.host.parent_process import adopt_orphans, end_with_parent
+from sangam.trainer_module.launch import nursery
+from sangam.trainer_module.launch.children import environment_of_all
+from sangam.trainer_module.launch.nursery import Forked, Nursery
 from tests.fakes import bad_disk, mounted_store
-from trainer_module.launch import nursery
-from trainer_module.launch.children import environment_of_all
-from trainer_module.launch.nursery import Forked, Nursery
 
 _GROUP = "--group-of"
 _LEADERS: list["Warm"] = []

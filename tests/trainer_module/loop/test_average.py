@@ -17,8 +17,8 @@ LAST = {"kind": "last"}
 
 @pytest.fixture(scope="module")
 def batches(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    from trainer_module import collectives
-    from trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.input.local_reader import own_batches
 
     collectives.start()
     files = write_examples(tmp_path_factory.mktemp("data"), num_files=1, num_examples=320)
@@ -26,8 +26,8 @@ def batches(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 
 def _trainer(average: dict[str, Any] | None) -> Any:
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.ranker import Ranker
 
     return InStepTrainer(Ranker(declared(average=average)), rank=0, ranks=1)
 

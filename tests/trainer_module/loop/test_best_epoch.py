@@ -30,9 +30,9 @@ def _declared(**changes: Any) -> Any:
 
 
 def _train(directory: Path, ranker: Any, files: tuple[str, ...]) -> dict[str, Any]:
-    from schemas.contracts.training_job import read_job
-    from trainer_module import collectives
-    from trainer_module.loop.training import train
+    from sangam.schemas.contracts.training_job import read_job
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop.training import train
 
     collectives.start()
     train(read_job(write_job(directory, ranker, files)), "", "0", rank=0, ranks=1)
@@ -92,9 +92,9 @@ def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
     monkeypatch: pytest.MonkeyPatch,
     moment: str,
 ) -> None:
-    from trainer_module.checkpoint.folder import published, step_of
-    from trainer_module.loop.checkpointing import Checkpointer
-    from trainer_module.loop.run import Run
+    from sangam.trainer_module.checkpoint.folder import published, step_of
+    from sangam.trainer_module.loop.checkpointing import Checkpointer
+    from sangam.trainer_module.loop.run import Run
 
     directory, report = ended
     as_it_is, after_step, write_best = getattr(Run, moment), Checkpointer.after_step, Checkpointer.write_best
@@ -126,9 +126,9 @@ def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
 
 @pytest.mark.long
 def test_without_a_validation_split_it_is_an_error(files: tuple[str, ...], tmp_path: Path) -> None:
-    from schemas.errors import UserError
-    from trainer_module import collectives
-    from trainer_module.loop.training import train
+    from sangam.schemas.errors import UserError
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop.training import train
 
     collectives.start()
     made = job(tmp_path, _declared(epochs=2), files).model_copy(update={"validation_files": ()})

@@ -10,13 +10,13 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
-from schemas.contracts.calibration import Calibration
-from schemas.spec import RankerSpec
-from schemas.spec.tasks import BinaryTask
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.tasks import BinaryTask
+from sangam.trainer_module.input.raw_examples import first_examples
 from tests.errors import mentions, place_and_value
 from tests.trainer_module.sample_blocks import write_blocks
 from tests.trainer_module.sample_job import BLOCK_ROWS, NUM_EXAMPLES, declared, write_examples, write_job
-from trainer_module.input.raw_examples import first_examples
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -36,7 +36,7 @@ def _sample(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _counts(logits: np.ndarray, labels: np.ndarray) -> Any:
-    from trainer_module.loop.calibration import Counts
+    from sangam.trainer_module.loop.calibration import Counts
 
     values, places = np.unique(logits, return_inverse=True)
     return Counts(values, *(np.bincount(places, labels == label).astype(float) for label in (0, 1)))
@@ -47,14 +47,14 @@ def _targets(labels: np.ndarray) -> np.ndarray:
 
 
 def _calibrated(calibration: Calibration, logits: np.ndarray) -> np.ndarray:
-    from trainer_module.losses.tasks import calibrated
+    from sangam.trainer_module.losses.tasks import calibrated
 
     found: np.ndarray = calibrated(calibration, tf.constant(logits)).numpy()
     return found
 
 
 def test_platts_weights_equal_scikit_learns_on_his_targets() -> None:
-    from trainer_module.loop.calibration import platt
+    from sangam.trainer_module.loop.calibration import platt
 
     logits, labels = _sample(3000)
     targets = _targets(labels)
@@ -65,7 +65,7 @@ def test_platts_weights_equal_scikit_learns_on_his_targets() -> None:
 
 
 def test_isotonic_levels_equal_scikit_learns_and_between_them_it_rises() -> None:
-    from trainer_module.loop.calibration import isotonic
+    from sangam.trainer_module.loop.calibration import isotonic
 
     # 40 scores with a fortieth of the examples each: fewer than the groups, so that none are pooled beforehand.
     logits = np.tile(np.linspace(-4, 4, 40), 100)
@@ -83,7 +83,7 @@ def test_isotonic_levels_equal_scikit_learns_and_between_them_it_rises() -> None
 
 
 def test_a_level_hardly_above_the_one_before_is_left_out() -> None:
-    from trainer_module.loop.calibration import LEAST_SLOPE, Counts, isotonic
+    from sangam.trainer_module.loop.calibration import LEAST_SLOPE, Counts, isotonic
 
     logits = np.array([-1.0, 0.0, 1.0])
     points, values = isotonic(Counts(logits, np.array([9e5, 8e5 - 1, 7e5]), np.array([2.25e5, 2e5 + 1, 3e5])))
@@ -93,7 +93,7 @@ def test_a_level_hardly_above_the_one_before_is_left_out() -> None:
 
 
 def test_beyond_the_first_and_the_last_level_it_is_nearly_level_to_the_ends() -> None:
-    from trainer_module.loop.calibration import LEAST_SLOPE, Counts, isotonic
+    from sangam.trainer_module.loop.calibration import LEAST_SLOPE, Counts, isotonic
 
     positives = np.array([3e5, 2e5, 8e5, 7e5])
     points, values = isotonic(Counts(np.array([-3.0, -1.0, 1.0, 5.0]), 1e6 - positives, positives))
@@ -104,7 +104,7 @@ def test_beyond_the_first_and_the_last_level_it_is_nearly_level_to_the_ends() ->
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_rises_strictly_and_is_undone_by_its_inverse(kind: str) -> None:
-    from trainer_module.loop.calibration import fit
+    from sangam.trainer_module.loop.calibration import fit
 
     fitted = fit(_task(kind), _counts(*_sample(20_000)), ("2024-03-05",))
     assert fitted is not None
@@ -122,7 +122,7 @@ def test_it_rises_strictly_and_is_undone_by_its_inverse(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_fitted_to_the_corrected_logit_where_negatives_were_sampled(kind: str) -> None:
-    from trainer_module.loop.calibration import fit
+    from sangam.trainer_module.loop.calibration import fit
 
     logits, labels = _sample(3000)
     sampled = fit(_task(kind, keep_negatives=0.1), _counts(logits - np.log(0.1), labels), ())
@@ -145,7 +145,7 @@ def test_it_is_fitted_to_the_corrected_logit_where_negatives_were_sampled(kind: 
 def test_what_cannot_be_fitted_changes_nothing_and_says_why(
     kind: str, logits: list[float], labels: list[int], problem: str
 ) -> None:
-    from trainer_module.loop.calibration import fit
+    from sangam.trainer_module.loop.calibration import fit
 
     fitted = fit(_task(kind), _counts(np.array(logits), np.array(labels) == 1), ())
     assert fitted is not None
@@ -165,9 +165,9 @@ def _declared() -> RankerSpec:
 
 
 def _train(directory: Path, ranker: RankerSpec, files: tuple[str, ...]) -> dict[str, Any]:
-    from schemas.contracts.training_job import read_job
-    from trainer_module import collectives
-    from trainer_module.loop.training import train
+    from sangam.schemas.contracts.training_job import read_job
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop.training import train
 
     collectives.start()
     made = read_job(write_job(directory, ranker, files))
@@ -200,11 +200,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory, files: tuple[str, ...]) ->
 @pytest.fixture(scope="module")
 def scored(trained: Path, files: tuple[str, ...]) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Labels of the validation split, and the final checkpoint's predictions without and with its calibrations."""
-    from trainer_module.checkpoint.manifest import read_manifest
-    from trainer_module.checkpoint.restore import read_snapshot
-    from trainer_module.input.local_reader import validation_batches
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.checkpoint.manifest import read_manifest
+    from sangam.trainer_module.checkpoint.restore import read_snapshot
+    from sangam.trainer_module.input.local_reader import validation_batches
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.ranker import Ranker
 
     final, ranker = trained / "final", _declared()
     manifest = read_manifest(final)
@@ -222,8 +222,8 @@ def scored(trained: Path, files: tuple[str, ...]) -> tuple[np.ndarray, dict[str,
 def test_the_final_checkpoint_has_the_calibration_of_its_model_fitted_on_the_validation_split_alone(
     trained: Path, scored: Any, kind: str
 ) -> None:
-    from trainer_module.checkpoint.manifest import read_manifest
-    from trainer_module.loop.calibration import fit
+    from sangam.trainer_module.checkpoint.manifest import read_manifest
+    from sangam.trainer_module.loop.calibration import fit
 
     calibrations = read_manifest(trained / "final").calibrations
     labels, before, after = scored
@@ -257,8 +257,8 @@ def test_calibrated_predictions_have_a_lower_log_loss_and_the_same_order(scored:
 def test_a_job_killed_after_its_last_epoch_resumes_to_the_same_calibrations(
     trained: Path, files: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_module.checkpoint.manifest import read_manifest
-    from trainer_module.loop.checkpointing import Checkpointer
+    from sangam.trainer_module.checkpoint.manifest import read_manifest
+    from sangam.trainer_module.loop.checkpointing import Checkpointer
 
     def die(checkpointer: Checkpointer, target: Path) -> None:
         checkpointer.writer.finish()
@@ -275,10 +275,10 @@ def test_a_job_killed_after_its_last_epoch_resumes_to_the_same_calibrations(
 
 
 def test_without_a_validation_split_it_is_an_error_before_training(files: tuple[str, ...], tmp_path: Path) -> None:
-    from schemas.contracts.training_job import read_job
-    from schemas.errors import UserError
-    from trainer_module import collectives
-    from trainer_module.loop.training import train
+    from sangam.schemas.contracts.training_job import read_job
+    from sangam.schemas.errors import UserError
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop.training import train
 
     collectives.start()
     made = read_job(write_job(tmp_path, _declared(), files)).model_copy(update={"validation_files": ()})

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.host.backoff import Backoff
+from sangam.schemas.host.backoff import Backoff
+from sangam.trainer_module.monitoring.training import Metrics
+from sangam.trainer_module.snapshot import Snapshot
 from tests.errors import mentions
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, contents
-from trainer_module.monitoring.training import Metrics
-from trainer_module.snapshot import Snapshot
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -47,7 +47,7 @@ class CountingTrainer:
 
 class NoInput:
     def position(self, examples: int):  # type: ignore[no-untyped-def]
-        from trainer_module.input.position import Position
+        from sangam.trainer_module.input.position import Position
 
         return Position(examples=examples)
 
@@ -73,12 +73,12 @@ class CountingProgress:
 
 
 def _checkpointer(trainer: CountingTrainer, writer: Any, directory: Path) -> Any:
-    from schemas.spec.training import Checkpoint
+    from sangam.schemas.spec.training import Checkpoint
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop.checkpointing import Checkpointer
+    from sangam.trainer_module.loop.history import History
+    from sangam.trainer_module.loop.run import Run
     from tests.trainer_module.checkpoint.sample_checkpoints import manifest
-    from trainer_module import collectives
-    from trainer_module.loop.checkpointing import Checkpointer
-    from trainer_module.loop.history import History
-    from trainer_module.loop.run import Run
 
     collectives.start()
     directory.mkdir(exist_ok=True)
@@ -89,8 +89,8 @@ def _checkpointer(trainer: CountingTrainer, writer: Any, directory: Path) -> Any
 
 
 def test_a_checkpoint_comes_every_so_many_steps_and_the_last_ones_stay(tmp_path: Path) -> None:
-    from trainer_module.checkpoint.folder import published
-    from trainer_module.checkpoint.writer import Writer
+    from sangam.trainer_module.checkpoint.folder import published
+    from sangam.trainer_module.checkpoint.writer import Writer
 
     trainer, writer = CountingTrainer(step=15), Writer(0)
     checkpointer = _checkpointer(trainer, writer, tmp_path / "c")
@@ -135,8 +135,8 @@ def test_while_the_last_one_is_being_written_no_copy_is_made_and_the_next_waits(
 def test_while_a_disk_refuses_training_goes_on_and_no_third_copy_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_module.checkpoint import writer as writing
-    from trainer_module.checkpoint.folder import published
+    from sangam.trainer_module.checkpoint import writer as writing
+    from sangam.trainer_module.checkpoint.folder import published
 
     healed, part = threading.Event(), writing._write_part
 
@@ -165,7 +165,7 @@ def test_while_a_disk_refuses_training_goes_on_and_no_third_copy_is_made(
 def test_a_checkpoint_that_was_given_up_is_counted_and_the_final_one_fails_the_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_module.checkpoint import writer as writing
+    from sangam.trainer_module.checkpoint import writer as writing
 
     trainer, writer = CountingTrainer(step=9), writing.Writer(0, deadline_s=0.1)
     checkpointer = _checkpointer(trainer, writer, tmp_path / "c")
@@ -193,7 +193,7 @@ def test_a_skipped_step_at_a_due_one_writes_no_second_checkpoint(tmp_path: Path)
 
 
 def test_what_kept_the_disk_from_writing_is_told_where_training_would_go_on(tmp_path: Path) -> None:
-    from trainer_module.checkpoint.writer import Writer
+    from sangam.trainer_module.checkpoint.writer import Writer
 
     trainer, writer = CountingTrainer(step=9), Writer(0)
     (tmp_path / "file").write_text("no folder")

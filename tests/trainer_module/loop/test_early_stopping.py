@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import UserError
-from schemas.spec import RankerSpec
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.loop.early_stopping import StopDecision, judge
 from tests.errors import place_and_value
-from trainer_module.loop.early_stopping import StopDecision, judge
 
 
 def _judged(aucs: list[float], rmses: list[float] | None = None, *, epochs: int = 9, **stopping: Any) -> StopDecision:

@@ -13,9 +13,9 @@ def test_tensorboard_reads_losses_rates_validation_tables_and_norms(tmp_path: Pa
     import tensorflow as tf
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+    from sangam.trainer_module.embedding.statistics import NORM_EDGES
+    from sangam.trainer_module.loop.events import Events
     from tests.trainer_module.sample_job import declared, job
-    from trainer_module.embedding.statistics import NORM_EDGES
-    from trainer_module.loop.events import Events
 
     made = job(tmp_path, declared(), ())
     events, tasks = Events(made), list(made.ranker.tasks)

@@ -69,11 +69,11 @@ def _batches(clock: Clock, read_s: float) -> Iterator[int]:
 def test_slow_input_is_told_as_the_share_of_the_time_that_training_waited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_module import collectives
-    from trainer_module.loop import epoch
-    from trainer_module.loop.history import History
-    from trainer_module.loop.report import write_report
-    from trainer_module.monitoring.training import Metrics
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop import epoch
+    from sangam.trainer_module.loop.history import History
+    from sangam.trainer_module.loop.report import write_report
+    from sangam.trainer_module.monitoring.training import Metrics
 
     collectives.start()
     clock, history = Clock(), History()

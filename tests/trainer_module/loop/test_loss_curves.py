@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
 from tests.golden_files import FOLDER, UPDATE
 from tests.trainer_module.sample_job import declared, job, train_on, write_examples
 
@@ -46,7 +46,7 @@ def _ple() -> RankerSpec:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    from trainer_module import collectives
+    from sangam.trainer_module import collectives
 
     collectives.start()
     return write_examples(tmp_path_factory.mktemp("data"), num_files=1)
@@ -68,10 +68,10 @@ def test_losses_follow_the_golden_curve(tmp_path: Path, files: tuple[str, ...], 
 
 def _train(directory: Path, files: tuple[str, ...], ranker: RankerSpec) -> np.ndarray:
     """Trains in this process; returns the losses: [steps, tasks]."""
-    from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.progress import Progress
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.progress import Progress
+    from sangam.trainer_module.ranker import Ranker
 
     trainer_job = job(directory, ranker, files)
     Path(trainer_job.log_dir).mkdir()

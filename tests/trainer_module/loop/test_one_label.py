@@ -16,7 +16,7 @@ tf = pytest.importorskip("tensorflow")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    from trainer_module import collectives
+    from sangam.trainer_module import collectives
 
     collectives.start()
     return write_examples(tmp_path_factory.mktemp("data"), num_files=1)
@@ -34,14 +34,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(
     tmp_path: Path, files: tuple[str, ...], label: float, balance: dict[str, Any]
 ) -> None:
-    from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.history import History
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.loop.report import write_report
-    from trainer_module.loop.run import Run
-    from trainer_module.loop.validation import validate
-    from trainer_module.progress import Progress
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.loop.history import History
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.loop.report import write_report
+    from sangam.trainer_module.loop.run import Run
+    from sangam.trainer_module.loop.validation import validate
+    from sangam.trainer_module.progress import Progress
+    from sangam.trainer_module.ranker import Ranker
 
     ranker = declared(loss_balance=balance)
     made = job(tmp_path, ranker, files)

@@ -13,7 +13,7 @@ pytest.importorskip("tensorflow")
     ("half", "chosen"), [(0.5, "bfloat16"), (0.94, "bfloat16"), (0.96, "float32"), (1.0, "float32"), (1.4, "float32")]
 )
 def test_auto_takes_bfloat16_where_it_is_clearly_faster_and_says_so(half: float, chosen: str) -> None:
-    from trainer_module.loop.precision import decide
+    from sangam.trainer_module.loop.precision import decide
 
     found = decide("auto", {"float32": 1e-3, "bfloat16": half * 1e-3})
     assert found.chosen == chosen
@@ -21,7 +21,7 @@ def test_auto_takes_bfloat16_where_it_is_clearly_faster_and_says_so(half: float,
 
 
 def test_a_declared_bfloat16_warns_where_it_is_slower_and_is_silent_where_not() -> None:
-    from trainer_module.loop.precision import decide
+    from sangam.trainer_module.loop.precision import decide
 
     slower, faster = (decide("bfloat16", {"float32": 2e-3, "bfloat16": half}) for half in (3e-3, 1e-3))
     assert (slower.chosen, faster.chosen) == ("bfloat16", "bfloat16")
@@ -30,15 +30,15 @@ def test_a_declared_bfloat16_warns_where_it_is_slower_and_is_silent_where_not() 
 
 
 def test_float32_is_taken_without_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
-    from trainer_module.loop import precision
+    from sangam.trainer_module.loop import precision
 
     monkeypatch.setattr(precision, "_measured_s", lambda declared: pytest.fail("measured"))
     assert precision.settle(declared()) == (declared(dense_precision="float32"), precision.Precision("float32"))
 
 
 def test_auto_measures_both_on_this_machine_and_leaves_the_rest_of_the_declaration() -> None:
-    from trainer_module import collectives
-    from trainer_module.loop import precision
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop import precision
 
     collectives.start()
     settled, found = precision.settle(declared(dense_precision="auto"))
@@ -48,9 +48,9 @@ def test_auto_measures_both_on_this_machine_and_leaves_the_rest_of_the_declarati
 
 @pytest.mark.long
 def test_an_export_computes_in_the_precision_of_the_ranks(served_world: Path) -> None:
+    from sangam.trainer_module.ranker import with_precision
+    from sangam.trainer_module.serving.writing import served_ranker
     from tests.trainer_module.serving import sample_training as world
-    from trainer_module.ranker import with_precision
-    from trainer_module.serving.writing import served_ranker
 
     job = world.job_of(served_world, served_world, with_precision(world.declared(), "auto"))
     served = served_ranker(job, job.ranker.export)

@@ -17,8 +17,8 @@ BASE_DAYS, VALIDATION_DAY = ("2024-03-01", "2024-03-02"), "2024-03-03"
 
 
 def _train(directory: Path, files: tuple[str, ...], **stopping: Any) -> dict[str, Any]:
-    from trainer_module import collectives
-    from trainer_module.loop.training import train
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop.training import train
 
     ranker = counting(
         ranks=1,
@@ -71,7 +71,7 @@ def test_validation_examples_are_trained_on_as_often_as_the_others(
 
 @pytest.mark.long
 def test_the_days_of_the_refit_are_days_learned_from(ended: tuple[Path, dict[str, Any]]) -> None:
-    from trainer_module.checkpoint.manifest import read_manifest
+    from sangam.trainer_module.checkpoint.manifest import read_manifest
 
     directory, report = ended
     assert report["days"] == [*BASE_DAYS, VALIDATION_DAY]
@@ -95,7 +95,7 @@ def test_a_job_killed_during_the_refit_ends_as_if_nothing_had_been(
     monkeypatch: pytest.MonkeyPatch,
     refit_step: int,
 ) -> None:
-    from trainer_module.loop.checkpointing import Checkpointer
+    from sangam.trainer_module.loop.checkpointing import Checkpointer
 
     directory, report = ended
     as_it_is = Checkpointer.after_step
@@ -127,7 +127,7 @@ def test_a_job_killed_during_the_refit_ends_as_if_nothing_had_been(
 
 
 def test_its_rates_go_through_the_schedule_as_those_of_the_epochs_did() -> None:
-    from trainer_module.loop.learning_rate import StepsOfSchedule
+    from sangam.trainer_module.loop.learning_rate import StepsOfSchedule
 
     steps = StepsOfSchedule()
     assert [int(steps.at(tf.constant(step, tf.int64))) for step in (1, 2, 100)] == [1, 2, 100]

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.trainer_module.checkpoint.folder import published, step_of
 from tests.errors import mentions, tells
 from tests.fakes import mounted_store
 from tests.trainer_module.launch.launched_job import (
@@ -35,7 +36,6 @@ from tests.trainer_module.trained_examples import (
     counting,
     report_of,
 )
-from trainer_module.checkpoint.folder import published, step_of
 
 pytestmark = pytest.mark.processes
 

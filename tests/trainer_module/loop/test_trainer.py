@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
 from tests.errors import place_and_value
 from tests.trainer_module.sample_job import declared, job, train_on, write_examples
 
@@ -19,27 +19,27 @@ tf = pytest.importorskip("tensorflow")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    from trainer_module import collectives
+    from sangam.trainer_module import collectives
 
     collectives.start()
     return write_examples(tmp_path_factory.mktemp("data"))
 
 
 def _trainer(ranker: RankerSpec):  # type: ignore[no-untyped-def]
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.ranker import Ranker
 
     return InStepTrainer(Ranker(ranker), rank=0, ranks=1)
 
 
 def _batches(ranker: RankerSpec, files: tuple[str, ...]):  # type: ignore[no-untyped-def]
-    from trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.input.local_reader import own_batches
 
     return own_batches(ranker, files, epoch=0, rank=0, ranks=1)
 
 
 def _trained(ranker: RankerSpec, files: tuple[str, ...], directory: Path):  # type: ignore[no-untyped-def]
-    from trainer_module.progress import Progress
+    from sangam.trainer_module.progress import Progress
 
     (directory / "logs").mkdir()
     trainer = _trainer(ranker)
@@ -70,7 +70,7 @@ def test_predicting_makes_no_rows_and_unknown_ids_read_as_zeros(tmp_path: Path, 
 def test_losses_that_stay_infinite_end_training_with_the_task_and_the_step(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    from trainer_module.loop.epoch import NotFiniteError
+    from sangam.trainer_module.loop.epoch import NotFiniteError
 
     diverging = declared(dense_optimizer={"kind": "sgd", "learning_rate": 1e30})
     with pytest.raises(NotFiniteError, match=place_and_value("...", "not finite 11 steps ... (got ... 'watch': ")):
@@ -89,10 +89,10 @@ def test_a_ranker_of_numbers_alone_needs_no_table(tmp_path: Path, files: tuple[s
 def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_expires_nothing(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.progress import Progress
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.progress import Progress
+    from sangam.trainer_module.ranker import Ranker
 
     tables = {"users": {"expire_after_days": 1}, "posts": {"capacity": {"rows": 30}}}
     ranker = declared(tables=tables, event_time="time")
@@ -115,7 +115,7 @@ def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_ex
 def test_the_heart_beats_during_an_eviction_that_lasts_and_the_report_counts_it(
     tmp_path: Path, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_module.loop import in_step as loop
+    from sangam.trainer_module.loop import in_step as loop
 
     ranker = declared(tables={"posts": {"capacity": {"rows": 30}}}, event_time="time")
     heartbeat = job(tmp_path, ranker, files).heartbeat_file(0)
@@ -136,8 +136,8 @@ def test_the_heart_beats_during_an_eviction_that_lasts_and_the_report_counts_it(
 
 
 def test_the_minutes_of_a_time_in_another_unit_do_not_wrap(files: tuple[str, ...]) -> None:
-    from trainer_module.input.local_reader import own_batches
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.ranker import Ranker
 
     ranker = declared(tables={"users": {"expire_after_days": 1}}, event_time="time")
     [batch, *_] = own_batches(ranker, files, epoch=0, rank=0, ranks=1)
@@ -147,10 +147,10 @@ def test_the_minutes_of_a_time_in_another_unit_do_not_wrap(files: tuple[str, ...
 
 
 def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(tmp_path: Path, files: tuple[str, ...]) -> None:
-    from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.progress import Progress
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.input.local_reader import own_batches
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.progress import Progress
+    from sangam.trainer_module.ranker import Ranker
 
     admission = {"kind": "count", "at_least": 3, "counters": 1024}
     ranker = declared(tables={"users": {"admission": admission}, "posts": {"admission": admission}})
@@ -190,8 +190,8 @@ def test_dropout_is_of_training_alone(tmp_path: Path, files: tuple[str, ...], pl
 
 
 def test_watch_times_are_validated_as_times_over_those_who_take_part(tmp_path: Path, files: tuple[str, ...]) -> None:
-    from trainer_module.loop.validation import validate
-    from trainer_module.progress import Progress
+    from sangam.trainer_module.loop.validation import validate
+    from sangam.trainer_module.progress import Progress
 
     document = declared().model_dump(mode="json", exclude_unset=True)
     document["tasks"]["watch"] = {"kind": "watch_time", "unit": 2.0}
@@ -216,10 +216,10 @@ def test_watch_times_are_validated_as_times_over_those_who_take_part(tmp_path: P
 
 def _after_one_batch(files: tuple[str, ...], rows: int, rate: float, *, in_proportion: bool) -> dict[str, np.ndarray]:
     """Returns the dense weights and the rows that one batch of so many rows, of 64, makes of a fresh model."""
-    from trainer_module.input.example_reader import transformed_reader
-    from trainer_module.input.local_reader import batches_of_file
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.input.example_reader import transformed_reader
+    from sangam.trainer_module.input.local_reader import batches_of_file
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.ranker import Ranker
 
     sgd = {"kind": "sgd", "learning_rate": rate}
     ranker = declared(batch_size_per_rank=64, dense_optimizer=sgd, embedding_optimizer=sgd)

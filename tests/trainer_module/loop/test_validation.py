@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import mean_squared_error, roc_auc_score
 
-from trainer_module.loop.validation import Auc, Rmse
+from sangam.trainer_module.loop.validation import Auc, Rmse
 
 pytestmark = pytest.mark.slow
 

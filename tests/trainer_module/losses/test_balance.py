@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -21,7 +21,7 @@ def _declared(**balance: Any) -> RankerSpec:
 
 
 def _total(ranker: RankerSpec, **weights: Any) -> float:
-    from trainer_module.losses import Balance
+    from sangam.trainer_module.losses import Balance
 
     by_name = {name.replace("__", "/"): tf.constant(value, tf.float32) for name, value in weights.items()}
     return float(Balance(ranker).total(tf.constant(SUMS), tf.constant(COUNT), by_name))
@@ -32,7 +32,7 @@ def test_fixed_balance_is_the_declared_weights() -> None:
 
 
 def test_uncertainty_weighs_by_variances_that_cost_their_logarithm_once_an_example() -> None:
-    from schemas.derived.weights import balance_weights
+    from sangam.schemas.derived.weights import balance_weights
 
     ranker = _declared(kind="uncertainty")
     assert [weight.name for weight in balance_weights(ranker)] == ["loss_balance/like", "loss_balance/watch"]
@@ -53,7 +53,7 @@ def _gradnorm_step(
 
 
 def test_gradnorm_follows_numpy_and_its_memory_is_restored() -> None:
-    from trainer_module.losses import Balance
+    from sangam.trainer_module.losses import Balance
 
     ranker = _declared(kind="gradnorm", alpha=1.5, learning_rate=0.1)
     balance, generator = Balance(ranker), np.random.default_rng(0)
@@ -73,7 +73,7 @@ def test_gradnorm_follows_numpy_and_its_memory_is_restored() -> None:
 
 
 def test_gradnorm_begins_when_a_task_has_a_loss_and_no_weight_falls_below_zero() -> None:
-    from trainer_module.losses import Balance
+    from sangam.trainer_module.losses import Balance
 
     balance = Balance(_declared(kind="gradnorm", learning_rate=100.0))
     balance.update(tf.constant([0.0, 2.0]), tf.constant([[0.0], [1.0]]))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -23,7 +23,7 @@ def _declared(tasks: dict[str, Any], **changes: Any) -> RankerSpec:
 
 
 def _sums(ranker: RankerSpec, logits: Any, labels: Any, *rest: Any) -> np.ndarray:
-    from trainer_module.losses import loss_sums
+    from sangam.trainer_module.losses import loss_sums
 
     tensors = [tf.constant(array, tf.float32) for array in (logits, labels, *rest)]
     found: np.ndarray = loss_sums(ranker, tuple(ranker.tasks), *tensors).numpy()
@@ -94,7 +94,7 @@ def test_each_loss_equals_numpy(task: dict[str, Any], labels: list[float], expec
     ids=["cross_entropy", "focal", "watch_time"],
 )
 def test_losses_of_extreme_logits_are_finite_and_so_are_their_gradients(task: dict[str, Any], logit: float) -> None:
-    from trainer_module.losses import loss_sums
+    from sangam.trainer_module.losses import loss_sums
 
     logits = tf.constant([[logit], [logit]])
     with tf.GradientTape() as tape:
@@ -105,7 +105,7 @@ def test_losses_of_extreme_logits_are_finite_and_so_are_their_gradients(task: di
 
 
 def test_a_masked_example_adds_nothing_and_poisons_nothing() -> None:
-    from trainer_module.losses import loss_sums
+    from sangam.trainer_module.losses import loss_sums
 
     tasks = {
         "click": {"kind": "binary", "example_weight": "w"},
@@ -139,7 +139,7 @@ def test_the_loss_of_the_model_itself_is_the_last_tasks_of_its_chain() -> None:
 
 
 def test_predictions_are_probabilities_numbers_and_times() -> None:
-    from trainer_module.losses import predictions
+    from sangam.trainer_module.losses import predictions
 
     tasks = {
         "plain": {"kind": "binary"},
@@ -157,7 +157,7 @@ def test_predictions_are_probabilities_numbers_and_times() -> None:
 
 
 def test_the_odds_of_weighted_logistic_regression_are_the_time_over_the_examples_without_any() -> None:
-    from trainer_module.losses import loss_sums
+    from sangam.trainer_module.losses import loss_sums
 
     ranker, times = _declared({"watch": {"kind": "watch_time"}}), np.array([0, 0, 0, 0, 6.0, 2.0], np.float32)
     logit = tf.constant(np.log(8 / 4))

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from schemas.derived.columns import columns
-from schemas.spec import RankerSpec
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.spec import RankerSpec
 from tests.trainer_module.sample_job import job, train_on
 
 pytestmark = pytest.mark.slow
@@ -56,8 +56,8 @@ def logs() -> Arrays:
 
 def ingested(ranker: RankerSpec, rows: Arrays) -> Arrays:
     """Returns what ingestion makes of the rows for the train split."""
-    from components.logs.rows.conversion import convert
-    from components.logs.rows.sampling import sampled, sampling_of
+    from sangam.components.logs.rows.conversion import convert
+    from sangam.components.logs.rows.sampling import sampled, sampling_of
 
     read, sampling = columns(ranker), sampling_of(ranker, "train")
     assert sampling
@@ -77,10 +77,10 @@ def batches(layout: Any, rows: Arrays, order: np.ndarray) -> list[Any]:
 @pytest.fixture(scope="module")
 def predicted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arrays, Arrays, Arrays]:
     """Returns the logs, those trained on, and the predictions of all logs."""
-    from trainer_module import collectives
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.progress import Progress
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.progress import Progress
+    from sangam.trainer_module.ranker import Ranker
 
     collectives.start()
     ranker, rows = declared(), logs()

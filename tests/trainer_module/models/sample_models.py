@@ -7,12 +7,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.derived.model_inputs import ModelInputs
-from schemas.derived.weight import Weight
-from schemas.derived.weights import model_weights
-from schemas.spec.models import Model
-from trainer_module.dense.weights import FlatWeights
-from trainer_module.models import RankingModel, build_model
+from sangam.schemas.derived.model_inputs import ModelInputs
+from sangam.schemas.derived.weight import Weight
+from sangam.schemas.derived.weights import model_weights
+from sangam.schemas.spec.models import Model
+from sangam.trainer_module.dense.weights import FlatWeights
+from sangam.trainer_module.models import RankingModel, build_model
 
 TASKS = ("click", "like", "buy")
 INPUTS = ModelInputs(floats=(("age", 1), ("hour", 2)), embeddings=(("user", 4), ("item", 4), ("tags", 4)))

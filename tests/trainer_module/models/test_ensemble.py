@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.dense.initial import initial
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.weights import FlatWeights
+from sangam.trainer_module.losses import logits_of_mean_prediction, predictions
+from sangam.trainer_module.ranker import Ranker
 from tests.trainer_module.models import oracles
 from tests.trainer_module.models.sample_models import TASKS, Small, small
 from tests.trainer_module.models.test_models import INTERACTIONS, MODELS, assert_close, declared
 from tests.trainer_module.sample_job import declared as small_ranker
-from trainer_module.dense.initial import initial
-from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import FlatWeights
-from trainer_module.losses import logits_of_mean_prediction, predictions
-from trainer_module.ranker import Ranker
 
 pytestmark = pytest.mark.slow
 

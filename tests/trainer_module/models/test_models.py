@@ -8,12 +8,12 @@ import pytest
 import tensorflow as tf
 from pydantic import TypeAdapter
 
-from schemas.spec.models import Model
+from sangam.schemas.spec.models import Model
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.models.esmm import logit_of_product
+from sangam.trainer_module.models.mmoe import keep_top
 from tests.trainer_module.models import oracles
 from tests.trainer_module.models.sample_models import TASKS, Small, small
-from trainer_module.dense.noise import Noise
-from trainer_module.models.esmm import logit_of_product
-from trainer_module.models.mmoe import keep_top
 
 pytestmark = pytest.mark.slow
 

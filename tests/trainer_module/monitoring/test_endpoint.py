@@ -9,11 +9,11 @@ import httpx
 import pytest
 from prometheus_client import Gauge
 
-from schemas.contracts.monitoring import Target, withdraw_all
-from schemas.errors import UserError
+from sangam.schemas.contracts.monitoring import Target, withdraw_all
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.monitoring import endpoint as module
+from sangam.trainer_module.monitoring.endpoint import Endpoint, new_registry
 from tests.errors import tells
-from trainer_module.monitoring import endpoint as module
-from trainer_module.monitoring.endpoint import Endpoint, new_registry
 
 
 def _target(folder: Path, process: str = "rank-0") -> Target:

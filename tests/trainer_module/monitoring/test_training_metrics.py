@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from trainer_module.monitoring.training import TrainingFacts, TrainingMetrics
+from sangam.trainer_module.monitoring.training import TrainingFacts, TrainingMetrics
 
 
 def _stepped(metrics: TrainingMetrics, facts: Callable[[], TrainingFacts], **changes: Any) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer_module.dense import fused
-from trainer_module.embedding.bookkeeping import merged_books
-from trainer_module.embedding.row_optimizers import adam, adam_rate
-from trainer_module.encoders.numbers import passed_shares
+from sangam.trainer_module.dense import fused
+from sangam.trainer_module.embedding.bookkeeping import merged_books
+from sangam.trainer_module.embedding.row_optimizers import adam, adam_rate
+from sangam.trainer_module.encoders.numbers import passed_shares
 
 Floats = NDArray[np.float64]
 _SMALL = 1e-30

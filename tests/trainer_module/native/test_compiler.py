@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.native import compiler
+from sangam.trainer_module.native.compiler import C, compiled
 from tests.errors import tells
-from trainer_module.native import compiler
-from trainer_module.native.compiler import C, compiled
 
 
 @pytest.fixture

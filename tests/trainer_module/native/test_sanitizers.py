@@ -49,7 +49,7 @@ def _fuzz(library: Path, cases: int, seed: int, **environment: str) -> None:
 
 
 def test_operations_of_random_sizes_equal_exact_sums() -> None:
-    from trainer_module.native.library import library
+    from sangam.trainer_module.native.library import library
 
     _fuzz(library(), 600, seed=1)
 

@@ -60,7 +60,7 @@ _INTEGERS |= dict.fromkeys(("indexes", "newest", "occurrences", "counts"), tf.in
 @pytest.fixture(scope="module", autouse=True)
 def _one_rank() -> Iterator[None]:
     """This process is the only rank of a job; its channel 0 has a message of four numbers."""
-    from trainer_module.native.library import functions, operations
+    from sangam.trainer_module.native.library import functions, operations
 
     one = ctypes.c_int * 1
     assert functions().sangam_join(0, 1, one(os.getpid()), one(functions().sangam_open())) == -1
@@ -79,7 +79,7 @@ def _tensor(operation: str, name: str, shape: Shape) -> Any:
 
 
 def _call(operation: str, inputs: dict[str, Any], attributes: dict[str, Any]) -> Any:
-    from trainer_module.native.library import operations
+    from sangam.trainer_module.native.library import operations
 
     kept: list[Any] = []
 
@@ -118,7 +118,7 @@ ONE_WRONG = [
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_fitting_inputs_are_computed(operation: str) -> None:
-    from trainer_module.dense.fused import has_units_for
+    from sangam.trainer_module.dense.fused import has_units_for
 
     if operation.startswith("layer") and not has_units_for(tf.float32):
         pytest.skip("this processor has no units for layers")
@@ -168,7 +168,7 @@ def test_a_wrong_attribute_is_refused(operation: str, changed: Callable[[], Any]
 
 
 def test_only_a_float32_variable_has_rows() -> None:
-    from trainer_module.native.library import operations
+    from sangam.trainer_module.native.library import operations
 
     numbers = tf.zeros([1], tf.int64)
     table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, 0)
@@ -181,7 +181,7 @@ def test_only_a_float32_variable_has_rows() -> None:
 
 @pytest.mark.parametrize("counts", [[3], [-1], [5]], ids=["too few", "negative", "too many"])
 def test_parts_of_a_message_add_up_to_it(counts: list[int]) -> None:
-    from trainer_module.native.library import operations
+    from sangam.trainer_module.native.library import operations
 
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=place_and_value("SangamPost: counts", f"(got {counts[0]})")
@@ -191,7 +191,7 @@ def test_parts_of_a_message_add_up_to_it(counts: list[int]) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, -1, 2**32], ids=["none", "not yet posted", "negative", "too large"])
 def test_a_message_that_was_not_posted_is_not_waited_for(number: int) -> None:
-    from trainer_module.native.library import operations
+    from sangam.trainer_module.native.library import operations
 
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=place_and_value("SangamCollectSum: number", f"(got {number})")
@@ -200,7 +200,7 @@ def test_a_message_that_was_not_posted_is_not_waited_for(number: int) -> None:
 
 
 def test_a_message_is_not_read_as_another_type() -> None:
-    from trainer_module.native.library import operations
+    from sangam.trainer_module.native.library import operations
 
     number = operations().sangam_post(tf.ones([3], tf.uint8), [3], channel=2)
     with pytest.raises(

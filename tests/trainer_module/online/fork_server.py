@@ -8,7 +8,7 @@ its first step.
 
 import os
 
-from schemas.host.needless_imports import leave_out_needless
+from sangam.schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
     leave_out_needless()  # As a rank does.
@@ -23,8 +23,8 @@ import time
 import traceback
 from typing import Any
 
-from schemas.host.parent_process import end_with_parent
-from trainer_module.__main__ import main
+from sangam.schemas.host.parent_process import end_with_parent
+from sangam.trainer_module.__main__ import main
 
 _ACCESSES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.listdir", "os.scandir"}
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.contracts.training_job import TrainJob
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module.launch.rendezvous import Rendezvous
 from tests.fakes import bad_disk
-from trainer_module.launch.rendezvous import Rendezvous
 
 _LONGEST_S = 120.0
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from schemas.contracts import deltas, segments
-from schemas.contracts.training_job import Stream, TrainJob, write_job
-from schemas.spec import RankerSpec
-from schemas.spec.online import Online
+from sangam.schemas.contracts import deltas, segments
+from sangam.schemas.contracts.training_job import Stream, TrainJob, write_job
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.online import Online
+from sangam.trainer_module.online.delta_files import arrays
 from tests.trainer_module.sample_blocks import write_blocks
 from tests.trainer_module.sample_job import FIRST_EVENT_S, job
-from trainer_module.online.delta_files import arrays
 
 LINEAGE = "20240301001"
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from schemas.contracts import segments
-from schemas.contracts.training_job import TrainJob
-from schemas.errors import UserError
+from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.online.director import Director, Skipped
+from sangam.trainer_module.online.turns import DENSE, NOTHING, ROWS, Turn
 from tests.errors import place_and_value
 from tests.trainer_module.online.streams import online_job
 from tests.trainer_module.sample_job import declared
-from trainer_module.online.director import Director, Skipped
-from trainer_module.online.turns import DENSE, NOTHING, ROWS, Turn
 
 pytestmark = pytest.mark.slow
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from schemas.spec import RankerSpec
-from schemas.spec.online import Guard
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.online import Guard
 from tests.trainer_module.sample_job import declared
 
 pytestmark = pytest.mark.slow
@@ -16,7 +16,7 @@ _MINUTE = 28_000_000
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_rank() -> None:
-    from trainer_module import collectives
+    from sangam.trainer_module import collectives
 
     collectives.start()
 
@@ -25,7 +25,7 @@ class _Scores:
     """Stands for a trainer whose logits are in the batch."""
 
     def __init__(self, spec: RankerSpec):
-        from trainer_module.ranker import Ranker
+        from sangam.trainer_module.ranker import Ranker
 
         self.ranker = Ranker(spec)
 
@@ -49,7 +49,7 @@ def _with_share(share: float) -> RankerSpec:
 
 
 def test_values_are_those_of_the_last_minutes() -> None:
-    from trainer_module.online.judging import Judge
+    from sangam.trainer_module.online.judging import Judge
 
     spec = declared()
     judge, scores = Judge(spec, ()), _Scores(spec)
@@ -68,7 +68,7 @@ def test_values_are_those_of_the_last_minutes() -> None:
 
 
 def test_sampled_negatives_count_as_the_rows_that_they_stand_for() -> None:
-    from trainer_module.online.judging import Judge
+    from sangam.trainer_module.online.judging import Judge
 
     spec = _with_share(0.25)
     judge = Judge(spec, ())
@@ -90,7 +90,7 @@ def test_sampled_negatives_count_as_the_rows_that_they_stand_for() -> None:
     ],
 )
 def test_a_guard_tells_what_is_crossed_once_there_are_enough_examples(guard: dict[str, object], crossed: bool) -> None:
-    from trainer_module.online.judging import Judge
+    from sangam.trainer_module.online.judging import Judge
 
     spec = declared()
     judge = Judge(spec, [Guard.model_validate({"task": "like", "least_examples": 100, **guard})])
@@ -101,7 +101,7 @@ def test_a_guard_tells_what_is_crossed_once_there_are_enough_examples(guard: dic
 
 
 def test_each_guard_judges_its_own_minutes() -> None:
-    from trainer_module.online.judging import Judge
+    from sangam.trainer_module.online.judging import Judge
 
     spec = declared()
     common = {"task": "like", "metric": "prediction_mean", "at_most": 0.9, "least_examples": 1}
@@ -115,7 +115,7 @@ def test_each_guard_judges_its_own_minutes() -> None:
 
 @pytest.mark.parametrize("metric", ["auc", "calibration"])
 def test_a_guard_holds_where_all_labels_are_the_same(metric: str) -> None:
-    from trainer_module.online.judging import Judge
+    from sangam.trainer_module.online.judging import Judge
 
     spec = declared()
     judge = Judge(
@@ -127,7 +127,7 @@ def test_a_guard_holds_where_all_labels_are_the_same(metric: str) -> None:
 
 
 def test_a_guard_holds_where_predictions_are_not_numbers() -> None:
-    from trainer_module.online.judging import Judge
+    from sangam.trainer_module.online.judging import Judge
 
     spec = declared()
     judge = Judge(spec, [Guard.model_validate({"task": "like", "metric": "auc", "at_least": 0.1, "least_examples": 9})])
@@ -136,7 +136,7 @@ def test_a_guard_holds_where_predictions_are_not_numbers() -> None:
 
 
 def test_a_judge_that_is_restored_holds_what_it_held_and_segments_of_one_minute_take_one_place() -> None:
-    from trainer_module.online.judging import Judge
+    from sangam.trainer_module.online.judging import Judge
 
     spec = declared()
     guards = [Guard.model_validate({"task": "like", "metric": "auc", "at_least": 0.99, "least_examples": 100})]

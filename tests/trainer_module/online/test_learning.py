@@ -8,9 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from schemas.contracts import deltas
-from schemas.contracts.training_job import TrainJob
-from schemas.spec import RankerSpec
+from sangam.schemas.contracts import deltas
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.checkpoint import folder
+from sangam.trainer_module.checkpoint.manifest import read_manifest
+from sangam.trainer_module.checkpoint.restore import read_dense
+from sangam.trainer_module.input.raw_examples import first_examples
+from sangam.trainer_module.transforms.keys import ID_BITS
 from tests.fakes import bad_disk
 from tests.trainer_module.online.forked import ForkServer, Kill, fork_server
 from tests.trainer_module.online.streams import (
@@ -24,11 +29,6 @@ from tests.trainer_module.online.streams import (
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, read_rows, run_ranks, write_examples
 from tests.trainer_module.sample_job import read_dense as read_dense_vectors
 from tests.trainer_module.trained_examples import occurrences
-from trainer_module.checkpoint import folder
-from trainer_module.checkpoint.manifest import read_manifest
-from trainer_module.checkpoint.restore import read_dense
-from trainer_module.input.raw_examples import first_examples
-from trainer_module.transforms.keys import ID_BITS
 
 pytestmark = pytest.mark.processes
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts import deltas
+from sangam.schemas.contracts import deltas
+from sangam.trainer_module.transforms.keys import ID_BITS
 from tests.trainer_module.online.streams import LINEAGE, online_job
 from tests.trainer_module.sample_job import declared
-from trainer_module.transforms.keys import ID_BITS
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -20,9 +20,9 @@ _HEADER_BYTES = 128
 
 @pytest.fixture(scope="module")
 def trainer() -> Any:
-    from trainer_module import collectives
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.ranker import Ranker
 
     collectives.start()
     return InStepTrainer(Ranker(declared()), rank=0, ranks=1, track_changes=True)
@@ -37,7 +37,7 @@ def publisher(trainer: Any, tmp_path: Path) -> Any:
 
 
 def _begun(trainer: Any, tmp_path: Path, *, after_segment: int) -> Any:
-    from trainer_module.online.publishing import Publisher
+    from sangam.trainer_module.online.publishing import Publisher
 
     directory = tmp_path / "job"
     job = online_job(directory, declared(), base=tmp_path) if not directory.exists() else _job(directory)
@@ -47,7 +47,7 @@ def _begun(trainer: Any, tmp_path: Path, *, after_segment: int) -> Any:
 
 
 def _job(directory: Path) -> Any:
-    from schemas.contracts.training_job import read_job
+    from sangam.schemas.contracts.training_job import read_job
 
     return read_job(directory / "job.json")
 
@@ -70,7 +70,7 @@ def _publish(publisher: Any, segment: int, *, dense: bool = False) -> tuple[bool
 
 
 def _keys(tmp_path: Path, delta: deltas.Delta) -> list[int]:
-    from trainer_module.online.delta_files import arrays
+    from sangam.trainer_module.online.delta_files import arrays
 
     return [int(key) for part in arrays(_versions(tmp_path), delta, "adagrad_8", "keys") for key in part]
 
@@ -130,7 +130,7 @@ def test_where_it_is_not_known_what_to_tell_again_a_full_version_must_follow(
 
 
 def test_removed_keys_are_told_unless_they_have_a_row_again(publisher: Any, trainer: Any, tmp_path: Path) -> None:
-    from trainer_module.online.delta_files import arrays
+    from sangam.trainer_module.online.delta_files import arrays
 
     keys, store = _touch(trainer, 1, 2, 3, 4), trainer.tables.stores["adagrad_8"]
     _publish(publisher, 1)

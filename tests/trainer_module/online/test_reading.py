@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.contracts import segments
-from schemas.errors import UserError
+from sangam.schemas.contracts import segments
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.input.raw_examples import first_examples
 from tests.trainer_module.online.streams import online_job, write_segments
 from tests.trainer_module.sample_job import FIRST_EVENT_S, declared, write_examples
-from trainer_module.input.raw_examples import first_examples
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("tensorflow")
@@ -19,7 +19,7 @@ _SPEC = declared(event_time="at", tables={"users": {"expire_after_days": 3}}, ba
 
 
 def _times(tmp_path: Path, learned_until: int | None, rank: int = 0, ranks: int = 1) -> list[np.ndarray]:
-    from trainer_module.online.reading import SegmentReader
+    from sangam.trainer_module.online.reading import SegmentReader
 
     made = online_job(tmp_path, _SPEC, base=tmp_path)
     files = write_examples(tmp_path / "data", num_files=1)
@@ -47,7 +47,7 @@ def test_ranks_share_each_batch(tmp_path: Path) -> None:
 
 def test_a_damaged_segment_is_refused(tmp_path: Path) -> None:
     _times(tmp_path, None)
-    from trainer_module.online.reading import SegmentReader
+    from sangam.trainer_module.online.reading import SegmentReader
 
     file = segments.examples_file(tmp_path / "examples", 1)
     file.write_bytes(file.read_bytes()[:-1])

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from schemas.contracts.calibration import Calibration
-from schemas.contracts.training_job import TrainJob
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.trainer_module.input.raw_examples import first_examples
 from tests.trainer_module.online.streams import online_job, write_segments
 from tests.trainer_module.sample_job import FIRST_EVENT_S, declared, write_examples
-from trainer_module.input.raw_examples import first_examples
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("tensorflow")
@@ -20,17 +20,17 @@ _GUARD = {"task": "like", "metric": "auc", "at_least": 0.9999, "minutes": 1000, 
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_rank() -> None:
-    from trainer_module import collectives
+    from sangam.trainer_module import collectives
 
     collectives.start()
 
 
 def _started(made: TrainJob) -> tuple[Any, Any, Any]:
     """Returns a learner as a rank starts it, its checkpoints, and its trainer."""
-    from trainer_module.loop.start import load_trainer
-    from trainer_module.online.checkpointing import Checkpoints
-    from trainer_module.online.learning import Learner
-    from trainer_module.progress import Progress
+    from sangam.trainer_module.loop.start import load_trainer
+    from sangam.trainer_module.online.checkpointing import Checkpoints
+    from sangam.trainer_module.online.learning import Learner
+    from sangam.trainer_module.progress import Progress
 
     trainer, start, _ = load_trainer(made, None, rank=0, ranks=1)
     learner, segment = Learner(made, trainer, start.history, Progress(made, 0)), start.position.epoch
@@ -42,7 +42,7 @@ def _started(made: TrainJob) -> tuple[Any, Any, Any]:
 
 
 def _save(learner: Any, checkpoints: Any, trainer: Any) -> Path:
-    from trainer_module.checkpoint.folder import published
+    from sangam.trainer_module.checkpoint.folder import published
 
     learner.note()
     checkpoints.write(trainer, learner._history, segment=learner.segment)
@@ -93,9 +93,9 @@ def test_a_change_of_the_first_segment_keeps_the_checkpoints(tmp_path: Path) -> 
 
 
 def test_the_calibration_of_the_base_stays_and_a_daily_training_does_not_inherit_it(tmp_path: Path) -> None:
-    from trainer_module.checkpoint.manifest import read_manifest
-    from trainer_module.loop.start import load_trainer
-    from trainer_module.online.checkpointing import Checkpoints
+    from sangam.trainer_module.checkpoint.manifest import read_manifest
+    from sangam.trainer_module.loop.start import load_trainer
+    from sangam.trainer_module.online.checkpointing import Checkpoints
 
     base = tmp_path / "base"
     fitted = {"like": Calibration(kind="platt", examples=9, positives=3, calibrated=(-0.5,), slope=0.75)}

@@ -10,15 +10,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from schemas.contracts.training_job import TrainJob
-from schemas.derived.process_memory import message_bytes
-from schemas.spec import RankerSpec
-from schemas.spec.sync import Served
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.derived.process_memory import message_bytes
+from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.sync import Served
+from sangam.trainer_module import collectives
+from sangam.trainer_module.loop.training import train
+from sangam.trainer_module.parameter_server.client import Servers
+from sangam.trainer_module.parameter_server.service import Service, serve
 from tests.trainer_module.sample_job import job
-from trainer_module import collectives
-from trainer_module.loop.training import train
-from trainer_module.parameter_server.client import Servers
-from trainer_module.parameter_server.service import Service, serve
 
 MakeService = Callable[[TrainJob, str, int], Service]
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.dense.optimizers import moment_starts
+from sangam.trainer_module.parameter_server.rows import Update
+from sangam.trainer_module.parameter_server.shard import Push, Shard
+from sangam.trainer_module.parameter_server.wire import Caller
+from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.transforms.keys import ID_BITS
 from tests.trainer_module.sample_job import declared
-from trainer_module.dense.optimizers import moment_starts
-from trainer_module.parameter_server.rows import Update
-from trainer_module.parameter_server.shard import Push, Shard
-from trainer_module.parameter_server.wire import Caller
-from trainer_module.ranker import Ranker
-from trainer_module.transforms.keys import ID_BITS
 
 Array = NDArray[Any]
 

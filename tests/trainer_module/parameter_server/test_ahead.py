@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainer_module.parameter_server import ahead as module
-from trainer_module.parameter_server.ahead import Ahead, Pushed
-from trainer_module.parameter_server.shard import Outcome
+from sangam.trainer_module.parameter_server import ahead as module
+from sangam.trainer_module.parameter_server.ahead import Ahead, Pushed
+from sangam.trainer_module.parameter_server.shard import Outcome
 
 pytestmark = pytest.mark.slow
 

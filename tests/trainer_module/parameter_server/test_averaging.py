@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from schemas.spec.sync import Shadow
-from trainer_module.parameter_server.averaging import Averaging
+from sangam.schemas.spec.sync import Shadow
+from sangam.trainer_module.parameter_server.averaging import Averaging
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 

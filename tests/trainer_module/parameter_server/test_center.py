@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from schemas.spec.sync import Shadow
-from trainer_module.parameter_server.center import center_of
+from sangam.schemas.spec.sync import Shadow
+from sangam.trainer_module.parameter_server.center import center_of
 
 Vector = NDArray[Any]
 

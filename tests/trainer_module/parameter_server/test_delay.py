@@ -5,8 +5,8 @@ from typing import Any
 import grpc
 import pytest
 
-from schemas.errors import UserError
-from trainer_module.parameter_server.delay import VARIABLE, Delayed
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.parameter_server.delay import VARIABLE, Delayed
 
 
 class _Echo(grpc.GenericRpcHandler):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sangam.trainer_module.loop.served_step import half_of
 from tests.trainer_module.parameter_server.sample_shards import ASYNC, Calls, keys_of, spec_of
-from trainer_module.loop.served_step import half_of
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,12 @@ import grpc
 import numpy as np
 import pytest
 
-from schemas.contracts.training_job import TrainJob
-from schemas.spec import RankerSpec
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.parameter_server.service import Service
+from sangam.trainer_module.parameter_server.wire import Caller
 from tests.trainer_module.parameter_server.sample_servers import made_job, train_alone, train_served
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, read_dense, read_rows, run_ranks, write_examples
-from trainer_module.parameter_server.service import Service
-from trainer_module.parameter_server.wire import Caller
 
 pytestmark = pytest.mark.slow
 
@@ -136,7 +136,7 @@ def test_staleness_never_exceeds_its_bound_whatever_is_slow(
 def test_lost_calls_and_lost_answers_change_no_bit(
     tmp_path: Path, files: tuple[str, ...], of_two_ranks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainer_module.parameter_server.client._PAUSE_S", 0.001)
+    monkeypatch.setattr("sangam.trainer_module.parameter_server.client._PAUSE_S", 0.001)
     spec = _spec({"kind": "stale", "staleness": 0}, ranks=2, **LIMITED)
     services = train_served(
         made_job(tmp_path, spec, files), service_of=lambda *of: _Slow(*of, longest_s=0.005, lost=0.4)
@@ -258,7 +258,7 @@ class _Stopping(_Latest):
 def test_a_stale_job_that_was_resumed_ends_with_the_bits_of_an_undisturbed_one(
     tmp_path: Path, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_module.loop.checkpointing import Checkpointer
+    from sangam.trainer_module.loop.checkpointing import Checkpointer
 
     as_it_is, every = Checkpointer.after_step, 5
     average = {"kind": "last"}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.spec import RankerSpec
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.spec import RankerSpec
 from tests.errors import mentions
 from tests.trainer_module.launch.launched_job import (
     group_of,
@@ -66,7 +66,7 @@ def test_after_a_killed_rank_and_a_killed_server_a_stale_job_ends_with_the_same_
     rank_process(launched.pid, 0).kill()
     first = last_step(job_file)
     wait_for_step(job_file, first + EVERY)
-    process_with(launched.pid, "trainer_module.parameter_server").kill()
+    process_with(launched.pid, "sangam.trainer_module.parameter_server").kill()
     _assert_ends(launched, job_file)
     assert len(report_of(tmp_path / "disturbed")["resumed_from_step"]) == 2
     log = (job_file.parent / "launch.log").read_text()
@@ -94,7 +94,7 @@ def test_ranks_at_their_own_pace_train_on_each_example_once_though_a_rank_and_a_
     wait_for_step(job_file, EVERY)
     rank_process(launched.pid, 1).kill()
     wait_for_step(job_file, last_step(job_file) + EVERY)
-    process_with(launched.pid, "trainer_module.parameter_server").kill()
+    process_with(launched.pid, "sangam.trainer_module.parameter_server").kill()
     _assert_ends(launched, job_file)
     assert len(report_of(tmp_path)["resumed_from_step"]) == 2
     log = (tmp_path / "launch.log").read_text()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trainer_module.parameter_server.meetings import Meetings, Operation
-from trainer_module.parameter_server.wire import MessageError
+from sangam.trainer_module.parameter_server.meetings import Meetings, Operation
+from sangam.trainer_module.parameter_server.wire import MessageError
 
 RANKS = 3
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from schemas.contracts.training_job import TrainJob
-from schemas.spec import RankerSpec
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.checkpoint.writer import Writer
+from sangam.trainer_module.parameter_server.service import Service
+from sangam.trainer_module.parameter_server.wire import Caller
 from tests.trainer_module.parameter_server.sample_servers import made_job, train_served
 from tests.trainer_module.sample_job import NUM_EXAMPLES, write_examples
 from tests.trainer_module.trained_examples import counted_ids, counting, occurrences, report_of
-from trainer_module.checkpoint.writer import Writer
-from trainer_module.parameter_server.service import Service
-from trainer_module.parameter_server.wire import Caller
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

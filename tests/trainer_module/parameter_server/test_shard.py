@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sangam.trainer_module.parameter_server.wire import Caller, MessageError
 from tests.trainer_module.parameter_server.sample_shards import (
     ASYNC,
     EVERY_MODE,
@@ -18,7 +19,6 @@ from tests.trainer_module.parameter_server.sample_shards import (
     ones,
     spec_of,
 )
-from trainer_module.parameter_server.wire import Caller, MessageError
 
 pytestmark = pytest.mark.slow
 

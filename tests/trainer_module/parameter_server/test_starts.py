@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module import collectives
+from sangam.trainer_module.loop.start import load
+from sangam.trainer_module.progress import Progress
 from tests.trainer_module.parameter_server.sample_servers import (
     made_job,
     on_ranks,
@@ -18,9 +21,6 @@ from tests.trainer_module.parameter_server.sample_servers import (
     train_served,
 )
 from tests.trainer_module.sample_job import declared, read_rows, write_examples
-from trainer_module import collectives
-from trainer_module.loop.start import load
-from trainer_module.progress import Progress
 
 pytestmark = pytest.mark.processes
 

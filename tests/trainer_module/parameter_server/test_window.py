@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from trainer_module.parameter_server.window import MOST_OPEN, Window
+from sangam.trainer_module.parameter_server.window import MOST_OPEN, Window
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trainer_module.parameter_server.wire import MAX_ARRAYS, Caller, MessageError, attempt_number, decode, encode
+from sangam.trainer_module.parameter_server.wire import MAX_ARRAYS, Caller, MessageError, attempt_number, decode, encode
 
 CALLER = Caller(attempt=2**64 - 3, rank=7, sequence=2**40)
 DTYPES = ("<i8", "<i4", "<f4", "<f2", "<f8", "|u1")

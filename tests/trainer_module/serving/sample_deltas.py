@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from components.registry import seal
-from schemas.contracts import deltas
-from trainer_module.embedding.delta import Delta
-from trainer_module.online.delta_files import write_dense, write_rows
+from sangam.components.registry import seal
+from sangam.schemas.contracts import deltas
+from sangam.trainer_module.embedding.delta import Delta
+from sangam.trainer_module.online.delta_files import write_dense, write_rows
 
 LINEAGE = "20240301001"
 

@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from schemas.contracts.training_job import TrainJob
-from schemas.derived.columns import columns
-from schemas.derived.groups import groups_of
-from schemas.spec import RankerSpec, digest
+from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.derived.groups import groups_of
+from sangam.schemas.spec import RankerSpec, digest
+from sangam.trainer_module.checkpoint.layout import group_layouts, weight_layouts
+from sangam.trainer_module.checkpoint.manifest import Manifest, read_manifest
+from sangam.trainer_module.checkpoint.restore import read_snapshot
+from sangam.trainer_module.checkpoint.writer import Contents, write
+from sangam.trainer_module.embedding.hashing import owner_of
+from sangam.trainer_module.input.position import Position
+from sangam.trainer_module.snapshot import RowsSnapshot, Snapshot
+from sangam.trainer_module.transforms.keys import id_keys
 from tests.beam_args import BEAM_ARGS
 from tests.fakes import mounted_store
 from tests.trainer_module.sample_blocks import write_blocks
-from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-from trainer_module.checkpoint.manifest import Manifest, read_manifest
-from trainer_module.checkpoint.restore import read_snapshot
-from trainer_module.checkpoint.writer import Contents, write
-from trainer_module.embedding.hashing import owner_of
-from trainer_module.input.position import Position
-from trainer_module.snapshot import RowsSnapshot, Snapshot
-from trainer_module.transforms.keys import id_keys
 
 NUM_EXAMPLES = 600
 RANKS = 2
@@ -148,8 +148,8 @@ def write_transform(directory: Path) -> None:
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
+    from sangam.trainer_module.transforms.preprocessing import preprocessing_fn
     from tests.trainer_module.transforms.analysis import config_of, statistics_of
-    from trainer_module.transforms.preprocessing import preprocessing_fn
 
     inputs = declared().inputs()
     config = config_of(inputs, statistics_of(inputs, rows(80)))
@@ -190,7 +190,7 @@ def write_checkpoint(
         ranker: whose dense weights are made up.
         learned: keys and embeddings by group; None: `embeddings()`.
     """
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module.ranker import Ranker
 
     model = Ranker(ranker)
     generator = np.random.default_rng(5)
@@ -256,7 +256,7 @@ def run_export(job: TrainJob) -> None:
     directory = Path(job.model_dir).parent
     job_file = directory / "job.json"
     job_file.write_text(job.model_dump_json())
-    command = [sys.executable, "-m", "trainer_module.export", str(job_file), str(os.getpid())]
+    command = [sys.executable, "-m", "sangam.trainer_module.export", str(job_file), str(os.getpid())]
     environment = mounted_store.environment(directory)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -264,10 +264,10 @@ def run_export(job: TrainJob) -> None:
 
 def make_world(world: Path) -> None:
     """Writes all that training leaves for the export; the ranks' scores come from a trainer that holds the rows."""
-    from trainer_module import collectives
-    from trainer_module.check_scores import write_check
-    from trainer_module.loop.in_step import InStepTrainer
-    from trainer_module.ranker import Ranker
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.check_scores import write_check
+    from sangam.trainer_module.loop.in_step import InStepTrainer
+    from sangam.trainer_module.ranker import Ranker
 
     write_transform(world / "transform")
     write_checkpoint(world / "checkpoint", declared())

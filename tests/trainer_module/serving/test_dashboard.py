@@ -12,12 +12,12 @@ import httpx
 import numpy as np
 import pytest
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.monitoring import on_this_machine
-from schemas.contracts.root import Root
-from schemas.contracts.training_job import TrainJob, read_job
-from schemas.contracts.training_job import write_job as write_job_file
-from schemas.spec.monitoring import Monitoring
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.monitoring import on_this_machine
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.contracts.training_job import TrainJob, read_job
+from sangam.schemas.contracts.training_job import write_job as write_job_file
+from sangam.schemas.spec.monitoring import Monitoring
 from tests.components.server.server_process import Running, running
 from tests.prometheus import server as prometheus
 from tests.prometheus.server import Prometheus, promtool
@@ -59,9 +59,9 @@ def _training(folder: Path, root: Root) -> Path:
 
 def _online_training(folder: Path, root: Root) -> tuple[Path, TrainJob]:
     """Writes the job of an online training from nothing, and what it reads."""
+    from sangam.trainer_module.input.raw_examples import first_examples
     from tests.trainer_module.online.streams import online_job, write_segments
     from tests.trainer_module.sample_job import declared, write_examples
-    from trainer_module.input.raw_examples import first_examples
 
     job = online_job(folder, declared(ranks=1, batch_size_per_rank=16), base=None)
     assert job.stream is not None
@@ -76,8 +76,8 @@ class _Client:
     """Asks a server, and publishes the deltas that it follows."""
 
     def __init__(self, server: Running, versions: Path):
+        from sangam.trainer_module.transforms.keys import id_keys
         from tests.trainer_module.serving.sample_training import declared, encoded, rows
-        from trainer_module.transforms.keys import id_keys
 
         self._server, self._versions = server, versions
         self._body = {"inputs": {"examples": [{"b64": base64.b64encode(encoded(row)).decode()} for row in rows(3)]}}

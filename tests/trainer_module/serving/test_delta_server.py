@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts.training_job import TrainJob
+from sangam.schemas.contracts.training_job import TrainJob
 from tests.components.server.server_process import running, wait_until
 from tests.trainer_module.serving.sample_deltas import LINEAGE, publish, push
 
@@ -22,8 +22,8 @@ Exported = Callable[[str, str], TrainJob]
 
 
 def _keys(count: int) -> np.ndarray:
+    from sangam.trainer_module.transforms.keys import id_keys
     from tests.trainer_module.serving.sample_training import declared
-    from trainer_module.transforms.keys import id_keys
 
     ids = tf.constant([f"u{number}" for number in range(count)])
     keys: np.ndarray = id_keys(declared().table_tags()["users"], ids).numpy()
@@ -31,7 +31,7 @@ def _keys(count: int) -> np.ndarray:
 
 
 def _rollback(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "pipelines.cli", "rollback", *arguments]
+    command = [sys.executable, "-m", "sangam.pipelines.cli", "rollback", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -133,8 +133,8 @@ def test_a_hold_that_cannot_be_is_refused(
 ) -> None:
     from typer.testing import CliRunner
 
-    from pipelines.cli import app
-    from schemas.errors import UserError
+    from sangam.pipelines.cli import app
+    from sangam.schemas.errors import UserError
 
     versions = tmp_path / "versions"
     push(Path(exported("stock", "float32").model_dir), versions)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts import deltas
-from schemas.contracts.export import of_group
-from schemas.contracts.training_job import TrainJob
+from sangam.schemas.contracts import deltas
+from sangam.schemas.contracts.export import of_group
+from sangam.schemas.contracts.training_job import TrainJob
 from tests.trainer_module.serving.sample_deltas import LINEAGE, publish, push
 
 pytestmark = pytest.mark.slow
@@ -27,8 +27,8 @@ def version(request: pytest.FixtureRequest, exported: Exported, tmp_path: Path) 
 
 def _keys(group: str, *numbers: int) -> np.ndarray:
     """Returns the keys of ids, of which the first ones have rows in the version: u0 to u39, t0 to t19."""
+    from sangam.trainer_module.transforms.keys import id_keys
     from tests.trainer_module.serving.sample_training import declared
-    from trainer_module.transforms.keys import id_keys
 
     table = _GROUPS[group][0]
     ids = tf.constant([f"{table[0]}{number}" for number in numbers])
@@ -41,8 +41,8 @@ def _rows(group: str, count: int, seed: int) -> np.ndarray:
 
 
 def _served(version: Path) -> tuple[Any, Any]:
-    from components.server.deltas import Deltas
-    from components.server.model import LoadedModel
+    from sangam.components.server.deltas import Deltas
+    from sangam.components.server.model import LoadedModel
 
     model = LoadedModel(version, int(version.name))
     return model, Deltas(model, version)
@@ -65,7 +65,7 @@ def _state(model: Any) -> dict[str, bytes]:
 
 def _form(version: Path) -> str:
     """Returns how a version was exported."""
-    from schemas.contracts.export import DESCRIPTION_FILE, read_description
+    from sangam.schemas.contracts.export import DESCRIPTION_FILE, read_description
 
     file = version / DESCRIPTION_FILE
     return read_description(str(file), file.read_bytes()).ranker.export.form
@@ -112,7 +112,7 @@ def test_a_delta_that_is_applied_again_changes_nothing(version: Path) -> None:
     following.apply_new()
     after = _state(model)
     assert after != before
-    from components.server.deltas import Deltas
+    from sangam.components.server.deltas import Deltas
 
     assert Deltas(model, version).apply_new() == 1
     assert _state(model) == after
@@ -193,8 +193,8 @@ def test_a_delta_that_does_not_fit_changes_nothing(version: Path, changes: dict[
 
 def _server(version: Path) -> Any:
     """Returns what a server does with a folder of versions, without its thread."""
-    from components.server.metrics import Metrics
-    from components.server.versions import Versions
+    from sangam.components.server.metrics import Metrics
+    from sangam.components.server.versions import Versions
 
     watching = Versions(name="served", folder=version.parent, poll_s=1.0, metrics=Metrics(), changed=lambda: None)
     watching._check()
@@ -204,7 +204,7 @@ def _server(version: Path) -> Any:
 def test_after_a_delta_that_fails_half_way_the_last_whole_state_is_served(
     version: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from components.server.deltas import Deltas
+    from sangam.components.server.deltas import Deltas
 
     keys = {number: (_keys("adagrad_8", *range(50)), _rows("adagrad_8", 50, number)) for number in (1, 2, 3)}
     present = _server(version)
@@ -242,9 +242,9 @@ def test_a_server_that_loads_a_full_version_and_few_deltas_equals_one_that_has_a
 ) -> None:
     import shutil
 
-    from components.registry import seal
+    from sangam.components.registry import seal
+    from sangam.trainer_module.export import export
     from tests.trainer_module.serving.sample_training import declared, embeddings, job_of, write_checkpoint
-    from trainer_module.export import export
 
     versions, form = version.parent, _form(version)
     present, behind = _server(version), _server(version)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts.training_job import TrainJob
+from sangam.schemas.contracts.training_job import TrainJob
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -75,8 +75,8 @@ def test_columns_score_as_examples_do_for_every_kind_of_feature(loaded: Any, for
 
 @pytest.mark.parametrize(("form", "stored"), MODELS)
 def test_requests_that_a_server_joins_score_as_they_do_alone(loaded: Any, form: str, stored: str) -> None:
-    from components.server.joining import Joined
-    from components.server.signature import signatures_of
+    from sangam.components.server.joining import Joined
+    from sangam.components.server.signature import signatures_of
     from tests.trainer_module.serving.sample_training import ranked, rows
 
     rank = signatures_of(loaded(form, stored))["rank"]
@@ -140,10 +140,10 @@ def test_one_user_with_many_candidates_scores_as_the_user_repeated(loaded: Any, 
 
 
 def test_what_candidates_share_is_looked_up_once(served_world: Any) -> None:
+    from sangam.trainer_module.serving.candidates import candidate_logits
+    from sangam.trainer_module.serving.raw_columns import sparse_columns
+    from sangam.trainer_module.serving.writing import served_ranker
     from tests.trainer_module.serving.sample_training import declared, job_of, ranked, rows
-    from trainer_module.serving.candidates import candidate_logits
-    from trainer_module.serving.raw_columns import sparse_columns
-    from trainer_module.serving.writing import served_ranker
 
     served = served_ranker(job_of(served_world, served_world, declared()), declared().export)
     asked: list[int] = []
@@ -224,8 +224,8 @@ def test_known_ids_are_those_with_a_row(loaded: Any, form: str, stored: str) -> 
 
 @pytest.mark.parametrize(("form", "stored"), MODELS)
 def test_rows_can_be_changed_in_one_loaded_model_alone(exported: Exported, form: str, stored: str) -> None:
+    from sangam.trainer_module.transforms.keys import id_keys
     from tests.trainer_module.serving.sample_training import declared, embeddings, encoded, rows
-    from trainer_module.transforms.keys import id_keys
 
     path = exported(form, stored).model_dir
     changed, other = tf.saved_model.load(path), tf.saved_model.load(path)
@@ -254,8 +254,8 @@ def test_rows_can_be_changed_in_one_loaded_model_alone(exported: Exported, form:
 @pytest.mark.parametrize(("form", "stored"), MODELS[:2])
 def test_requests_at_the_same_time_never_mix_and_insert_nothing(exported: Exported, form: str, stored: str) -> None:
     """Each thread has its own requests and checks its own answers, while other ids' rows come and go."""
+    from sangam.trainer_module.transforms.keys import id_keys
     from tests.trainer_module.serving.sample_training import declared, ranked, rows
-    from trainer_module.transforms.keys import id_keys
 
     model = tf.saved_model.load(exported(form, stored).model_dir)
     signatures = model.signatures
@@ -297,12 +297,12 @@ def test_a_ranker_has_the_signatures_that_its_features_need(
     served_world: Any, features: list[str], names: set[str]
 ) -> None:
 
+    from sangam.trainer_module.ranker import Ranker
+    from sangam.trainer_module.serving.signatures import ServedRanker
+    from sangam.trainer_module.serving.stock_table import StockTable
+    from sangam.trainer_module.serving.trained_rows import TrainedRows
+    from sangam.trainer_module.transforms.graph import TransformGraph
     from tests.trainer_module.serving.sample_training import declared
-    from trainer_module.ranker import Ranker
-    from trainer_module.serving.signatures import ServedRanker
-    from trainer_module.serving.stock_table import StockTable
-    from trainer_module.serving.trained_rows import TrainedRows
-    from trainer_module.transforms.graph import TransformGraph
 
     whole = declared()
     ranker = Ranker(whole.model_copy(update={"features": {name: whole.features[name] for name in features}}))

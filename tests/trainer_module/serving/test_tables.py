@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sangam.trainer_module.checkpoint.files import CheckpointError
+from sangam.trainer_module.checkpoint.manifest import read_manifest
+from sangam.trainer_module.checkpoint.writer import write
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, all_rows, contents, spread, write_all
-from trainer_module.checkpoint.files import CheckpointError
-from trainer_module.checkpoint.manifest import read_manifest
-from trainer_module.checkpoint.writer import write
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -20,9 +20,9 @@ _TAG = 1 << 52
 
 
 def _group(name: str = "sgd_2", dim: int = 2, **defaults: float):  # type: ignore[no-untyped-def]
-    from schemas.derived.groups import Group
-    from schemas.spec.optimizers import Sgd
-    from schemas.spec.tables import Table
+    from sangam.schemas.derived.groups import Group
+    from sangam.schemas.spec.optimizers import Sgd
+    from sangam.schemas.spec.tables import Table
 
     tables = {table: Table(dim=dim, default_value=value) for table, value in defaults.items()}
     return Group(
@@ -36,9 +36,9 @@ def _group(name: str = "sgd_2", dim: int = 2, **defaults: float):  # type: ignor
 
 
 def _table(form: str, keys: Any, rows: Any, group: Any, stored: Any = "float32") -> Any:
-    from trainer_module.serving.stock_table import StockTable
-    from trainer_module.serving.tfra_table import TfraTable
-    from trainer_module.serving.trained_rows import TrainedRows
+    from sangam.trainer_module.serving.stock_table import StockTable
+    from sangam.trainer_module.serving.tfra_table import TfraTable
+    from sangam.trainer_module.serving.trained_rows import TrainedRows
 
     keys, rows = np.asarray(keys, np.int64), np.asarray(rows, np.float32).reshape(-1, group.dim)
     halves = [slice(0, len(keys) // 2), slice(len(keys) // 2, None)]
@@ -182,7 +182,7 @@ def test_a_half_too_large_for_its_type_is_the_largest() -> None:
 
 
 def test_the_rows_of_all_ranks_are_read_without_slots(tmp_path: Path) -> None:
-    from trainer_module.serving.trained_rows import read_trained
+    from sangam.trainer_module.serving.trained_rows import read_trained
 
     write_all(tmp_path / "c", spread(3), ranks=3)
     keys, rows = all_rows("adagrad_4")
@@ -196,7 +196,7 @@ def test_the_rows_of_all_ranks_are_read_without_slots(tmp_path: Path) -> None:
 
 
 def test_a_key_with_two_owners_is_refused(tmp_path: Path) -> None:
-    from trainer_module.serving.trained_rows import read_trained
+    from sangam.trainer_module.serving.trained_rows import read_trained
 
     for rank in (1, 0):
         owners = {name: np.full(500, rank) for name in GROUPS}
@@ -207,7 +207,7 @@ def test_a_key_with_two_owners_is_refused(tmp_path: Path) -> None:
 
 
 def test_rows_that_were_altered_on_the_disk_are_refused(tmp_path: Path) -> None:
-    from trainer_module.serving.trained_rows import read_trained
+    from sangam.trainer_module.serving.trained_rows import read_trained
 
     write_all(tmp_path / "c", spread(2), ranks=2)
     file = next((tmp_path / "c").glob("rank-00001.adagrad_4.rows.npy"))

@@ -10,12 +10,12 @@ import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
-from components.steps.transform import analysis
-from schemas.contracts.statistics import Statistics, completed, to_analyze
-from schemas.derived.columns import columns
-from schemas.spec import Inputs
+from sangam.components.steps.transform import analysis
+from sangam.schemas.contracts.statistics import Statistics, completed, to_analyze
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.spec import Inputs
+from sangam.trainer_module.transforms.preprocessing import numbers_fn, preprocessing_fn
 from tests.beam_args import BEAM_ARGS
-from trainer_module.transforms.preprocessing import numbers_fn, preprocessing_fn
 
 _TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}
 Rows = list[dict[str, list[Any]]]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts.statistics import Bins, Boundaries, FeatureStatistics, Scale, Statistics, without_analysis
-from schemas.derived.outputs import outputs
-from schemas.spec import Inputs
+from sangam.schemas.contracts.statistics import Bins, Boundaries, FeatureStatistics, Scale, Statistics, without_analysis
+from sangam.schemas.derived.outputs import outputs
+from sangam.schemas.spec import Inputs
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -175,7 +175,7 @@ def _column(transformed: Any, name: str) -> Any:
 
 def _keys(table: str, ids: list[Any]) -> list[int]:
     """Returns keys, `None` standing for a missing value."""
-    from trainer_module.transforms.keys import id_keys, missing_key
+    from sangam.trainer_module.transforms.keys import id_keys, missing_key
 
     tag = INPUTS.table_tags()[table]
     return [missing_key(tag) if each is None else int(id_keys(tag, tf.constant([each]))[0]) for each in ids]
@@ -248,8 +248,8 @@ def test_ages_are_in_their_unit_and_not_negative(transformed: Any) -> None:
 
 
 def test_the_age_of_a_time_that_is_none_does_not_wrap() -> None:
-    from schemas.spec.features import AgeFeature
-    from trainer_module.transforms.times import ages
+    from sangam.schemas.spec.features import AgeFeature
+    from sangam.trainer_module.transforms.times import ages
 
     feature = AgeFeature(kind="age", since="posted", at="time", unit="days", missing=0)
     ends = _sparse([[-(2**63)], [2**63 - 1]], tf.int64), _sparse([[2**63 - 1], [-(2**63)]], tf.int64)
@@ -277,7 +277,7 @@ def test_a_request_gives_one_user_and_many_candidates(transformed: Any) -> None:
     once = {"user", "seen", "time"}
     types = {"user": tf.string, "tags": tf.string, "item": tf.int64, "seen": tf.int64, "time": tf.int64}
     types |= {"signed_up": tf.int64, "posted": tf.int64}
-    from schemas.derived.columns import serving_columns
+    from sangam.schemas.derived.columns import serving_columns
 
     request = {}
     for column in serving_columns(INPUTS):
@@ -304,7 +304,7 @@ def test_a_request_gives_one_user_and_many_candidates(transformed: Any) -> None:
     [({"image": [[1.0]]}, "a vector has 2 floats"), ({"tag_weights": [[]]}, "each id .*weight")],
 )
 def test_a_vector_or_weights_of_another_length_are_refused(transformed: Any, wrong: Any, told: str) -> None:
-    from schemas.derived.columns import serving_columns
+    from sangam.schemas.derived.columns import serving_columns
 
     types = {"float": tf.float32, "int": tf.int64, "string": tf.string}
     request = {
@@ -317,8 +317,8 @@ def test_a_vector_or_weights_of_another_length_are_refused(transformed: Any, wro
 
 def _num_operations(times: int) -> int:
     """Returns how many operations so many features of each of these kinds take, their columns not counted."""
-    from schemas.derived.columns import columns
-    from trainer_module.transforms.preprocessing import preprocessing_fn
+    from sangam.schemas.derived.columns import columns
+    from sangam.trainer_module.transforms.preprocessing import preprocessing_fn
 
     kinds = {
         "scored": {"kind": "numeric", "normalize": "zscore", "missing": 0, "clip": [0, 1], "log": True},

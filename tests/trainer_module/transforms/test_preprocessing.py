@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.derived.columns import EVENT_TIME
-from schemas.spec import Inputs
+from sangam.schemas.derived.columns import EVENT_TIME
+from sangam.schemas.spec import Inputs
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -51,7 +51,7 @@ def transformed() -> tuple[list[dict[str, Any]], Any]:
 
 
 def _keys(table: str, ids: list[Any]) -> list[int]:
-    from trainer_module.transforms.keys import id_keys
+    from sangam.trainer_module.transforms.keys import id_keys
 
     result: list[int] = id_keys(INPUTS.table_tags()[table], tf.constant(ids)).numpy().tolist()
     return result

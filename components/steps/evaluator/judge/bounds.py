@@ -3,10 +3,17 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from components.reports.evaluation import GateVerdict
-from components.steps.evaluator.metrics.measured import UNDEFINED, Measured, paired_change
-from schemas.spec.metrics import SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL, at_k, direction, needs_weights, without_weights
-from schemas.spec.release import Gate
+from sangam.components.reports.evaluation import GateVerdict
+from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, Measured, paired_change
+from sangam.schemas.spec.metrics import (
+    SUM_OF_WEIGHTS,
+    WEIGHTED_MEAN_LABEL,
+    at_k,
+    direction,
+    needs_weights,
+    without_weights,
+)
+from sangam.schemas.spec.release import Gate
 
 _OF_REGRESSION_ALONE = ("rmse", "mae", "rank_correlation")
 

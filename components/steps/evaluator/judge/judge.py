@@ -6,8 +6,8 @@ Pure functions: Beam measures, this module decides.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from components.examples.leaks import NEARLY_ALONE
-from components.reports.evaluation import (
+from sangam.components.examples.leaks import NEARLY_ALONE
+from sangam.components.reports.evaluation import (
     CalibrationBucket,
     GateVerdict,
     Intervals,
@@ -15,16 +15,16 @@ from components.reports.evaluation import (
     TaskVerdict,
     Verdict,
 )
-from components.steps.evaluator.judge import bounds
-from components.steps.evaluator.judge.bounds import BoundResult, SliceMetrics
-from components.steps.evaluator.judge.leaks import Leak
-from components.steps.evaluator.judge.reduced_rows import ReducedRows, rows_verdict
-from components.steps.evaluator.metrics.measured import UNDEFINED, SliceResult, name_of
-from components.steps.evaluator.metrics.measured import Metrics as MeasuredMetrics
-from schemas.errors import UserError
-from schemas.spec import Inputs
-from schemas.spec.metrics import new_id_slice, slice_name
-from schemas.spec.release import Evaluation, Gate
+from sangam.components.steps.evaluator.judge import bounds
+from sangam.components.steps.evaluator.judge.bounds import BoundResult, SliceMetrics
+from sangam.components.steps.evaluator.judge.leaks import Leak
+from sangam.components.steps.evaluator.judge.reduced_rows import ReducedRows, rows_verdict
+from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, SliceResult, name_of
+from sangam.components.steps.evaluator.metrics.measured import Metrics as MeasuredMetrics
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.metrics import new_id_slice, slice_name
+from sangam.schemas.spec.release import Evaluation, Gate
 
 MAX_NAMED = 5
 """Slices that a note lists by name."""

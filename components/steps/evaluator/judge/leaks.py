@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from components.examples.leaks import BINS, MOST_TEXTS, NEARLY_ALONE, auc_alone
-from components.steps.evaluator.metrics.measured import UNDEFINED, Metrics
-from schemas.derived.columns import serving_columns, task_columns
-from schemas.spec import Inputs
-from schemas.spec.tasks import BinaryTask
+from sangam.components.examples.leaks import BINS, MOST_TEXTS, NEARLY_ALONE, auc_alone
+from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, Metrics
+from sangam.schemas.derived.columns import serving_columns, task_columns
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.tasks import BinaryTask
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from components.reports.evaluation import GateVerdict
-from schemas.contracts.export import ExportReport, TaskLoss
-from schemas.spec.serving import Export
-from schemas.spec.tasks import BinaryTask, Task
+from sangam.components.reports.evaluation import GateVerdict
+from sangam.schemas.contracts.export import ExportReport, TaskLoss
+from sangam.schemas.spec.serving import Export
+from sangam.schemas.spec.tasks import BinaryTask, Task
 
 
 @dataclass(frozen=True)

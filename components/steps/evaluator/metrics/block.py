@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.steps.evaluator.metrics.draws import Units
-from components.steps.evaluator.metrics.totals import Part
-from components.steps.evaluator.metrics.totals_histogram import Floats
+from sangam.components.steps.evaluator.metrics.draws import Units
+from sangam.components.steps.evaluator.metrics.totals import Part
+from sangam.components.steps.evaluator.metrics.totals_histogram import Floats
 
 Target = tuple[str, str]
 """A model, `candidate`, `baseline` or `uncalibrated`, and a task."""

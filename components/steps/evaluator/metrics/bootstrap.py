@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.host.splitmix64 import GAMMA, mix64
+from sangam.schemas.host.splitmix64 import GAMMA, mix64
 
 _LANES = 4
 """Replicates whose weights come from one hash of 64 bits, 16 bits each."""

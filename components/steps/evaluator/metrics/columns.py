@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from components.steps.evaluator.metrics.draws import Units
-from components.steps.evaluator.metrics.totals_histogram import Floats
-from schemas.host.splitmix64 import GAMMA, mix64
+from sangam.components.steps.evaluator.metrics.draws import Units
+from sangam.components.steps.evaluator.metrics.totals_histogram import Floats
+from sangam.schemas.host.splitmix64 import GAMMA, mix64
 
 MISSING = np.uint64(0)
 """The hash of a missing value."""

@@ -5,8 +5,8 @@ Fawcett: An introduction to ROC analysis, Pattern Recognition Letters 27, 2006, 
 
 import numpy as np
 
-from components.reports.curves import Curve
-from components.steps.evaluator.metrics.totals_histogram import BUCKETS_PER_UNIT, Floats, Histogram, Ints, ratio
+from sangam.components.reports.curves import Curve
+from sangam.components.steps.evaluator.metrics.totals_histogram import BUCKETS_PER_UNIT, Floats, Histogram, Ints, ratio
 
 _POINTS = 200
 """Points of a curve, at equal distances of the sum of both rates."""

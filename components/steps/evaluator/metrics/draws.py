@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.steps.evaluator.metrics.bootstrap import weights
+from sangam.components.steps.evaluator.metrics.bootstrap import weights
 
 Units = NDArray[np.uint64]
 

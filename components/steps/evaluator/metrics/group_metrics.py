@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from components.steps.evaluator.metrics.bootstrap import weights
-from components.steps.evaluator.metrics.totals_histogram import Floats, Ints, ratio
+from sangam.components.steps.evaluator.metrics.bootstrap import weights
+from sangam.components.steps.evaluator.metrics.totals_histogram import Floats, Ints, ratio
 
 Weigh = Literal["examples", "positives", "groups"]
 

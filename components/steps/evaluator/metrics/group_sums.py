@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.steps.evaluator.metrics.block import Block, Target
-from components.steps.evaluator.metrics.columns import MISSING
-from components.steps.evaluator.metrics.draws import Units
-from components.steps.evaluator.metrics.group_metrics import MeanSums, at_k, draws, gauc, grouped
-from components.steps.evaluator.metrics.settings import Settings
-from components.steps.evaluator.metrics.totals_histogram import Floats, Ints
+from sangam.components.steps.evaluator.metrics.block import Block, Target
+from sangam.components.steps.evaluator.metrics.columns import MISSING
+from sangam.components.steps.evaluator.metrics.draws import Units
+from sangam.components.steps.evaluator.metrics.group_metrics import MeanSums, at_k, draws, gauc, grouped
+from sangam.components.steps.evaluator.metrics.settings import Settings
+from sangam.components.steps.evaluator.metrics.totals_histogram import Floats, Ints
 
 GROUP, LIST = "group", "list"
 """Purposes of groups."""

@@ -17,14 +17,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.arrow_files import read_parquet
-from components.reports.curves import CURVE_COLUMN
-from components.steps.evaluator.metrics.block import Target
-from components.steps.evaluator.metrics.bootstrap import interval
-from components.steps.evaluator.metrics.tally import Result
-from schemas.spec import Inputs
-from schemas.spec.metrics import UNCALIBRATED_METRIC, slice_name, without_weights
-from schemas.spec.release import Evaluation
+from sangam.components.arrow_files import read_parquet
+from sangam.components.reports.curves import CURVE_COLUMN
+from sangam.components.steps.evaluator.metrics.block import Target
+from sangam.components.steps.evaluator.metrics.bootstrap import interval
+from sangam.components.steps.evaluator.metrics.tally import Result
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, slice_name, without_weights
+from sangam.schemas.spec.release import Evaluation
 
 CANDIDATE, BASELINE, UNCALIBRATED = "candidate", "baseline", "uncalibrated"
 """Names of the models. The last is the candidate without its calibrations, for the tasks that have one."""

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from schemas.derived.columns import features_of_new_ids
-from schemas.spec import Inputs
-from schemas.spec.base import FrozenModel
-from schemas.spec.release import Confidence, Evaluation, Gate, Grouping, Listing
+from sangam.schemas.derived.columns import features_of_new_ids
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.spec.release import Confidence, Evaluation, Gate, Grouping, Listing
 
 Slice = tuple[tuple[str, str | int | None], ...]
 """Features and keys by name, each with the value that is measured; None: every value."""

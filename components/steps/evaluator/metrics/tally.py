@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from components.reports.curves import Curve
-from components.steps.evaluator.metrics.block import Block, Target, joined
-from components.steps.evaluator.metrics.draws import Draws
-from components.steps.evaluator.metrics.group_metrics import MeanSums
-from components.steps.evaluator.metrics.totals import Part
-from components.steps.evaluator.metrics.totals_binary import BinaryTotals
-from components.steps.evaluator.metrics.totals_histogram import Floats
-from components.steps.evaluator.metrics.totals_regression import RegressionTotals
-from components.steps.evaluator.metrics.totals_weighted import WeightedTotals
+from sangam.components.reports.curves import Curve
+from sangam.components.steps.evaluator.metrics.block import Block, Target, joined
+from sangam.components.steps.evaluator.metrics.draws import Draws
+from sangam.components.steps.evaluator.metrics.group_metrics import MeanSums
+from sangam.components.steps.evaluator.metrics.totals import Part
+from sangam.components.steps.evaluator.metrics.totals_binary import BinaryTotals
+from sangam.components.steps.evaluator.metrics.totals_histogram import Floats
+from sangam.components.steps.evaluator.metrics.totals_regression import RegressionTotals
+from sangam.components.steps.evaluator.metrics.totals_weighted import WeightedTotals
 
 Totals = BinaryTotals | RegressionTotals | WeightedTotals
 NewTotals = Callable[[int, int], Totals]

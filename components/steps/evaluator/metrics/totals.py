@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.steps.evaluator.metrics.draws import Draws, Units
-from components.steps.evaluator.metrics.totals_histogram import Floats
+from sangam.components.steps.evaluator.metrics.draws import Draws, Units
+from sangam.components.steps.evaluator.metrics.totals_histogram import Floats
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from components.reports.curves import Curve
-from components.steps.evaluator.metrics.curves import curve_of
-from components.steps.evaluator.metrics.draws import Draws
-from components.steps.evaluator.metrics.totals import Part, Sums, own_weights, weighted
-from components.steps.evaluator.metrics.totals_histogram import (
+from sangam.components.reports.curves import Curve
+from sangam.components.steps.evaluator.metrics.curves import curve_of
+from sangam.components.steps.evaluator.metrics.draws import Draws
+from sangam.components.steps.evaluator.metrics.totals import Part, Sums, own_weights, weighted
+from sangam.components.steps.evaluator.metrics.totals_histogram import (
     Floats,
     Histogram,
     areas,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from components.steps.evaluator.metrics.draws import Draws
+from sangam.components.steps.evaluator.metrics.draws import Draws
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

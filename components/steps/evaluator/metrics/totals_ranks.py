@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from components.steps.evaluator.metrics.bootstrap import weights
-from components.steps.evaluator.metrics.totals_histogram import Floats, Ints, ratio
-from schemas.host.splitmix64 import mix64
+from sangam.components.steps.evaluator.metrics.bootstrap import weights
+from sangam.components.steps.evaluator.metrics.totals_histogram import Floats, Ints, ratio
+from sangam.schemas.host.splitmix64 import mix64
 
 MOST_RANKED = 200_000
 """Maximum ranked examples: 6.4 MB. Their correlation has a standard error below 0.0023."""

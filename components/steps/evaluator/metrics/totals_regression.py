@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from components.steps.evaluator.metrics.draws import Draws
-from components.steps.evaluator.metrics.totals import Part, Sums, own_weights, weighted
-from components.steps.evaluator.metrics.totals_histogram import Floats, ratio
-from components.steps.evaluator.metrics.totals_ranks import RankSample
+from sangam.components.steps.evaluator.metrics.draws import Draws
+from sangam.components.steps.evaluator.metrics.totals import Part, Sums, own_weights, weighted
+from sangam.components.steps.evaluator.metrics.totals_histogram import Floats, ratio
+from sangam.components.steps.evaluator.metrics.totals_ranks import RankSample
 
 
 class RegressionTotals:

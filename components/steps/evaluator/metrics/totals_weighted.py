@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from components.reports.curves import Curve
-from components.steps.evaluator.metrics.draws import Draws
-from components.steps.evaluator.metrics.totals import Part, Sums
-from components.steps.evaluator.metrics.totals_binary import BinaryTotals
-from components.steps.evaluator.metrics.totals_histogram import Floats
-from components.steps.evaluator.metrics.totals_regression import RegressionTotals
-from schemas.spec.metrics import SUM_OF_WEIGHTS, WEIGHTED, WEIGHTED_MEAN_LABEL
+from sangam.components.reports.curves import Curve
+from sangam.components.steps.evaluator.metrics.draws import Draws
+from sangam.components.steps.evaluator.metrics.totals import Part, Sums
+from sangam.components.steps.evaluator.metrics.totals_binary import BinaryTotals
+from sangam.components.steps.evaluator.metrics.totals_histogram import Floats
+from sangam.components.steps.evaluator.metrics.totals_regression import RegressionTotals
+from sangam.schemas.spec.metrics import SUM_OF_WEIGHTS, WEIGHTED, WEIGHTED_MEAN_LABEL
 
 
 class WeightedTotals:

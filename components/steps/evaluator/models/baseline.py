@@ -8,10 +8,10 @@ from typing import Any
 from tfx.dsl.io import fileio
 from tfx.utils import path_utils
 
-from components.registry import seal
-from components.steps.evaluator.judge.judge import Baseline
-from components.steps.evaluator.models import probe
-from schemas.contracts.export import MODEL_FILE
+from sangam.components.registry import seal
+from sangam.components.steps.evaluator.judge.judge import Baseline
+from sangam.components.steps.evaluator.models import probe
+from sangam.schemas.contracts.export import MODEL_FILE
 
 _LOG = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from schemas.spec.data import EVAL
+from sangam.schemas.spec.data import EVAL
 
 
 def evaluation_days(examples: Any) -> list[str]:

@@ -11,9 +11,9 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tfx.dsl.io import fileio
 from tfx.utils import path_utils
 
-from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
-from components.steps.evaluator.models import probe
-from schemas.contracts.export import KNOWN_IDS, MODEL_FILE, SERVE
+from sangam.components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
+from sangam.components.steps.evaluator.models import probe
+from sangam.schemas.contracts.export import KNOWN_IDS, MODEL_FILE, SERVE
 
 
 def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str) -> dict[str, str]:

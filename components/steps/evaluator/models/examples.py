@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import tensorflow as tf
 
-from components.examples.listing import read_listing
-from components.examples.reading import batches, serialized
-from components.steps.evaluator.judge.leaks import of_one_type
+from sangam.components.examples.listing import read_listing
+from sangam.components.examples.reading import batches, serialized
+from sangam.components.steps.evaluator.judge.leaks import of_one_type
 
 
 def sources(examples: Any, split: str) -> list[str]:

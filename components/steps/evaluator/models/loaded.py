@@ -10,10 +10,10 @@ from typing import Any
 import tensorflow as tf
 from tfx.dsl.io import fileio
 
-from schemas.contracts.calibration import Calibration
-from schemas.contracts.export import DESCRIPTION_FILE, Description, read_description
-from schemas.errors import UserError
-from schemas.host.wildcards import without_wildcards
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.contracts.export import DESCRIPTION_FILE, Description, read_description
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.wildcards import without_wildcards
 
 _LOCK = threading.Lock()
 _LOADED: dict[str, Any] = {}

@@ -4,10 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from components.examples import reading
-from components.steps.evaluator.models.examples import sources
-from components.steps.evaluator.models.loaded import load
-from schemas.contracts.export import SERVE
+from sangam.components.examples import reading
+from sangam.components.steps.evaluator.models.examples import sources
+from sangam.components.steps.evaluator.models.loaded import load
+from sangam.schemas.contracts.export import SERVE
 
 MISFITS = (
     tf.errors.DataLossError,

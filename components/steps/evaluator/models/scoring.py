@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from components.steps.evaluator.models.examples import model_input
-from components.steps.evaluator.models.loaded import load
-from components.steps.evaluator.models.probe import call
-from schemas.contracts.export import KNOWN_IDS, SERVE
+from sangam.components.steps.evaluator.models.examples import model_input
+from sangam.components.steps.evaluator.models.loaded import load
+from sangam.components.steps.evaluator.models.probe import call
+from sangam.schemas.contracts.export import KNOWN_IDS, SERVE
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from components.steps.evaluator.metrics.block import Block
-from components.steps.evaluator.metrics.columns import MISSING, example_ids, first_values, keys, numbers
-from components.steps.evaluator.metrics.group_sums import GROUP, LIST, SliceCodes
-from components.steps.evaluator.metrics.measured import CANDIDATE, UNCALIBRATED
-from components.steps.evaluator.metrics.settings import Settings
-from components.steps.evaluator.metrics.totals_histogram import Floats
-from components.steps.evaluator.models.scoring import Scores
-from components.steps.evaluator.plan import Plan
-from components.steps.evaluator.slices.slicing import slice_codes
-from schemas.contracts.calibration import Calibration
-from schemas.spec.metrics import new_id_slice
+from sangam.components.steps.evaluator.metrics.block import Block
+from sangam.components.steps.evaluator.metrics.columns import MISSING, example_ids, first_values, keys, numbers
+from sangam.components.steps.evaluator.metrics.group_sums import GROUP, LIST, SliceCodes
+from sangam.components.steps.evaluator.metrics.measured import CANDIDATE, UNCALIBRATED
+from sangam.components.steps.evaluator.metrics.settings import Settings
+from sangam.components.steps.evaluator.metrics.totals_histogram import Floats
+from sangam.components.steps.evaluator.models.scoring import Scores
+from sangam.components.steps.evaluator.plan import Plan
+from sangam.components.steps.evaluator.slices.slicing import slice_codes
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.spec.metrics import new_id_slice
 
 
 def block_of(batch: pa.RecordBatch, scores: Scores, plan: Plan) -> tuple[Block, list[SliceCodes]]:

@@ -8,17 +8,17 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from components.steps.evaluator.metrics import group_sums
-from components.steps.evaluator.metrics.block import Block, joined
-from components.steps.evaluator.metrics.group_sums import GroupRows, SliceCodes, SumsOfSlice
-from components.steps.evaluator.metrics.measured import encoded, write_measured
-from components.steps.evaluator.metrics.tally import Tally
-from components.steps.evaluator.models.examples import read
-from components.steps.evaluator.models.loaded import load
-from components.steps.evaluator.models.scoring import Models, scores_of
-from components.steps.evaluator.plan import Plan
-from components.steps.evaluator.slices.blocks import block_of, joined_codes
-from components.steps.evaluator.slices.slicing import count
+from sangam.components.steps.evaluator.metrics import group_sums
+from sangam.components.steps.evaluator.metrics.block import Block, joined
+from sangam.components.steps.evaluator.metrics.group_sums import GroupRows, SliceCodes, SumsOfSlice
+from sangam.components.steps.evaluator.metrics.measured import encoded, write_measured
+from sangam.components.steps.evaluator.metrics.tally import Tally
+from sangam.components.steps.evaluator.models.examples import read
+from sangam.components.steps.evaluator.models.loaded import load
+from sangam.components.steps.evaluator.models.scoring import Models, scores_of
+from sangam.components.steps.evaluator.plan import Plan
+from sangam.components.steps.evaluator.slices.blocks import block_of, joined_codes
+from sangam.components.steps.evaluator.slices.slicing import count
 
 _LEAST_COUNTED = 32_768
 """Minimum examples that are counted at once, from one or more batches."""

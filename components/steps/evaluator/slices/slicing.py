@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from components.steps.evaluator.metrics.block import Block
-from components.steps.evaluator.metrics.draws import Draws
-from components.steps.evaluator.metrics.group_sums import SliceCodes
-from components.steps.evaluator.metrics.tally import Measures, Tally
-from components.steps.evaluator.plan import SliceSpec
+from sangam.components.steps.evaluator.metrics.block import Block
+from sangam.components.steps.evaluator.metrics.draws import Draws
+from sangam.components.steps.evaluator.metrics.group_sums import SliceCodes
+from sangam.components.steps.evaluator.metrics.tally import Measures, Tally
+from sangam.components.steps.evaluator.plan import SliceSpec
 
 _LEAST_COUNTED = 4096
 """Minimum examples of a slice that are counted at once; fewer wait for more of their slice."""

@@ -12,11 +12,11 @@ from lightkube import AsyncClient
 from lightkube.core.resource import NamespacedResourceG
 from lightkube.types import CascadeType, PatchType
 
-from components.steps.trainer.kubernetes.refusals import code_of, refusal
-from components.steps.trainer.kubernetes.timing import Timing
-from components.steps.trainer.kubernetes.waiting import within
-from schemas.errors import UserError
-from schemas.host.backoff import Backoff, retry_after_s
+from sangam.components.steps.trainer.kubernetes.refusals import code_of, refusal
+from sangam.components.steps.trainer.kubernetes.timing import Timing
+from sangam.components.steps.trainer.kubernetes.waiting import within
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.backoff import Backoff, retry_after_s
 
 _LOG = logging.getLogger(__name__)
 _CONFLICT, _FORBIDDEN, _GONE, _NOT_FOUND = 409, 403, 410, 404

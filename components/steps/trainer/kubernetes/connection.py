@@ -8,9 +8,9 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
-from components.steps.trainer.kubernetes.api import Api
-from components.steps.trainer.kubernetes.timing import Timing
-from schemas.errors import UserError
+from sangam.components.steps.trainer.kubernetes.api import Api
+from sangam.components.steps.trainer.kubernetes.timing import Timing
+from sangam.schemas.errors import UserError
 
 NAMESPACE_VARIABLE = "SANGAM_NAMESPACE"
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)

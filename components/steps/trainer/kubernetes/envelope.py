@@ -9,8 +9,8 @@ from lightkube.core.resource import NamespacedResourceG
 from lightkube.core.schema import DictMixin, dataclass
 from lightkube.models.meta_v1 import ObjectMeta, Time
 
-from components.steps.trainer.kubernetes.run import TrainingRun
-from components.steps.trainer.kubernetes.training_pods import TrainingPods
+from sangam.components.steps.trainer.kubernetes.run import TrainingRun
+from sangam.components.steps.trainer.kubernetes.training_pods import TrainingPods
 
 SECONDS_AFTER_FINISHED = 3600
 """Time to live of a job that has ended."""

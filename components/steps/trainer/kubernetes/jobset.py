@@ -19,10 +19,10 @@ from lightkube.models.batch_v1 import (
 from lightkube.models.core_v1 import PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta
 
-from components.steps.trainer.kubernetes.envelope import SECONDS_AFTER_FINISHED, TrainingJob
-from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
-from components.steps.trainer.kubernetes.training_pods import TrainingPods
-from schemas.spec.cluster import MAX_RETRIES
+from sangam.components.steps.trainer.kubernetes.envelope import SECONDS_AFTER_FINISHED, TrainingJob
+from sangam.components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
+from sangam.components.steps.trainer.kubernetes.training_pods import TrainingPods
+from sangam.schemas.spec.cluster import MAX_RETRIES
 
 _COORDINATOR, _HOST = "coordinator", "host"
 

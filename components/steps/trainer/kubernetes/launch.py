@@ -8,13 +8,13 @@ import signal
 import threading
 from pathlib import Path
 
-from components.steps.trainer.kubernetes.connection import connect
-from components.steps.trainer.kubernetes.lifecycle import run_job
-from components.steps.trainer.kubernetes.run import TrainingRun
-from components.steps.trainer.kubernetes.timing import Timing
-from schemas.contracts.training_job import TrainJob, write_job
-from schemas.errors import UserError
-from schemas.spec.cluster import Launch
+from sangam.components.steps.trainer.kubernetes.connection import connect
+from sangam.components.steps.trainer.kubernetes.lifecycle import run_job
+from sangam.components.steps.trainer.kubernetes.run import TrainingRun
+from sangam.components.steps.trainer.kubernetes.timing import Timing
+from sangam.schemas.contracts.training_job import TrainJob, write_job
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.cluster import Launch
 
 _LOG = logging.getLogger(__name__)
 

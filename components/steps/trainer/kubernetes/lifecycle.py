@@ -12,20 +12,20 @@ from lightkube.core.resource import NamespacedResourceG
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
 
-from components.steps.trainer.attempts import TrainingFailed
-from components.steps.trainer.kubernetes.api import Api
-from components.steps.trainer.kubernetes.envelope import TrainingJob
-from components.steps.trainer.kubernetes.logs import CoordinatorLog
-from components.steps.trainer.kubernetes.manifests import render
-from components.steps.trainer.kubernetes.objects import Objects, meta_of
-from components.steps.trainer.kubernetes.run import TrainingRun
-from components.steps.trainer.kubernetes.status_log import StatusLogger
-from components.steps.trainer.kubernetes.trouble import component_of
-from components.steps.trainer.kubernetes.verdict import End, ended_job, failure
-from components.steps.trainer.kubernetes.waiting import stopped, within
-from schemas.contracts.training_job import FAILURE_FILE, LOSSES_FILE
-from schemas.errors import UserError
-from schemas.spec.cluster import MAX_RETRIES
+from sangam.components.steps.trainer.attempts import TrainingFailed
+from sangam.components.steps.trainer.kubernetes.api import Api
+from sangam.components.steps.trainer.kubernetes.envelope import TrainingJob
+from sangam.components.steps.trainer.kubernetes.logs import CoordinatorLog
+from sangam.components.steps.trainer.kubernetes.manifests import render
+from sangam.components.steps.trainer.kubernetes.objects import Objects, meta_of
+from sangam.components.steps.trainer.kubernetes.run import TrainingRun
+from sangam.components.steps.trainer.kubernetes.status_log import StatusLogger
+from sangam.components.steps.trainer.kubernetes.trouble import component_of
+from sangam.components.steps.trainer.kubernetes.verdict import End, ended_job, failure
+from sangam.components.steps.trainer.kubernetes.waiting import stopped, within
+from sangam.schemas.contracts.training_job import FAILURE_FILE, LOSSES_FILE
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.cluster import MAX_RETRIES
 
 _LOG = logging.getLogger(__name__)
 _LAST_LINES_S = 5.0

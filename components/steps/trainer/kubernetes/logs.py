@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import httpx
 from lightkube.resources.core_v1 import Pod
 
-from components.steps.trainer.kubernetes.api import Api
-from components.steps.trainer.kubernetes.trouble import component_of, exit_of
-from components.steps.trainer.kubernetes.waiting import stopped
+from sangam.components.steps.trainer.kubernetes.api import Api
+from sangam.components.steps.trainer.kubernetes.trouble import component_of, exit_of
+from sangam.components.steps.trainer.kubernetes.waiting import stopped
 
 _LOG = logging.getLogger(__name__)
 

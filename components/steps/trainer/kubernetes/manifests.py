@@ -9,13 +9,13 @@ from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import Service
 from lightkube.resources.networking_v1 import NetworkPolicy
 
-from components.steps.trainer.kubernetes.envelope import TrainingJob
-from components.steps.trainer.kubernetes.jobset import JobSet
-from components.steps.trainer.kubernetes.mpijob import MPIJob
-from components.steps.trainer.kubernetes.network import network_policy, services
-from components.steps.trainer.kubernetes.run import DIGEST_ANNOTATION, TrainingRun
-from components.steps.trainer.kubernetes.stateful_sets import parameter_servers, service_pool
-from components.steps.trainer.kubernetes.training_pods import training_pods
+from sangam.components.steps.trainer.kubernetes.envelope import TrainingJob
+from sangam.components.steps.trainer.kubernetes.jobset import JobSet
+from sangam.components.steps.trainer.kubernetes.mpijob import MPIJob
+from sangam.components.steps.trainer.kubernetes.network import network_policy, services
+from sangam.components.steps.trainer.kubernetes.run import DIGEST_ANNOTATION, TrainingRun
+from sangam.components.steps.trainer.kubernetes.stateful_sets import parameter_servers, service_pool
+from sangam.components.steps.trainer.kubernetes.training_pods import training_pods
 
 _ENVELOPES: dict[str, type[TrainingJob]] = {"jobset": JobSet, "mpijob": MPIJob}
 Dependent: TypeAlias = NetworkPolicy | Service | StatefulSet

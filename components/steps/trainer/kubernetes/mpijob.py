@@ -10,10 +10,10 @@ from lightkube.core.schema import DictMixin, dataclass
 from lightkube.models.core_v1 import PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta
 
-from components.steps.trainer.kubernetes.envelope import SECONDS_AFTER_FINISHED, TrainingJob
-from components.steps.trainer.kubernetes.run import TrainingRun
-from components.steps.trainer.kubernetes.training_pods import TrainingPods
-from schemas.spec.cluster import MAX_RETRIES
+from sangam.components.steps.trainer.kubernetes.envelope import SECONDS_AFTER_FINISHED, TrainingJob
+from sangam.components.steps.trainer.kubernetes.run import TrainingRun
+from sangam.components.steps.trainer.kubernetes.training_pods import TrainingPods
+from sangam.schemas.spec.cluster import MAX_RETRIES
 
 
 @dataclass

@@ -12,7 +12,7 @@ from lightkube.models.networking_v1 import (
 from lightkube.resources.core_v1 import Service
 from lightkube.resources.networking_v1 import NetworkPolicy
 
-from components.steps.trainer.kubernetes.run import (
+from sangam.components.steps.trainer.kubernetes.run import (
     CLIENT_LABEL,
     COORDINATOR_PORT,
     DATA_WORKER_PORT,

@@ -14,12 +14,12 @@ from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
 
-from components.steps.trainer.kubernetes.api import Api
-from components.steps.trainer.kubernetes.envelope import TrainingJob
-from components.steps.trainer.kubernetes.manifests import Dependent, Manifests
-from components.steps.trainer.kubernetes.run import DIGEST_ANNOTATION, TrainingRun
-from components.steps.trainer.kubernetes.verdict import ended_job
-from schemas.errors import UserError
+from sangam.components.steps.trainer.kubernetes.api import Api
+from sangam.components.steps.trainer.kubernetes.envelope import TrainingJob
+from sangam.components.steps.trainer.kubernetes.manifests import Dependent, Manifests
+from sangam.components.steps.trainer.kubernetes.run import DIGEST_ANNOTATION, TrainingRun
+from sangam.components.steps.trainer.kubernetes.verdict import ended_job
+from sangam.schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from lightkube.models.core_v1 import (
 )
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
 
-from components.steps.trainer.kubernetes.run import (
+from sangam.components.steps.trainer.kubernetes.run import (
     COORDINATOR_PORT,
     DATA_WORKER_PORT,
     DISPATCHER_PORT,
@@ -36,8 +36,8 @@ from components.steps.trainer.kubernetes.run import (
     Component,
     TrainingRun,
 )
-from schemas.quantities import parse_bytes
-from schemas.spec.cluster import Pod
+from sangam.schemas.quantities import parse_bytes
+from sangam.schemas.spec.cluster import Pod
 
 USER = 10001
 """User and group of all processes, as in the images."""

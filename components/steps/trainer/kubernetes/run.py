@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.contracts.exit_codes import ExitCode
-from schemas.spec.cluster import Cluster, Launch, Pod
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.spec.cluster import Cluster, Launch, Pod
 
 Component = Literal["dispatcher", "data-worker", "coordinator", "host", "parameter-server"]
 

@@ -8,12 +8,12 @@ from lightkube.models.core_v1 import PodTemplateSpec
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
 from lightkube.resources.apps_v1 import StatefulSet
 
-from components.steps.trainer.kubernetes.pods import from_field, pod_template
-from components.steps.trainer.kubernetes.run import DATA_WORKER_PORT, DISPATCHER_PORT, Component, TrainingRun
-from components.steps.trainer.kubernetes.training_pods import parameter_server
-from schemas.contracts.monitoring import EVERYWHERE
+from sangam.components.steps.trainer.kubernetes.pods import from_field, pod_template
+from sangam.components.steps.trainer.kubernetes.run import DATA_WORKER_PORT, DISPATCHER_PORT, Component, TrainingRun
+from sangam.components.steps.trainer.kubernetes.training_pods import parameter_server
+from sangam.schemas.contracts.monitoring import EVERYWHERE
 
-_MODULE = "trainer_module.launch.data_service"
+_MODULE = "sangam.trainer_module.launch.data_service"
 _JOURNAL = "/journal"
 _INDEX_FIELD = "metadata.labels['apps.kubernetes.io/pod-index']"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from lightkube.resources.core_v1 import Event, Pod
 
-from components.steps.trainer.kubernetes.api import Api
-from components.steps.trainer.kubernetes.run import TrainingRun
-from components.steps.trainer.kubernetes.trouble import component_of, waiting
-from schemas.contracts.training_job import PROGRESS_FILE
-from schemas.errors import UserError
-from schemas.host.files import read_end
+from sangam.components.steps.trainer.kubernetes.api import Api
+from sangam.components.steps.trainer.kubernetes.run import TrainingRun
+from sangam.components.steps.trainer.kubernetes.trouble import component_of, waiting
+from sangam.schemas.contracts.training_job import PROGRESS_FILE
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.files import read_end
 
 _LOG = logging.getLogger(__name__)
 _REPEAT_S = 600.0

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from lightkube.models.core_v1 import PodTemplateSpec
 
-from components.steps.trainer.kubernetes.pods import from_field, pod_template
-from components.steps.trainer.kubernetes.run import COORDINATOR_PORT, TrainingRun
+from sangam.components.steps.trainer.kubernetes.pods import from_field, pod_template
+from sangam.components.steps.trainer.kubernetes.run import COORDINATOR_PORT, TrainingRun
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def training_pods(run: TrainingRun, index_field: str) -> TrainingPods:
         run: run of the job.
         index_field: field of a host's pod with the host's index.
     """
-    arguments = ["trainer_module.launch.coordinator", run.job_file, "--hosts", str(run.num_hosts)]
+    arguments = ["sangam.trainer_module.launch.coordinator", run.job_file, "--hosts", str(run.num_hosts)]
     arguments += ["--port", str(COORDINATOR_PORT), "--service", run.dispatcher]
     env = [from_field("HOST_INDEX", index_field)]
     return TrainingPods(
@@ -49,5 +49,5 @@ def parameter_server(run: TrainingRun, index_field: str) -> PodTemplateSpec:
 
 def _host_arguments(run: TrainingRun) -> list[str]:
     interface = run.launch.launcher.network_interface
-    arguments = ["trainer_module.launch.host", run.job_file, "--coordinator", run.coordinator]
+    arguments = ["sangam.trainer_module.launch.host", run.job_file, "--coordinator", run.coordinator]
     return [*arguments, "--index", "$(HOST_INDEX)", "--interface", interface]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from lightkube.models.core_v1 import ContainerState, ContainerStateTerminated
 from lightkube.resources.core_v1 import Event, Pod
 
-from components.steps.trainer.kubernetes.run import COMPONENT_LABEL
+from sangam.components.steps.trainer.kubernetes.run import COMPONENT_LABEL
 
 _OOM = "OOMKilled"
 # The kubelet's and the scheduler's reasons for a pod that had to leave its node; newer clusters also set the condition

@@ -7,9 +7,9 @@ from typing import Literal
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
 
-from components.steps.trainer.kubernetes.envelope import TrainingJob
-from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
-from components.steps.trainer.kubernetes.trouble import (
+from sangam.components.steps.trainer.kubernetes.envelope import TrainingJob
+from sangam.components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
+from sangam.components.steps.trainer.kubernetes.trouble import (
     component_of,
     ended,
     exit_of,

@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from components.examples.by_day import large_batches
-from components.steps.transform.tensors import tensors_of
-from schemas.derived.history import By, counted
-from schemas.spec import Inputs
+from sangam.components.examples.by_day import large_batches
+from sangam.components.steps.transform.tensors import tensors_of
+from sangam.schemas.derived.history import By, counted
+from sangam.schemas.spec import Inputs
 
 KeysFn = Callable[[dict[str, Any], Mapping[str, str]], tf.Tensor]
-"""`trainer_module.transforms.preprocessing.history_keys_fn`, imported by its dotted path."""
+"""`sangam.trainer_module.transforms.preprocessing.history_keys_fn`, imported by its dotted path."""
 
 _KEPT = pa.schema([("keys", pa.large_list(pa.int64())), ("sums", pa.large_list(pa.float64()))])
 """Schema of a day's stored counts, one group of id columns in each row."""

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from components.steps.transform.history.counts import KeysFn
-from components.steps.transform.history.tables import read_tables
-from components.steps.transform.tensors import tensors_of
-from schemas.derived.columns import history_of
+from sangam.components.steps.transform.history.counts import KeysFn
+from sangam.components.steps.transform.history.tables import read_tables
+from sangam.components.steps.transform.tensors import tensors_of
+from sangam.schemas.derived.columns import history_of
 
 
 class JoinHistory:

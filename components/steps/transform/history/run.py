@@ -12,17 +12,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from components.examples.by_day import ByDay
-from components.examples.listing import DayExamples, Listing
-from components.steps.transform.history.counts import CountDay, Counts, KeysFn
-from components.steps.transform.history.tables import read_tables, table_of, write_tables
-from components.steps.transform.history.window import Window
-from schemas.contracts.history import FOLDER
-from schemas.derived.columns import history_of
-from schemas.derived.days import Day, parse_day
-from schemas.derived.history import By, counted, history_groups
-from schemas.spec import Inputs
-from schemas.spec.data import EVAL, TRAIN
+from sangam.components.examples.by_day import ByDay
+from sangam.components.examples.listing import DayExamples, Listing
+from sangam.components.steps.transform.history.counts import CountDay, Counts, KeysFn
+from sangam.components.steps.transform.history.tables import read_tables, table_of, write_tables
+from sangam.components.steps.transform.history.window import Window
+from sangam.schemas.contracts.history import FOLDER
+from sangam.schemas.derived.columns import history_of
+from sangam.schemas.derived.days import Day, parse_day
+from sangam.schemas.derived.history import By, counted, history_groups
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import EVAL, TRAIN
 
 _LOG = logging.getLogger(__name__)
 _STEP, _OF_DAYS = "history", "history-of-days"

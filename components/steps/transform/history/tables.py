@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from components.steps.transform.history.counts import Counts
-from schemas.contracts.history import FILE_NAME, History, HistoryTable, keys_file, values_file
-from schemas.derived.history import HistoryGroup, counted, history_features
-from schemas.spec import Inputs
-from schemas.spec.features import CountFeature, HistoryFeature, RateFeature
+from sangam.components.steps.transform.history.counts import Counts
+from sangam.schemas.contracts.history import FILE_NAME, History, HistoryTable, keys_file, values_file
+from sangam.schemas.derived.history import HistoryGroup, counted, history_features
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.features import CountFeature, HistoryFeature, RateFeature
 
 _NO_ID = 0
 """Key of rows without an id, which read the defaults."""
@@ -80,7 +80,7 @@ def _values(
 
 
 def write_tables(folder: Path, as_of: str, tables: Sequence[Table]) -> None:
-    """Writes the tables of a day; see `schemas.contracts.history`."""
+    """Writes the tables of a day; see `sangam.schemas.contracts.history`."""
     folder.mkdir(parents=True)
     for number, table in enumerate(tables):
         np.save(folder / keys_file(number), table.keys_n)

@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from components.examples.listing import DayExamples
-from components.steps.transform.history.counts import Counts, empty, summed
-from schemas.derived.days import Day, parse_day
-from schemas.derived.history import By, HistoryGroup
+from sangam.components.examples.listing import DayExamples
+from sangam.components.steps.transform.history.counts import Counts, empty, summed
+from sangam.schemas.derived.days import Day, parse_day
+from sangam.schemas.derived.history import By, HistoryGroup
 
 CountsOf = Callable[[DayExamples], dict[By, Counts]]
 

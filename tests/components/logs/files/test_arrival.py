@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from components.logs.files.arrival import WAITING_FILE, wait_for_logs
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.resolve import has_files, resolve
-from components.logs.request import Request, parse
-from schemas.errors import UserError
-from schemas.spec import Inputs
-from schemas.spec.data import DayLogs
+from sangam.components.logs.files.arrival import WAITING_FILE, wait_for_logs
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.resolve import has_files, resolve
+from sangam.components.logs.request import Request, parse
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import DayLogs
 from tests.errors import place_and_value, tells
 from tests.paths import REPOSITORY
 
@@ -212,7 +212,7 @@ def test_a_marker_written_meanwhile_is_seen_on_the_real_clock(tmp_path: Path) ->
 def test_sigterm_ends_the_wait_at_once(tmp_path: Path) -> None:
     program = (
         "import datetime, sys\nfrom pathlib import Path\n"
-        "from components.processes.stopping import Stopped, StopSignals\n"
+        "from sangam.components.processes.stopping import Stopped, StopSignals\n"
         "from tests.components.logs.files.test_arrival import "
         "TODAY, LocalStorage, day_logs, request, wait_for_logs\n"
         "try:\n    with StopSignals() as stop, stop.raised():\n        print('waits', flush=True)\n"
@@ -252,7 +252,7 @@ def _properties(root: Path, logs: DayLogs, date: str) -> dict[str, Any]:
 def test_the_driver_takes_the_fingerprint_after_the_logs_have_come(tmp_path: Path) -> None:
     from tfx.orchestration.portable.data_types import ExecutionInfo
 
-    from components.steps.example_gen.driver import Driver
+    from sangam.components.steps.example_gen.driver import Driver
 
     today = datetime.datetime.now(datetime.UTC).date()
     days = [str(today - datetime.timedelta(days=back)) for back in (3, 2, 1)]
@@ -281,7 +281,7 @@ def test_the_driver_takes_the_fingerprint_after_the_logs_have_come(tmp_path: Pat
 def test_the_executor_waits_too_where_no_driver_runs(tmp_path: Path) -> None:
     from tfx.types import standard_artifacts
 
-    from components.steps.example_gen.executor import Executor
+    from sangam.components.steps.example_gen.executor import Executor
 
     examples = standard_artifacts.Examples()
     examples.uri = str(tmp_path / "out")

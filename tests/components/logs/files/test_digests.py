@@ -8,11 +8,11 @@ from typing import BinaryIO
 
 import pytest
 
-from components.logs.files.digests import digests_of, forget
-from components.logs.files.listing import FileFacts
-from components.logs.files.resolve import DataFile
-from schemas.contracts.root import Root
-from schemas.errors import UserError
+from sangam.components.logs.files.digests import digests_of, forget
+from sangam.components.logs.files.listing import FileFacts
+from sangam.components.logs.files.resolve import DataFile
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
 from tests.errors import tells
 
 OLD_NS = 10**18

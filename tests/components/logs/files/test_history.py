@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.resolve import Files, fingerprint, resolve, without
-from schemas.spec import Inputs
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.resolve import Files, fingerprint, resolve, without
+from sangam.schemas.spec import Inputs
 from tests.components.logs.files.test_resolve import touch
 from tests.components.logs.sample_logs import day_logs
 

@@ -7,11 +7,11 @@ from typing import BinaryIO
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from components.logs.files.digests import digests_of
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.newest import newest_day
-from components.logs.files.resolve import fingerprint, resolve
-from pipelines.drafting.layout import layout_of
+from sangam.components.logs.files.digests import digests_of
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.newest import newest_day
+from sangam.components.logs.files.resolve import fingerprint, resolve
+from sangam.pipelines.drafting.layout import layout_of
 from tests.components.logs.sample_logs import day_logs
 
 DAYS = ("2024-02-28", "2024-02-29", "2024-03-01")

@@ -8,10 +8,10 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from components.logs.files.digests import digests_of
-from components.logs.files.listing import OneListing
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.resolve import (
+from sangam.components.logs.files.digests import digests_of
+from sangam.components.logs.files.listing import OneListing
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.resolve import (
     Files,
     changed_files,
     days_with_files,
@@ -19,8 +19,8 @@ from components.logs.files.resolve import (
     resolve,
     without,
 )
-from schemas.errors import UserError
-from schemas.spec.data import Logs, SplitLogs
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import Logs, SplitLogs
 from tests.components.logs.sample_logs import day_logs
 from tests.errors import place_and_value, tells
 

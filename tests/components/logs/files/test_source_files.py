@@ -6,10 +6,10 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from components.logs.files.digests import digests_of
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.resolve import Files, absent_markers, changed_files, fingerprint, resolve
-from schemas.errors import UserError
+from sangam.components.logs.files.digests import digests_of
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.resolve import Files, absent_markers, changed_files, fingerprint, resolve
+from sangam.schemas.errors import UserError
 from tests.components.logs.sample_logs import day_logs
 from tests.errors import place_and_value
 

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.resolve import resolve
-from pipelines.drafting.layout import layout_of
-from schemas.errors import UserError
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.resolve import resolve
+from sangam.pipelines.drafting.layout import layout_of
+from sangam.schemas.errors import UserError
 from tests.components.logs.sample_logs import day_logs
 from tests.errors import place_and_value
 

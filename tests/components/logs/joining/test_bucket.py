@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.logs.joining.bucket import IS_MATCHED, join_bucket
-from components.logs.joining.keys import buckets
-from components.logs.joining.sides import DAY, FILE, KEY, ROW, TIME, VALUE
-from schemas.spec.sources import Actions, StateTable
+from sangam.components.logs.joining.bucket import IS_MATCHED, join_bucket
+from sangam.components.logs.joining.keys import buckets
+from sangam.components.logs.joining.sides import DAY, FILE, KEY, ROW, TIME, VALUE
+from sangam.schemas.spec.sources import Actions, StateTable
 from tests.components.logs.joining.plain_join import DAY_S, Row, actions_within, newest_version
 
 EPOCH = 719_163

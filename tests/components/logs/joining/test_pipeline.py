@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.resolve import resolve
-from schemas.errors import UserError
-from schemas.spec.data import DayLogs
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.resolve import resolve
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import DayLogs
 from tests.components.logs.sample_logs import SUFFIX, write
 from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs, request_of, write_logs
 from tests.errors import place_and_value
@@ -24,11 +24,11 @@ def joined(logs: DayLogs, root: Path, folder: Path, num_buckets: int = 1) -> Any
     """Runs the join; returns the counts by day, and a function that reads a file's joined rows."""
     import apache_beam as beam
 
-    from components.logs.joining.joined_rows import JoinedRows
-    from components.logs.joining.judged import counts_by_day, refuse_problems
-    from components.logs.joining.pipeline import join
-    from components.logs.joining.plan import plan_of
-    from components.logs.readers.batches import Rows
+    from sangam.components.logs.joining.joined_rows import JoinedRows
+    from sangam.components.logs.joining.judged import counts_by_day, refuse_problems
+    from sangam.components.logs.joining.pipeline import join
+    from sangam.components.logs.joining.plan import plan_of
+    from sangam.components.logs.readers.batches import Rows
 
     request = request_of(logs, root)
     files = resolve(logs, DAYS[-1], str(root), LocalStorage())
@@ -71,7 +71,7 @@ def expected(day: str, part: int) -> list[dict[str, Any]]:
 def test_files_of_all_formats_are_joined_in_the_order_of_the_main_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, formats: tuple[str, str, str], num_buckets: int
 ) -> None:
-    from components.logs.joining import joined_rows
+    from sangam.components.logs.joining import joined_rows
 
     monkeypatch.setattr(joined_rows, "ROWS_PER_CHUNK", 5)
     write_logs(tmp_path / "logs", formats)

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from components.logs.readers.damage import parquet_problem
-from pipelines.drafting.reading import read_piece
-from pipelines.drafting.values import values_of
-from schemas.derived.columns import Column
-from schemas.errors import UserError
+from sangam.components.logs.readers.damage import parquet_problem
+from sangam.pipelines.drafting.reading import read_piece
+from sangam.pipelines.drafting.values import values_of
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
 from tests.components.logs.readers.test_readers import N, csv_file, inspect, read
 from tests.components.logs.sample_logs import examples, table, write, write_records
 from tests.errors import place_and_value, tells
@@ -134,8 +134,8 @@ def test_a_run_and_a_draft_give_the_same_advice_on_a_type_that_no_spec_reads(tmp
 def test_a_draft_reads_csv_whose_first_block_ends_within_quotes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from components.logs.readers import csv
-    from pipelines.drafting import reading
+    from sangam.components.logs.readers import csv
+    from sangam.pipelines.drafting import reading
 
     monkeypatch.setattr(csv, "BLOCK_BYTES", 2**12)
     monkeypatch.setattr(reading, "BLOCK_BYTES", 2**12)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from components.logs.readers import formats
-from components.logs.rows.conversion import convert
-from schemas.derived.columns import Column
-from schemas.errors import UserError
-from schemas.spec.data import DayLogs
+from sangam.components.logs.readers import formats
+from sangam.components.logs.rows.conversion import convert
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import DayLogs
 from tests.components.logs.sample_logs import day_logs, write
 from tests.errors import tells
 

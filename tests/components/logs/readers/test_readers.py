@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from components.logs.joining.canonical import canonical
-from components.logs.joining.keys import NO_KEY, codes
-from components.logs.readers import formats
-from components.logs.readers.batches import Inspection
-from components.logs.rows.conversion import convert
-from schemas.derived.columns import Column, columns
-from schemas.errors import UserError
-from schemas.spec import Inputs
+from sangam.components.logs.joining.canonical import canonical
+from sangam.components.logs.joining.keys import NO_KEY, codes
+from sangam.components.logs.readers import formats
+from sangam.components.logs.readers.batches import Inspection
+from sangam.components.logs.rows.conversion import convert
+from sangam.schemas.derived.columns import Column, columns
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Inputs
 from tests.components.logs.sample_logs import (
     INPUTS,
     ROWS,

@@ -5,9 +5,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.logs.rows.conversion import convert
-from schemas.derived.columns import Column
-from schemas.errors import UserError
+from sangam.components.logs.rows.conversion import convert
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
 INT = Column("n", "int", is_required=False)

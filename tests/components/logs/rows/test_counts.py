@@ -1,11 +1,11 @@
 import pytest
 
-from components.logs.files.listing import FileFacts
-from components.logs.files.resolve import DataFile, Files
-from components.logs.rows.counts import FileCounts, refuse_errors, summed
-from components.reports.ingestion import IngestionReport
-from schemas.derived.columns import Column
-from schemas.errors import UserError
+from sangam.components.logs.files.listing import FileFacts
+from sangam.components.logs.files.resolve import DataFile, Files
+from sangam.components.logs.rows.counts import FileCounts, refuse_errors, summed
+from sangam.components.reports.ingestion import IngestionReport
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
 from tests.components.logs.sample_logs import day_logs
 from tests.errors import place_and_value
 

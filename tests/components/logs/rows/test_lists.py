@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.logs.rows.conversion import convert
-from components.logs.rows.limits import Limits
-from schemas.derived.columns import Column
-from schemas.errors import UserError
+from sangam.components.logs.rows.conversion import convert
+from sangam.components.logs.rows.limits import Limits
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
 
 UNLIMITED = Limits()
 VECTOR = Column("v", "float", is_list=True, is_required=False, length=2)

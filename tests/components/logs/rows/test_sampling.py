@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.logs.rows.conversion import convert
-from components.logs.rows.sampling import Sampling, sampled, sampling_of, uniform
-from schemas.derived.columns import columns
-from schemas.spec import Inputs
+from sangam.components.logs.rows.conversion import convert
+from sangam.components.logs.rows.sampling import Sampling, sampled, sampling_of, uniform
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.spec import Inputs
 
 
 def inputs(**task: Any) -> Inputs:

@@ -6,15 +6,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from components.logs.files.listing import FileFacts
-from components.logs.files.resolve import DataFile, Files
-from components.logs.rows.conversion import Converted, convert
-from components.logs.rows.counts import FileCounts, summed
-from components.logs.rows.limits import limits_of
-from components.reports.ingestion import IngestionReport
-from schemas.derived.columns import Column
-from schemas.errors import UserError
-from schemas.spec.data import Logs, SplitLogs
+from sangam.components.logs.files.listing import FileFacts
+from sangam.components.logs.files.resolve import DataFile, Files
+from sangam.components.logs.rows.conversion import Converted, convert
+from sangam.components.logs.rows.counts import FileCounts, summed
+from sangam.components.logs.rows.limits import limits_of
+from sangam.components.reports.ingestion import IngestionReport
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import Logs, SplitLogs
 from tests.components.logs.sample_logs import day_logs
 
 DATE, DAY = "2024-03-01", "2024-02-29"

@@ -12,13 +12,13 @@ import tensorflow as tf
 from tfx.types import standard_artifacts
 from tfx.utils import path_utils
 
-from components.registry import seal
-from components.reports.evaluation import Verdict
-from components.steps.evaluator.executor import Executor
-from schemas.contracts.export import ExportReport
-from schemas.spec import Inputs
-from schemas.spec.release import Gate
-from schemas.spec.serving import Export
+from sangam.components.registry import seal
+from sangam.components.reports.evaluation import Verdict
+from sangam.components.steps.evaluator.executor import Executor
+from sangam.schemas.contracts.export import ExportReport
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.release import Gate
+from sangam.schemas.spec.serving import Export
 from tests.beam_args import BEAM_ARGS
 
 TABS = ("home", "profil é", "search")

@@ -8,16 +8,16 @@ import apache_beam as beam
 import numpy as np
 import tensorflow as tf
 
-from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, SliceResult, read_measured
-from components.steps.evaluator.models import loaded
-from components.steps.evaluator.models.candidate import features_with_known_ids
-from components.steps.evaluator.models.examples import sources
-from components.steps.evaluator.models.scoring import Models
-from components.steps.evaluator.plan import plan_of
-from components.steps.evaluator.slices.measuring import measure as measured_by
-from schemas.contracts.calibration import Calibration
-from schemas.spec import Inputs
-from schemas.spec.release import Evaluation, Gate
+from sangam.components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, SliceResult, read_measured
+from sangam.components.steps.evaluator.models import loaded
+from sangam.components.steps.evaluator.models.candidate import features_with_known_ids
+from sangam.components.steps.evaluator.models.examples import sources
+from sangam.components.steps.evaluator.models.scoring import Models
+from sangam.components.steps.evaluator.plan import plan_of
+from sangam.components.steps.evaluator.slices.measuring import measure as measured_by
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.release import Evaluation, Gate
 from tests.beam_args import BEAM_ARGS
 from tests.components.steps.evaluator.sample_evaluation import examples_artifact
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from tfx.utils import path_utils
 
-from components.registry import seal
-from components.registry.blessed import record
-from schemas.contracts.root import Root
-from schemas.loading import load_spec
+from sangam.components.registry import seal
+from sangam.components.registry.blessed import record
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.loading import load_spec
 from tests.beam_args import BEAM_ARGS
 from tests.components.examples import sample_files
 from tests.components.registry.sample_blessings import blessing
@@ -23,8 +23,8 @@ def build(root: Path, model: Path) -> Any:
     from tfx.types import standard_artifacts
     from tfx.utils import path_utils
 
-    from components.steps.evaluator.component import Evaluator
-    from schemas.spec.release import Confidence, Evaluation
+    from sangam.components.steps.evaluator.component import Evaluator
+    from sangam.schemas.spec.release import Confidence, Evaluation
     from tests.components.steps.evaluator import sample_evaluation as world
 
     spec = load_spec(SPECS / "short_video.yaml").model_copy(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
-from schemas.contracts.root import Root
+from sangam.schemas.contracts.root import Root
 from tests.components.examples import sample_files
 from tests.components.registry.sample_blessings import blessing
 from tests.errors import mentions, place_and_value
@@ -30,7 +30,7 @@ def models(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def bless(root: Path, uri: Path) -> None:
-    from components.registry.blessed import record
+    from sangam.components.registry.blessed import record
     from tests.components.steps.evaluator.sample_evaluation import model_artifact
 
     sealed = model_artifact(uri).get_string_custom_property("sha256") if uri.exists() else ""
@@ -38,7 +38,7 @@ def bless(root: Path, uri: Path) -> None:
 
 
 def blessed_uris(root: Path) -> list[str]:
-    from components.registry.blessed import read_all
+    from sangam.components.registry.blessed import read_all
 
     return [model.model_uri for model in read_all(Root(str(root)).blessed("tiny"))]
 
@@ -227,7 +227,7 @@ def test_labels_of_one_class_fail_the_gate_with_a_reason_even_at_bound_zero(
 
 
 def test_no_examples_is_an_error(world: Any, columns: dict[str, np.ndarray], models: Path, tmp_path: Path) -> None:
-    from schemas.errors import UserError
+    from sangam.schemas.errors import UserError
 
     sample_files.write_eval_split(tmp_path / "examples", {name: values[:0] for name, values in columns.items()})
     with pytest.raises(UserError, match="no example"):
@@ -246,7 +246,7 @@ def test_no_examples_is_an_error(world: Any, columns: dict[str, np.ndarray], mod
 def test_a_baseline_that_cannot_be_used_is_told_rather_than_raised(
     uri: str | None, problem: str, world: Any, examples: Path, models: Path
 ) -> None:
-    from components.steps.evaluator.models.baseline import usable_baseline
+    from sangam.components.steps.evaluator.models.baseline import usable_baseline
 
     path = models / uri if uri else None
     sealed = world.model_artifact(path).get_string_custom_property("sha256") if path and path.exists() else ""
@@ -265,9 +265,9 @@ def test_a_baseline_that_cannot_be_used_is_told_rather_than_raised(
 def test_a_candidate_or_a_baseline_that_was_changed_is_not_loaded(world: Any, models: Path, tmp_path: Path) -> None:
     import shutil
 
-    from components.steps.evaluator.executor import Executor
-    from components.steps.evaluator.models.baseline import usable_baseline
-    from schemas.errors import UserError
+    from sangam.components.steps.evaluator.executor import Executor
+    from sangam.components.steps.evaluator.models.baseline import usable_baseline
+    from sangam.schemas.errors import UserError
 
     shutil.copytree(models / "two_tasks", tmp_path / "model")
     model = world.model_artifact(tmp_path / "model")

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from components.steps.evaluator.plan import plan_of
-from schemas.loading import load_spec
-from schemas.spec import Inputs
-from schemas.spec.release import Confidence, Evaluation, Gate, Grouping, Listing
+from sangam.components.steps.evaluator.plan import plan_of
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.release import Confidence, Evaluation, Gate, Grouping, Listing
 from tests.paths import SPECS
 
 

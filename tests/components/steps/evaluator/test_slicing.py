@@ -2,7 +2,7 @@ import json
 
 import pyarrow as pa
 
-from components.steps.evaluator.slices.slicing import slice_codes
+from sangam.components.steps.evaluator.slices.slicing import slice_codes
 
 _CITIES = [b"Paris", b"N\xeemes", b"N\xefmes", b"N\xeames", "Nîmes".encode(), None, b"N\xeemes"]
 

@@ -19,7 +19,7 @@ AGE_S = 7 * 86_400.0
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from components.examples.writer import BlockWriter
+from sangam.components.examples.writer import BlockWriter
 from tests.components.logs.sample_logs import day_logs
 from tests.components.steps.example_gen.test_executor import ingest
 BlockWriter.close = lambda writer: os.kill(os.getpid(), signal.SIGKILL)
@@ -61,9 +61,9 @@ def test_the_attempts_of_a_run_killed_while_it_ingests_are_removed_a_week_later(
 
 
 def test_a_result_of_a_run_killed_while_it_writes_is_removed_a_week_later(tmp_path: Path) -> None:
-    from components.examples import day_results
-    from components.logs.files.storage import TfxStorage
-    from components.steps.example_gen.abandoned import remove_abandoned
+    from sangam.components.examples import day_results
+    from sangam.components.logs.files.storage import TfxStorage
+    from sangam.components.steps.example_gen.abandoned import remove_abandoned
 
     attempt = tmp_path / "[store]" / f"{DATE}-key" / "attempt"
     attempt.mkdir(parents=True)
@@ -84,8 +84,8 @@ def test_a_result_of_a_run_killed_while_it_writes_is_removed_a_week_later(tmp_pa
 
 
 def test_two_runs_that_make_the_same_day_at_once_keep_what_each_lists(tmp_path: Path) -> None:
-    from components.logs.request import parse, today_utc
-    from components.steps.example_gen.store import DayStore, Unit
+    from sangam.components.logs.request import parse, today_utc
+    from sangam.components.steps.example_gen.store import DayStore, Unit
 
     request = parse(properties(day_logs(), tmp_path, INPUTS), today_utc())
     store, unit = DayStore(request), Unit("train", DATE, (), "key")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from schemas.derived.columns import columns
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec import Inputs
-from schemas.spec.data import DayLogs, Logs
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import DayLogs, Logs
 from tests.components.examples.sample_files import read_examples
 from tests.components.logs.sample_logs import (
     INPUTS,
@@ -80,9 +80,9 @@ def test_every_format_gives_the_same_examples_in_the_order_of_the_logs(ingested:
 def test_days_files_and_rows_stay_in_their_order_however_they_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from components.examples import writer
-    from components.examples.listing import read_listing
-    from components.steps.example_gen import file_groups
+    from sangam.components.examples import writer
+    from sangam.components.examples.listing import read_listing
+    from sangam.components.steps.example_gen import file_groups
 
     monkeypatch.setattr(file_groups, "_ROWS_PER_GROUP", 5)
     monkeypatch.setattr(writer, "BLOCK_ROWS", 4)
@@ -97,7 +97,7 @@ def test_days_files_and_rows_stay_in_their_order_however_they_are_cut(
 
 
 def test_the_report_accounts_for_every_row_and_day(ingested: Any) -> None:
-    from components.reports.artifact_files import read_ingestion
+    from sangam.components.reports.artifact_files import read_ingestion
 
     report = read_ingestion(ingested.uri)
     assert report.date == DATE
@@ -124,7 +124,7 @@ def test_the_artifact_says_what_it_holds(ingested: Any) -> None:
 
 
 def test_negatives_are_sampled_in_the_train_split_alone_and_the_same_wherever_the_data_lies(tmp_path: Path) -> None:
-    from components.reports.artifact_files import read_ingestion
+    from sangam.components.reports.artifact_files import read_ingestion
 
     task = {"click": {"kind": "binary", "keep_negatives": 0.25}}
     inputs = Inputs.model_validate(
@@ -172,7 +172,7 @@ def test_too_many_unreadable_records_end_the_run(tmp_path: Path) -> None:
 def test_files_that_changed_since_the_run_began_end_it(tmp_path: Path) -> None:
     from tfx.types import standard_artifacts
 
-    from components.steps.example_gen.executor import Executor
+    from sangam.components.steps.example_gen.executor import Executor
 
     write_days(tmp_path, "parquet", dict.fromkeys(DAYS, ROWS))
     examples = standard_artifacts.Examples()
@@ -186,7 +186,7 @@ def test_files_that_changed_since_the_run_began_end_it(tmp_path: Path) -> None:
 def test_a_file_that_is_written_while_it_is_read_ends_the_run_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from components.steps.example_gen import executor
+    from sangam.components.steps.example_gen import executor
 
     write_days(tmp_path / "logs", "parquet", dict.fromkeys(DAYS, ROWS))
     inspect = executor.inspect
@@ -208,9 +208,9 @@ def test_a_store_that_beam_knows_is_listed_once_a_day_with_sizes_and_times(tmp_p
     from apache_beam.io.filesystem import FileMetadata, MatchResult
     from apache_beam.io.localfilesystem import LocalFileSystem
 
-    from components.logs.files.listing import FileFacts, OneListing
-    from components.logs.files.resolve import days_with_files, resolve
-    from components.logs.files.storage import TfxStorage
+    from sangam.components.logs.files.listing import FileFacts, OneListing
+    from sangam.components.logs.files.resolve import days_with_files, resolve
+    from sangam.components.logs.files.storage import TfxStorage
 
     asked = []
 
@@ -243,7 +243,7 @@ def test_a_store_that_beam_knows_is_listed_once_a_day_with_sizes_and_times(tmp_p
 def test_a_window_that_moves_reads_its_new_day_alone_and_gives_what_reading_all_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from components.steps.example_gen import executor
+    from sangam.components.steps.example_gen import executor
 
     days = [*DAYS, "2024-03-02"]
     for number, day in enumerate(days):
@@ -293,7 +293,7 @@ def test_examples_that_were_removed_are_made_again(tmp_path: Path) -> None:
 def driven(root: Path, logs: DayLogs, date: str = DATE) -> dict[str, str]:
     from tfx.orchestration.portable.data_types import ExecutionInfo
 
-    from components.steps.example_gen.driver import Driver
+    from sangam.components.steps.example_gen.driver import Driver
 
     output = Driver(None).run(ExecutionInfo(exec_properties=properties(logs, root, date=date)))
     return {name: value.string_value for name, value in output.exec_properties.items()}
@@ -318,7 +318,7 @@ def test_without_a_date_the_driver_takes_yesterday(tmp_path: Path) -> None:
 
 
 def test_the_component_declares_what_the_executor_reads() -> None:
-    from components.steps.example_gen.component import ExampleGen
+    from sangam.components.steps.example_gen.component import ExampleGen
 
     component = ExampleGen(spec=load_spec(SPECS / "online_retail.yaml"), date=DATE, data_root="d", pipeline_root="p")
     assert set(component.exec_properties) >= {"logs", "inputs", "date", "data_root", "mode", "code"}
@@ -328,7 +328,7 @@ def test_the_component_declares_what_the_executor_reads() -> None:
 def test_a_file_of_any_file_system_is_a_whole_file_object(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
-    from components.logs.files.storage import remote_file
+    from sangam.components.logs.files.storage import remote_file
 
     path = write(tmp_path / "data", "parquet", ROWS)
     with remote_file(str(path)) as file:
@@ -340,7 +340,7 @@ def test_a_missing_real_day_is_counted(tmp_path: Path) -> None:
     lines = REAL_DATA / "online_retail" / "lines"
     if not lines.exists():
         pytest.skip(f"no {lines}")
-    from components.reports.artifact_files import read_ingestion
+    from sangam.components.reports.artifact_files import read_ingestion
 
     spec = load_spec(SPECS / "online_retail.yaml")
     assert isinstance(spec.data, DayLogs)

@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from components.logs.files.local_files import LocalStorage
-from components.logs.files.resolve import DataFile, FileFacts, Files, resolve, without
-from components.steps.example_gen.file_groups import file_groups
-from components.steps.example_gen.inspection import Inspected, inspect
-from schemas.derived.columns import columns
-from schemas.errors import UserError
-from schemas.spec.data import DayLogs
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.resolve import DataFile, FileFacts, Files, resolve, without
+from sangam.components.steps.example_gen.file_groups import file_groups
+from sangam.components.steps.example_gen.inspection import Inspected, inspect
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import DayLogs
 from tests.components.logs.sample_logs import INPUTS, ROWS, SUFFIX, day_logs, write, write_days
 from tests.errors import place_and_value, tells
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import UserError
-from schemas.spec.data import DayLogs
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import DayLogs
 from tests.components.examples.sample_files import read_examples
 from tests.components.logs.sample_logs import SUFFIX, run_executor, write
 from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
@@ -21,13 +21,13 @@ def ingest(logs: DayLogs, root: Path, uri: Path) -> Any:
 
 
 def report_of(examples: Any) -> Any:
-    from components.reports.artifact_files import read_ingestion
+    from sangam.components.reports.artifact_files import read_ingestion
 
     return read_ingestion(examples.uri)
 
 
 def folders(examples: Any) -> dict[str, str]:
-    from components.examples.listing import read_listing
+    from sangam.components.examples.listing import read_listing
 
     return {str(day.day): day.folder for day in read_listing(examples.uri).days()}
 

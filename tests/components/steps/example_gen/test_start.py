@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from components.logs.files.local_files import LocalStorage
-from components.registry.versions import withdraw
-from schemas.contracts.root import Root
-from schemas.errors import UserError
+from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.registry.versions import withdraw
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
 from tests.components.logs.sample_logs import INPUTS, ROWS, day_logs, write_days
 from tests.components.registry.sample_blessings import blessing
 from tests.errors import place_and_value
@@ -23,7 +23,7 @@ DATE = DAYS[-1]
 
 def blessed(root: Path, name: str, *days: str, version: str = "") -> Path:
     """Registers a model of these days, with a checkpoint, and its version if it was pushed."""
-    from components.registry.blessed import record
+    from sangam.components.registry.blessed import record
 
     checkpoint = root / name
     (checkpoint / "checkpoint").mkdir(parents=True)
@@ -58,14 +58,14 @@ def properties(root: Path, **settings: Any) -> dict[str, Any]:
 
 
 def start(root: Path, **settings: Any) -> Any:
-    from components.logs.request import parse
-    from components.steps.example_gen.start import starting_point
+    from sangam.components.logs.request import parse
+    from sangam.components.steps.example_gen.start import starting_point
 
     return starting_point(parse(properties(root, **settings), datetime.date(2024, 3, 9)), LocalStorage())
 
 
 def train_days(root: Path, **settings: Any) -> list[str]:
-    from components.logs.files.resolve import resolve
+    from sangam.components.logs.files.resolve import resolve
 
     logs = day_logs(train_days=4, **settings.get("logs", {}))
     after = start(root, **settings).after
@@ -186,7 +186,7 @@ def test_days_before_the_base_may_be_gone(root: Path) -> None:
 def driven(root: Path) -> dict[str, str]:
     from tfx.orchestration.portable.data_types import ExecutionInfo
 
-    from components.steps.example_gen.driver import Driver
+    from sangam.components.steps.example_gen.driver import Driver
 
     output = Driver(None).run(ExecutionInfo(exec_properties=properties(root)))
     return {name: value.string_value for name, value in output.exec_properties.items()}
@@ -206,8 +206,8 @@ def test_the_driver_makes_the_base_part_of_the_cache_key(root: Path) -> None:
 def test_the_artifact_and_its_report_name_the_base(root: Path, has_driver: bool) -> None:
     from tfx.types import standard_artifacts
 
-    from components.reports.artifact_files import read_ingestion
-    from components.steps.example_gen.executor import Executor
+    from sangam.components.reports.artifact_files import read_ingestion
+    from sangam.components.steps.example_gen.executor import Executor
     from tests.beam_args import BEAM_ARGS
 
     blessed(root, "base", *DAYS[:4])

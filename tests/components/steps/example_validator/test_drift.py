@@ -12,12 +12,12 @@ from scipy.spatial.distance import jensenshannon
 from tensorflow_data_validation.statistics import stats_impl
 from tfx.types import standard_artifacts
 
-from components.steps.example_validator.anomalies import DataAnomalies
-from components.steps.example_validator.drift import STATISTICS, Distance, distances
-from components.steps.example_validator.executor import Executor
-from components.steps.schema_gen.schema import schema_text, tfmd_schema
-from schemas.spec import Inputs
-from schemas.spec.drift import Drift, DriftBounds
+from sangam.components.steps.example_validator.anomalies import DataAnomalies
+from sangam.components.steps.example_validator.drift import STATISTICS, Distance, distances
+from sangam.components.steps.example_validator.executor import Executor
+from sangam.components.steps.schema_gen.schema import schema_text, tfmd_schema
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.drift import Drift, DriftBounds
 from tests.errors import mentions, tells
 
 pytestmark = pytest.mark.slow

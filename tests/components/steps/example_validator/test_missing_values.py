@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.derived.columns import columns
-from schemas.spec import Inputs
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.spec import Inputs
 from tests.beam_args import BEAM_ARGS
 from tests.components.logs.sample_logs import INPUTS, ROWS, Row, table
 from tests.errors import place_and_value, tells
@@ -19,7 +19,7 @@ def write_statistics(rows: list[Row], path: Path, inputs: Inputs) -> None:
     import tensorflow_data_validation as tfdv
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamples
 
-    from components.logs.rows.conversion import convert
+    from sangam.components.logs.rows.conversion import convert
 
     (batch,) = table(rows).to_batches()
     serialized = RecordBatchToExamples(convert(batch, columns(inputs), "rows").batch)
@@ -38,8 +38,8 @@ def validate(rows: list[Row], root: Path, inputs: Inputs = INPUTS) -> None:
     """Validates the statistics of rows against the schema of the spec."""
     from tfx.types import artifact_utils, standard_artifacts
 
-    from components.steps.example_validator.executor import Executor
-    from components.steps.schema_gen.executor import Executor as SchemaGenExecutor
+    from sangam.components.steps.example_validator.executor import Executor
+    from sangam.components.steps.schema_gen.executor import Executor as SchemaGenExecutor
 
     statistics, schema = standard_artifacts.ExampleStatistics(), standard_artifacts.Schema()
     anomalies = standard_artifacts.ExampleAnomalies()
@@ -67,7 +67,7 @@ def test_nulls_and_empty_lists_where_they_are_allowed_are_no_anomaly(tmp_path: P
 
 
 def test_a_null_in_a_required_column_is_an_anomaly(tmp_path: Path) -> None:
-    from components.steps.example_validator.anomalies import DataAnomalies
+    from sangam.components.steps.example_validator.anomalies import DataAnomalies
 
     with pytest.raises(DataAnomalies) as error:
         validate([*ROWS, {**ROWS[0], "hour": None, "user": None}], tmp_path)
@@ -82,7 +82,7 @@ def test_a_null_in_a_required_column_is_an_anomaly(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_vector_may_be_missing_where_that_is_declared_and_nowhere_else(tmp_path: Path) -> None:
-    from components.steps.example_validator.anomalies import DataAnomalies
+    from sangam.components.steps.example_validator.anomalies import DataAnomalies
 
     def declared(**missing: float) -> Inputs:
         features = {"v": {"kind": "vector", "dim": 2} | missing}

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from schemas.contracts.export import Description, ServedColumn, StoredRows
-from schemas.spec import RankerSpec
+from sangam.schemas.contracts.export import Description, ServedColumn, StoredRows
+from sangam.schemas.spec import RankerSpec
 
 Defect = Literal[
     "none", "nan", "nan of new ids", "shape", "slow", "skew", "rank differs", "one row differs", "inserts", "crashes"

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.steps.infra_validator.bounds import Latency, latency_check, notes_on_bounds, size_check
-from schemas.spec.release import Evaluation
-from schemas.spec.serving import Load, Serving
+from sangam.components.steps.infra_validator.bounds import Latency, latency_check, notes_on_bounds, size_check
+from sangam.schemas.spec.release import Evaluation
+from sangam.schemas.spec.serving import Load, Serving
 from tests.errors import mentions
 from tests.paths import SPECS
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def rows() -> Any:
-    from components.steps.infra_validator import rows as module
+    from sangam.components.steps.infra_validator import rows as module
 
     return module
 
@@ -60,7 +60,7 @@ def test_the_same_request_is_said_once_and_repeated(rows: Any) -> None:
 
 def test_a_request_gives_once_what_users_are_grouped_by_and_their_history(rows: Any) -> None:
 
-    from schemas.loading import load_spec
+    from sangam.schemas.loading import load_spec
 
     spec = load_spec(SPECS / "short_video.yaml")
     described = rows.Description(ranker=spec.ranker(), columns={}, signatures=frozenset())
@@ -72,7 +72,7 @@ def test_a_request_gives_once_what_users_are_grouped_by_and_their_history(rows: 
 
 
 def test_every_kind_of_hostile_request_is_sent_to_both_signatures(rows: Any, columns: Any) -> None:
-    from components.steps.infra_validator.hostile import LARGE_BYTES, hostile_requests
+    from sangam.components.steps.infra_validator.hostile import LARGE_BYTES, hostile_requests
     from tests.components.steps.infra_validator.sample_models import RANKER
 
     described = rows.Description(ranker=RANKER, columns=columns, signatures=frozenset())
@@ -98,7 +98,7 @@ def test_every_kind_of_hostile_request_is_sent_to_both_signatures(rows: Any, col
     ],
 )
 def test_scores_differ_relative_to_one_and_the_score(served: list[float], gap: float) -> None:
-    from components.steps.infra_validator.scores import difference
+    from sangam.components.steps.infra_validator.scores import difference
 
     expected = {"watch": np.array([[1.0], [2.0]])}
     task, found = difference({"watch": np.array(served)[:, None]}, expected)
@@ -107,7 +107,7 @@ def test_scores_differ_relative_to_one_and_the_score(served: list[float], gap: f
 
 
 def test_what_is_not_finite_on_both_sides_is_no_difference() -> None:
-    from components.steps.infra_validator.scores import difference, not_finite
+    from sangam.components.steps.infra_validator.scores import difference, not_finite
 
     broken = {"watch": np.array([[math.nan], [2.0]], np.float32)}
     assert difference(broken, broken) == ("watch", 0.0)
@@ -115,7 +115,7 @@ def test_what_is_not_finite_on_both_sides_is_no_difference() -> None:
 
 
 def test_outputs_are_the_tasks_one_column_each_in_float32() -> None:
-    from components.steps.infra_validator.scores import wrong_outputs
+    from sangam.components.steps.infra_validator.scores import wrong_outputs
 
     served = {
         "like": np.zeros((3, 1), np.float32),
@@ -152,7 +152,7 @@ def test_the_least_of_the_measurements_counts_and_without_a_bound_none_is_judged
 
 
 def test_percentiles_are_of_times_that_were_measured() -> None:
-    from components.steps.infra_validator.load import latency_of
+    from sangam.components.steps.infra_validator.load import latency_of
 
     assert latency_of([index / 1000 for index in range(1, 201)]) == Latency(p50_ms=101, p99_ms=199, requests=200)
     assert latency_of([0.002, 0.001]) == Latency(p50_ms=2, p99_ms=2, requests=2)

@@ -14,10 +14,10 @@ import numpy as np
 import psutil
 import pytest
 
-from components.registry import seal
-from schemas.errors import UserError
-from schemas.spec.release import Evaluation
-from schemas.spec.serving import Load, Serving
+from sangam.components.registry import seal
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.release import Evaluation
+from sangam.schemas.spec.serving import Load, Serving
 from tests.errors import mentions, place_and_value, tells
 from tests.trainer_module.launch.warm import forked_groups
 
@@ -44,7 +44,7 @@ def judged(folder: Path, defect: Any = "none", serving: Serving = SERVING, *, ro
 
 
 def judged_made(made: Any, serving: Serving, log: Path) -> Any:
-    from components.steps.infra_validator.executor import judge_model
+    from sangam.components.steps.infra_validator.executor import judge_model
 
     verdict = judge_model(
         model_dir=made.model, training_dir=made.training, serving=serving, evaluation=BY_USER, log=log
@@ -186,7 +186,7 @@ def test_a_server_that_another_model_would_not_help_is_an_error(
 
     made = make(tmp_path)
     monkeypatch.setattr(
-        "components.steps.infra_validator.server_process.MODULE",
+        "sangam.components.steps.infra_validator.server_process.MODULE",
         "tests.components.steps.infra_validator.fake_killed_server",
     )
     with pytest.raises(UserError, match=place_and_value("infra_validator", "(got SIGKILL)")):
@@ -199,7 +199,8 @@ def test_an_executor_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
     made = make(tmp_path)
     program = (
         "import sys; from pathlib import Path\n"
-        "from components.steps.infra_validator.server_process import serve\nfrom schemas.spec.serving import Load\n"
+        "from sangam.components.steps.infra_validator.server_process import serve\n"
+        "from sangam.schemas.spec.serving import Load\n"
         "with serve(Path(sys.argv[1]), log=Path(sys.argv[2]), load=Load(), timeout_s=60) as server:\n"
         "    print('ready', flush=True)\n    input()\n"
     )
@@ -226,7 +227,7 @@ def test_the_executor_writes_the_verdict_and_tfxs_marks(tmp_path: Path, monkeypa
     from tfx.components.util import model_utils
     from tfx.types import standard_artifacts
 
-    from components.steps.infra_validator.executor import Executor
+    from sangam.components.steps.infra_validator.executor import Executor
     from tests.components.steps.infra_validator.sample_models import make
 
     made = make(tmp_path)
@@ -258,7 +259,7 @@ def test_a_refusal_changes_the_cache_key_of_its_model_alone(tmp_path: Path) -> N
     from tfx.orchestration.portable import data_types
     from tfx.types import standard_artifacts
 
-    from components.steps.infra_validator.driver import Driver
+    from sangam.components.steps.infra_validator.driver import Driver
 
     kind = metadata_store_pb2.ArtifactType(name="InfraBlessing")
     connection = metadata.Metadata(metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite")))
@@ -291,6 +292,6 @@ def test_a_refusal_changes_the_cache_key_of_its_model_alone(tmp_path: Path) -> N
     ("sizes", "count"), [([3 * 2**20] * 4, 2), ([2**20] * 8, 8), ([9 * 2**20], 1), ([10] * 512, 512)]
 )
 def test_a_request_of_examples_fits_into_a_message(sizes: list[int], count: int) -> None:
-    from components.steps.infra_validator.executor import num_in_message
+    from sangam.components.steps.infra_validator.executor import num_in_message
 
     assert num_in_message([bytes(size) for size in sizes]) == count

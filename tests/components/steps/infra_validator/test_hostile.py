@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -17,15 +17,15 @@ tf = pytest.importorskip("tensorflow")
 @pytest.fixture(scope="module")
 def described() -> Any:
     """Returns what a server says of itself, its signatures, and a few rows."""
-    from components.steps.infra_validator import rows as rows_module
+    from sangam.components.steps.infra_validator import rows as rows_module
+    from sangam.trainer_module.ranker import Ranker
+    from sangam.trainer_module.serving.description import description
+    from sangam.trainer_module.serving.signatures import ServedRanker
+    from sangam.trainer_module.serving.stock_table import StockTable
+    from sangam.trainer_module.serving.trained_rows import TrainedRows
+    from sangam.trainer_module.transforms.graph import TransformGraph
     from tests.trainer_module.transforms.analysis import analyzed
     from tests.trainer_module.transforms.test_feature_kinds import INPUTS, ROWS
-    from trainer_module.ranker import Ranker
-    from trainer_module.serving.description import description
-    from trainer_module.serving.signatures import ServedRanker
-    from trainer_module.serving.stock_table import StockTable
-    from trainer_module.serving.trained_rows import TrainedRows
-    from trainer_module.transforms.graph import TransformGraph
 
     document = json.loads(INPUTS.model_dump_json()) | {
         "name": "all_kinds",
@@ -71,7 +71,7 @@ def asked(signatures: Any, signature: str, tensors: Any) -> dict[str, Any] | Non
 
 @pytest.mark.long
 def test_every_request_ends_in_finite_scores_or_a_clean_error(described: Any) -> None:
-    from components.steps.infra_validator.hostile import hostile_requests
+    from sangam.components.steps.infra_validator.hostile import hostile_requests
 
     found, signatures, rows = described
     requests = list(hostile_requests(rows, found))
@@ -90,8 +90,8 @@ def test_every_request_ends_in_finite_scores_or_a_clean_error(described: Any) ->
 
 
 def test_both_signatures_agree_on_every_row_and_read_missing_values_as_ingestion_does(described: Any) -> None:
-    from components.steps.infra_validator import rows as module
-    from schemas.derived.rank_inputs import MISSING
+    from sangam.components.steps.infra_validator import rows as module
+    from sangam.schemas.derived.rank_inputs import MISSING
 
     found, signatures, rows = described
     marked, without = dict(rows), dict(rows)
@@ -118,7 +118,7 @@ def test_both_signatures_agree_on_every_row_and_read_missing_values_as_ingestion
 
 
 def test_a_request_is_made_of_what_predictions_need(described: Any) -> None:
-    from schemas.spec.release import Evaluation
+    from sangam.schemas.spec.release import Evaluation
 
     found, _, _ = described
     # Of a bias feature the spec says the value; labels and weights are known after the event.
@@ -129,7 +129,7 @@ def test_a_request_is_made_of_what_predictions_need(described: Any) -> None:
 
 
 def test_what_is_no_number_counts_as_missing(described: Any) -> None:
-    from components.steps.infra_validator.hostile import hostile_requests
+    from sangam.components.steps.infra_validator.hostile import hostile_requests
 
     found, signatures, rows = described
     nan = [request for request in hostile_requests(rows, found) if request.kind == "NaN"]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from components.registry import versions
-from components.steps.pusher.directory import Pushed, push, target_folder
-from components.steps.pusher.manifest import CARD_FILE, Provenance, list_files
-from schemas.errors import UserError
-from schemas.host.lock import LOCK_FILE
+from sangam.components.registry import versions
+from sangam.components.steps.pusher.directory import Pushed, push, target_folder
+from sangam.components.steps.pusher.manifest import CARD_FILE, Provenance, list_files
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.lock import LOCK_FILE
 from tests.errors import place_and_value, tells
 
 NOW = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)

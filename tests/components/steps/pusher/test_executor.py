@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from components.registry import seal, versions
-from components.reports.evaluation import TaskVerdict, Verdict
-from components.reports.serving import Check, ServingVerdict
-from schemas.contracts.root import Root
-from schemas.errors import UserError
-from schemas.spec.serving import Load
+from sangam.components.registry import seal, versions
+from sangam.components.reports.evaluation import TaskVerdict, Verdict
+from sangam.components.reports.serving import Check, ServingVerdict
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.serving import Load
 from tests.errors import place_and_value
 from tests.paths import SPECS
 
@@ -51,8 +51,8 @@ def run(
     """
     from tfx.types import standard_artifacts
 
-    from components.registry.checkpoint import RankerCheckpoint
-    from components.steps.pusher.executor import Executor
+    from sangam.components.registry.checkpoint import RankerCheckpoint
+    from sangam.components.steps.pusher.executor import Executor
 
     def artifact(kind: Any, name: str) -> Any:
         made = kind()
@@ -119,7 +119,7 @@ def run(
 
 def registered(folder: Path) -> list[Any]:
     """Returns the models that are baselines of later ones."""
-    from components.registry import blessed
+    from sangam.components.registry import blessed
 
     return blessed.read_all(Root(str(folder)).blessed("tiny"))
 
@@ -212,8 +212,8 @@ def test_a_target_behind_a_link_that_leads_out_is_refused(tmp_path: Path) -> Non
 def test_a_remote_target_gets_the_same_version_and_manifest(tmp_path: Path) -> None:
     import datetime
 
-    from components.steps.pusher import object_store
-    from components.steps.pusher.manifest import Provenance, list_files
+    from sangam.components.steps.pusher import object_store
+    from sangam.components.steps.pusher.manifest import Provenance, list_files
 
     model = tmp_path / "model"
     (model / "variables").mkdir(parents=True)
@@ -254,7 +254,7 @@ def test_a_remote_target_gets_the_same_version_and_manifest(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("path", ["../out", "a/../../out", "/etc", ".", "s3://other/bucket"])
 def test_a_remote_target_outside_the_pipeline_root_is_refused(path: str) -> None:
-    from components.steps.pusher.object_store import target_uri
+    from sangam.components.steps.pusher.object_store import target_uri
 
     with pytest.raises(UserError, match=place_and_value("push.path", "pipeline root")):
         target_uri("s3://bucket/root", path)
@@ -264,11 +264,11 @@ def test_components_can_be_built_from_a_spec() -> None:
     from tfx import types
     from tfx.types import standard_artifacts as kinds
 
-    from components.registry.checkpoint import RankerCheckpoint
-    from components.steps.evaluator.component import Evaluator
-    from components.steps.infra_validator.component import InfraValidator
-    from components.steps.pusher.component import Pusher
-    from schemas.loading import load_spec
+    from sangam.components.registry.checkpoint import RankerCheckpoint
+    from sangam.components.steps.evaluator.component import Evaluator
+    from sangam.components.steps.infra_validator.component import InfraValidator
+    from sangam.components.steps.pusher.component import Pusher
+    from sangam.schemas.loading import load_spec
 
     spec = load_spec(SPECS / "short_video.yaml")
     examples, model = types.Channel(type=kinds.Examples), types.Channel(type=kinds.Model)

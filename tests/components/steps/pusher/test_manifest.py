@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from components.steps.pusher.manifest import copy_order, day_of_version, list_files, next_version
-from schemas.errors import UserError
+from sangam.components.steps.pusher.manifest import copy_order, day_of_version, list_files, next_version
+from sangam.schemas.errors import UserError
 from tests.errors import place_and_value
 
 TODAY = datetime.date(2024, 2, 29)

@@ -3,15 +3,15 @@
 import dataclasses
 from typing import Any
 
-from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
-from components.reports.serving import Check, ServingVerdict
-from components.steps.pusher.manifest import Provenance
-from components.steps.pusher.model_card import CardFacts, Rows, model_card
-from schemas.contracts.calibration import Calibration
-from schemas.contracts.export import ServedTask
-from schemas.spec.release import Confidence, Evaluation
-from schemas.spec.serving import Load
-from schemas.spec.sync import Stale
+from sangam.components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
+from sangam.components.reports.serving import Check, ServingVerdict
+from sangam.components.steps.pusher.manifest import Provenance
+from sangam.components.steps.pusher.model_card import CardFacts, Rows, model_card
+from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.contracts.export import ServedTask
+from sangam.schemas.spec.release import Confidence, Evaluation
+from sangam.schemas.spec.serving import Load
+from sangam.schemas.spec.sync import Stale
 from tests.schemas.sample_exports import sample_description
 
 GATES = [

@@ -1,9 +1,9 @@
 import pytest
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from components.steps.schema_gen.schema import schema_text, tfmd_schema
-from schemas.loading import load_spec
-from schemas.spec import Inputs
+from sangam.components.steps.schema_gen.schema import schema_text, tfmd_schema
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Inputs
 from tests.components.logs.sample_logs import INPUTS
 from tests.golden_files import check_golden
 from tests.paths import SPECS

@@ -64,8 +64,8 @@ def rows_of_day(seed: int, num: int = 3000) -> pa.RecordBatch:
 
 def write_day(folder: Path, day: str, batch: pa.RecordBatch) -> Any:
     """Writes a day's examples in files of two blocks at most."""
-    from components.examples.listing import DayExamples
-    from components.examples.writer import BlockWriter
+    from sangam.components.examples.listing import DayExamples
+    from sangam.components.examples.writer import BlockWriter
 
     folder.mkdir(parents=True)
     with BlockWriter(str(folder), day, 0, bytes_per_file=20_000) as writer:
@@ -79,8 +79,8 @@ def statistics_of(root: Path, days: list[Any]) -> dict[str, Any]:
     from tensorflow_metadata.proto.v0 import statistics_pb2
     from tfx.types import standard_artifacts
 
-    from components.examples.listing import Listing, write_listing
-    from components.steps.statistics_gen.executor import Executor, Options
+    from sangam.components.examples.listing import Listing, write_listing
+    from sangam.components.steps.statistics_gen.executor import Executor, Options
 
     made = {kind: getattr(standard_artifacts, kind)() for kind in ("Examples", "Schema", "ExampleStatistics")}
     for kind, artifact in made.items():
@@ -173,8 +173,8 @@ def test_days_that_are_known_are_not_read_again_and_give_the_same_bytes(
 ) -> None:
     import shutil
 
-    from components.examples.day_results import result_file
-    from components.steps.statistics_gen import executor
+    from sangam.components.examples.day_results import result_file
+    from sangam.components.steps.statistics_gen import executor
 
     read: list[str] = []
     original = executor.large_batches

@@ -11,7 +11,7 @@ def step_artifacts(inputs: Path, outputs: Path) -> tuple[Artifacts, Artifacts]:
     """Returns inputs and outputs by key, each in a folder of that name."""
     from tfx.types import artifact_utils, standard_artifacts
 
-    from components.registry.checkpoint import RankerCheckpoint
+    from sangam.components.registry.checkpoint import RankerCheckpoint
 
     given = {
         "examples": standard_artifacts.Examples(),

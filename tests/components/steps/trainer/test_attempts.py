@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from components.steps.trainer.attempts import TrainingFailed, run_to_the_end
-from components.steps.trainer.unfinished import begin, checkpoint_dir, forget
-from schemas.loading import load_spec
-from schemas.spec.cluster import MAX_RETRIES
+from sangam.components.steps.trainer.attempts import TrainingFailed, run_to_the_end
+from sangam.components.steps.trainer.unfinished import begin, checkpoint_dir, forget
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.cluster import MAX_RETRIES
 from tests.paths import SPECS
 
 RANKER = load_spec(SPECS / "short_video.yaml").ranker()

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from components.registry.base import Base
-from schemas.contracts.monitoring import variables
-from schemas.contracts.statistics import FILE_NAME, Statistics
-from schemas.contracts.training_job import TrainJob, read_job, write_job
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec import digest
-from schemas.spec.monitoring import Monitoring
+from sangam.components.registry.base import Base
+from sangam.schemas.contracts.monitoring import variables
+from sangam.schemas.contracts.statistics import FILE_NAME, Statistics
+from sangam.schemas.contracts.training_job import TrainJob, read_job, write_job
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import digest
+from sangam.schemas.spec.monitoring import Monitoring
 from tests.components.examples.sample_files import write_examples
 from tests.components.steps.trainer.sample_artifacts import EXAMPLES, Artifacts, step_artifacts
 from tests.errors import place_and_value
@@ -25,7 +25,7 @@ RANKER = load_spec(SPECS / "short_video.yaml").ranker()
 
 
 def report(base: Base | None) -> Any:
-    from components.reports.ingestion import IngestionReport
+    from sangam.components.reports.ingestion import IngestionReport
 
     days = {"train": ["2024-03-02", "2024-03-03"], "eval": ["2024-03-04"]}
     return IngestionReport(date="2024-03-04", days=days, missing_days=[], splits={}, base=base)
@@ -42,7 +42,7 @@ def artifacts(root: Path) -> tuple[Artifacts, Artifacts]:
 
 
 def job_of(root: Path, base: Base | None, pipeline_root: str = "") -> tuple[TrainJob, Artifacts, Artifacts]:
-    from components.steps.trainer.executor import _job
+    from sangam.components.steps.trainer.executor import _job
 
     inputs, outputs = artifacts(root)
     properties = {"ranker": RANKER.model_dump_json(), "pipeline_root": pipeline_root or str(root), "code": "c"}
@@ -76,7 +76,7 @@ def test_the_job_starts_from_the_base_and_is_read_by_the_trainers_processes(tmp_
 
 
 def test_the_job_reads_raw_examples_unless_they_were_transformed_ahead(tmp_path: Path) -> None:
-    from components.steps.trainer.executor import _job
+    from sangam.components.steps.trainer.executor import _job
 
     ahead, inputs, outputs = job_of(tmp_path, None)
     properties = {"ranker": RANKER.model_dump_json(), "pipeline_root": str(tmp_path), "code": "c"}
@@ -93,7 +93,7 @@ def test_the_job_reads_raw_examples_unless_they_were_transformed_ahead(tmp_path:
 
 
 def test_a_training_from_a_base_takes_its_own_number_of_epochs(tmp_path: Path, base: Base) -> None:
-    from components.steps.trainer.executor import _with_epochs
+    from sangam.components.steps.trainer.executor import _with_epochs
 
     training = RANKER.training.model_copy(update={"mode": "incremental", "epochs": 3, "incremental_epochs": 1})
     ranker = RANKER.model_copy(update={"training": training})
@@ -113,7 +113,7 @@ def test_checkpoints_on_the_way_lie_on_this_machine_where_the_root_is_an_object_
 
 
 def test_the_checkpoint_says_all_days_it_has_learned_from_and_what_it_belongs_to(tmp_path: Path, base: Base) -> None:
-    from components.steps.trainer.executor import _describe
+    from sangam.components.steps.trainer.executor import _describe
 
     job, inputs, outputs = job_of(tmp_path, base)
     [checkpoint] = outputs["checkpoint"]
@@ -129,9 +129,9 @@ def test_the_checkpoint_says_all_days_it_has_learned_from_and_what_it_belongs_to
 
 
 def test_a_graph_or_a_base_that_was_changed_is_refused_before_anything_starts(tmp_path: Path, base: Base) -> None:
-    from components.registry import seal
-    from components.registry.checkpoint import sha256_of_manifest
-    from components.steps.trainer.executor import _refuse_changed
+    from sangam.components.registry import seal
+    from sangam.components.registry.checkpoint import sha256_of_manifest
+    from sangam.components.steps.trainer.executor import _refuse_changed
 
     inputs, _ = artifacts(tmp_path)
     [graph] = inputs["transform_graph"]
@@ -153,7 +153,7 @@ def test_a_graph_or_a_base_that_was_changed_is_refused_before_anything_starts(tm
 def test_where_metrics_are_served_is_told_by_the_environment_and_decides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from components.steps.trainer.executor import _monitored
+    from sangam.components.steps.trainer.executor import _monitored
 
     assert _monitored(str(tmp_path), tmp_path / "logs") is None
     for name, value in variables(Monitoring(port=9400)).items():

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from schemas.spec import Inputs
-from schemas.spec.data import DayLogs
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import DayLogs
 from tests.components.logs.sample_logs import Row, run_executor
 
 
@@ -49,7 +49,7 @@ def rate(labels: Sequence[float], smoothing: float, prior: float) -> float:
 
 def ingested(root: Path, logs: DayLogs, inputs: Inputs, date: str, data: Path, base: Any = None) -> Any:
     """Runs ingestion; with a base, only the days after it are trained on."""
-    from components.steps.example_gen.start import Start
+    from sangam.components.steps.example_gen.start import Start
 
     properties = {
         "logs": logs.model_dump_json(),
@@ -67,8 +67,8 @@ def ingested(root: Path, logs: DayLogs, inputs: Inputs, date: str, data: Path, b
 
 def values_by_day(root: Path, split: str, names: Sequence[str], folder: str = "transformed") -> dict[str, Any]:
     """Returns the values of columns of one number, by day: {day: [rows, names]}, NaN where there is none."""
-    from components.examples.by_day import large_batches
-    from components.examples.listing import read_listing
+    from sangam.components.examples.by_day import large_batches
+    from sangam.components.examples.listing import read_listing
 
     found = {}
     for day in read_listing(str(root / folder)).splits[split]:

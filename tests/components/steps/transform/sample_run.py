@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from schemas.spec import Inputs
+from sangam.schemas.spec import Inputs
 from tests.beam_args import BEAM_ARGS
 
 
@@ -11,8 +11,8 @@ def transformed(root: Path, examples: Any, inputs: Inputs, code: str = "c") -> A
     """Runs the executor; returns the artifact of the graph. The examples lie in `root / "transformed"`."""
     from tfx.types import standard_artifacts
 
-    from components.steps.schema_gen.executor import Executor as SchemaGenExecutor
-    from components.steps.transform.executor import Executor
+    from sangam.components.steps.schema_gen.executor import Executor as SchemaGenExecutor
+    from sangam.components.steps.transform.executor import Executor
 
     schema, graph, output = standard_artifacts.Schema(), standard_artifacts.TransformGraph(), type(examples)()
     schema.uri, graph.uri, output.uri = str(root / "schema"), str(root / "graph"), str(root / "transformed")
@@ -21,7 +21,7 @@ def transformed(root: Path, examples: Any, inputs: Inputs, code: str = "c") -> A
         {"examples": [examples], "schema": [schema]},
         {"transform_graph": [graph], "transformed_examples": [output]},
         {
-            "preprocessing_fn": "trainer_module.transforms.preprocessing.preprocessing_fn",
+            "preprocessing_fn": "sangam.trainer_module.transforms.preprocessing.preprocessing_fn",
             "inputs": inputs.model_dump_json(),
             "code": code,
         },

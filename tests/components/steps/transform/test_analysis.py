@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from schemas.contracts.statistics import Bins, Boundaries, Scale
-from schemas.spec import Inputs
+from sangam.schemas.contracts.statistics import Bins, Boundaries, Scale
+from sangam.schemas.spec import Inputs
 from tests.beam_args import BEAM_ARGS
 
 pytestmark = pytest.mark.slow
@@ -28,8 +28,8 @@ def prices(seed: int) -> np.ndarray:
 
 
 def write_day(folder: Path, seed: int) -> Any:
-    from components.examples.listing import DayExamples
-    from components.examples.writer import BlockWriter
+    from sangam.components.examples.listing import DayExamples
+    from sangam.components.examples.writer import BlockWriter
 
     folder.mkdir(parents=True)
     with BlockWriter(str(folder), f"2024-03-{seed + 1:02d}", 0, bytes_per_file=6_000) as writer:
@@ -42,9 +42,9 @@ def write_day(folder: Path, seed: int) -> Any:
 def test_a_window_moved_by_a_day_reads_that_day_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import apache_beam as beam
 
-    from components.examples.by_day import ByDay
-    from components.steps.transform import analysis
-    from trainer_module.transforms.preprocessing import numbers_fn
+    from sangam.components.examples.by_day import ByDay
+    from sangam.components.steps.transform import analysis
+    from sangam.trainer_module.transforms.preprocessing import numbers_fn
 
     read: list[str] = []
     original = analysis.large_batches

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts.statistics import Bins, Boundaries, Scale, Statistics
-from schemas.errors import UserError
-from schemas.spec import Inputs
+from sangam.schemas.contracts.statistics import Bins, Boundaries, Scale, Statistics
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec import Inputs
 from tests.beam_args import BEAM_ARGS
 from tests.components.logs.sample_logs import ROWS, Row, day_logs, write_days
 from tests.components.steps.transform import sample_run
@@ -47,8 +47,8 @@ def ingested(root: Path, hour: int, base: Any = None) -> Any:
     """Writes Examples whose hours are around the given one; the report names the base."""
     from tfx.types import standard_artifacts
 
-    from components.steps.example_gen.executor import Executor
-    from components.steps.example_gen.start import Start
+    from sangam.components.steps.example_gen.executor import Executor
+    from sangam.components.steps.example_gen.start import Start
 
     rows: list[Row] = [{**row, "hour": hour + number} for number, row in enumerate(ROWS)]
     write_days(root / "logs", "parquet", dict.fromkeys(["2024-03-01", "2024-03-02", "2024-03-03"], rows))
@@ -75,20 +75,20 @@ def transformed(root: Path, examples: Any, inputs: Inputs = INPUTS, code: str = 
 
 
 def hours(root: Path) -> list[float]:
-    from components.examples.listing import read_listing
+    from sangam.components.examples.listing import read_listing
 
     return sorted(hour for file in read_listing(str(root / "transformed")).files("train") for hour in hours_in(file))
 
 
 def hours_in(file: str) -> list[float]:
-    from components.examples.reading import batches
+    from sangam.components.examples.reading import batches
 
     return [hour for batch in batches(file) for [hour] in batch.column("hour").to_pylist()]
 
 
 def base(root: Path) -> Any:
-    from components.registry import seal
-    from components.registry.base import Base
+    from sangam.components.registry import seal
+    from sangam.components.registry.base import Base
 
     graph = root / "graph"
     return Base(
@@ -138,8 +138,8 @@ def second(first: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 
 
 def test_each_file_is_mapped_to_one_of_its_name_block_by_block(first: Path) -> None:
-    from components.examples.listing import read_listing
-    from components.examples.reading import batches
+    from sangam.components.examples.listing import read_listing
+    from sangam.components.examples.reading import batches
 
     raw, transformed = (read_listing(str(first / of)) for of in ("examples", "transformed"))
     assert [(day.day, day.names, day.rows) for day in transformed.splits["train"]] == [
@@ -207,7 +207,7 @@ def test_where_nothing_can_be_kept_all_is_analyzed_anew_and_told(
 def test_statistics_of_another_format_are_refused(first: Path, tmp_path: Path) -> None:
     import shutil
 
-    from components.steps.transform.executor import _comparison
+    from sangam.components.steps.transform.executor import _comparison
 
     shutil.copytree(first / "graph", tmp_path / "graph")
     file = tmp_path / "graph" / "statistics.json"
@@ -219,7 +219,7 @@ def test_statistics_of_another_format_are_refused(first: Path, tmp_path: Path) -
 def test_statistics_are_taken_from_the_graph_of_the_blessed_base_alone(first: Path, tmp_path: Path) -> None:
     import shutil
 
-    from components.steps.transform.executor import _comparison
+    from sangam.components.steps.transform.executor import _comparison
 
     shutil.copytree(first / "graph", tmp_path / "graph")
     given = base(tmp_path)

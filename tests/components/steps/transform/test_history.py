@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts.statistics import Bins, Scale, Statistics
-from schemas.spec.data import DayLogs
+from sangam.schemas.contracts.statistics import Bins, Scale, Statistics
+from sangam.schemas.spec.data import DayLogs
 from tests.components.logs.sample_logs import Row, day_logs, write_days
 from tests.components.steps.transform import sample_history as sample
 from tests.components.steps.transform.sample_run import transformed
@@ -102,8 +102,8 @@ def test_a_row_reads_what_happened_before_its_day_and_an_evaluated_one_what_the_
 
 
 def test_days_before_the_window_are_read_for_their_history_and_nothing_else(world: World) -> None:
-    from components.examples.listing import read_listing
-    from components.reports.artifact_files import read_ingestion
+    from sangam.components.examples.listing import read_listing
+    from sangam.components.reports.artifact_files import read_ingestion
 
     listing, report = read_listing(world.examples.uri), read_ingestion(world.examples.uri)
     # Of the three days before the first train day one has no logs, which stops no run.
@@ -140,7 +140,7 @@ def test_statistics_are_those_of_the_train_rows_values(world: World) -> None:
 def test_the_loaded_graph_makes_of_a_request_what_transform_wrote_for_the_evaluated_rows(world: World) -> None:
     import tensorflow as tf
 
-    from trainer_module.transforms.graph import TransformGraph
+    from sangam.trainer_module.transforms.graph import TransformGraph
 
     graph = TransformGraph(str(world.root / "graph"))
     assert set(graph.columns) == {"user", "post", "like", "seen", "rating"}
@@ -164,7 +164,7 @@ def test_the_loaded_graph_makes_of_a_request_what_transform_wrote_for_the_evalua
 
 
 def test_only_the_newest_tables_stay_beside_the_graph(world: World) -> None:
-    from schemas.contracts.history import History
+    from sangam.schemas.contracts.history import History
 
     folders = {path.name for path in (world.root / "graph").iterdir() if path.is_dir()}
     assert {name for name in folders if name.startswith("history")} == {"history"}
@@ -199,9 +199,9 @@ def test_a_label_that_an_id_has_on_its_own_day_only_is_not_seen(tmp_path: Path) 
 
 @pytest.mark.long
 def test_an_incremental_day_reads_the_days_that_its_base_has_learned(world: World, tmp_path: Path) -> None:
-    from components.registry import seal
-    from components.registry.base import Base
-    from components.reports.artifact_files import read_ingestion
+    from sangam.components.registry import seal
+    from sangam.components.registry.base import Base
+    from sangam.components.reports.artifact_files import read_ingestion
 
     base = Base(
         checkpoint_uri="c",

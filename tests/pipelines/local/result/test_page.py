@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from components.record.run import RunRecord
-from components.record.store import write_record
-from components.reports.spec_file import write_spec
-from pipelines.local.result.page import write_page
-from schemas.contracts.root import Root
-from schemas.loading import load_spec
+from sangam.components.record.run import RunRecord
+from sangam.components.record.store import write_record
+from sangam.components.reports.spec_file import write_spec
+from sangam.pipelines.local.result.page import write_page
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.loading import load_spec
 from tests.components.record.sample_records import record
 from tests.schemas.sample_specs import changed, write
 

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from components.record.run import Artifact, RunRecord, Step
-from components.record.store import write_record
-from components.registry.versions import withdraw
-from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
-from components.reports.serving import Check, ServingVerdict
-from pipelines.console import terminal
-from pipelines.local.request import RunRequest
-from pipelines.local.result.outcome import RunEnd, exit_code, summarize
-from pipelines.local.result.report import print_report
-from pipelines.local.run import error_text
-from schemas.errors import UserError
-from schemas.loading import load_spec
-from schemas.spec import digest
-from schemas.spec.release import DirectoryPush
-from schemas.spec.serving import Load
+from sangam.components.record.run import Artifact, RunRecord, Step
+from sangam.components.record.store import write_record
+from sangam.components.registry.versions import withdraw
+from sangam.components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
+from sangam.components.reports.serving import Check, ServingVerdict
+from sangam.pipelines.console import terminal
+from sangam.pipelines.local.request import RunRequest
+from sangam.pipelines.local.result.outcome import RunEnd, exit_code, summarize
+from sangam.pipelines.local.result.report import print_report
+from sangam.pipelines.local.run import error_text
+from sangam.schemas.errors import UserError
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import digest
+from sangam.schemas.spec.release import DirectoryPush
+from sangam.schemas.spec.serving import Load
 from tests.errors import mentions, tells
 from tests.paths import SPECS
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from components.record.run import Artifact, RunRecord, Step
-from pipelines.console import terminal
-from pipelines.local.request import RunRequest
-from pipelines.local.result.outcome import RunEnd, summarize
-from pipelines.local.result.report import print_report
-from schemas.loading import load_spec
+from sangam.components.record.run import Artifact, RunRecord, Step
+from sangam.pipelines.console import terminal
+from sangam.pipelines.local.request import RunRequest
+from sangam.pipelines.local.result.outcome import RunEnd, summarize
+from sangam.pipelines.local.result.report import print_report
+from sangam.schemas.loading import load_spec
 from tests.errors import mentions, tells
 from tests.paths import SPECS
 

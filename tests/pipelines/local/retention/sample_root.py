@@ -4,10 +4,10 @@ import datetime
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from components.registry.record import BlessedModel
-from pipelines.local.outputs import Output
-from pipelines.local.retention.inventory import Inventory, Version
-from pipelines.local.retention.rule import Decision
+from sangam.components.registry.record import BlessedModel
+from sangam.pipelines.local.outputs import Output
+from sangam.pipelines.local.retention.inventory import Inventory, Version
+from sangam.pipelines.local.retention.rule import Decision
 from tests.components.registry.sample_blessings import blessing
 
 ROOT = Path("/r")

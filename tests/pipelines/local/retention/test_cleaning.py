@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from components.registry.blessed import baseline_for, read_all
-from components.registry.record import read_records
-from components.registry.versions import restore, versions, withdraw
-from pipelines.local.outputs import read_outputs
-from pipelines.local.retention import removal
-from pipelines.local.retention.cleaning import Cleaning, clean
-from schemas.contracts.root import Root
-from schemas.spec.keep import Keep
+from sangam.components.registry.blessed import baseline_for, read_all
+from sangam.components.registry.record import read_records
+from sangam.components.registry.versions import restore, versions, withdraw
+from sangam.pipelines.local.outputs import read_outputs
+from sangam.pipelines.local.retention import removal
+from sangam.pipelines.local.retention.cleaning import Cleaning, clean
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.spec.keep import Keep
 from tests.components.record.sample_records import record
 
 pytestmark = pytest.mark.slow

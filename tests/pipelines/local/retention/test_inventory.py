@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from components.record.lock import locked
-from components.registry.seal import list_files
-from components.registry.versions import withdraw
-from components.reports.spec_file import write_spec
-from pipelines.local.retention.inventory import Inventory, rankers_of, take_inventory
-from pipelines.times import utc_now
-from schemas.contracts.root import Root
+from sangam.components.record.lock import locked
+from sangam.components.registry.seal import list_files
+from sangam.components.registry.versions import withdraw
+from sangam.components.reports.spec_file import write_spec
+from sangam.pipelines.local.retention.inventory import Inventory, rankers_of, take_inventory
+from sangam.pipelines.times import utc_now
+from sangam.schemas.contracts.root import Root
 from tests.components.record.sample_records import record
 from tests.schemas.sample_specs import loaded
 

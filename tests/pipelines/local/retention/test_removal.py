@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from components.record.lock import locked
-from pipelines.local.outputs import Output
-from pipelines.local.retention.removal import remove, size_of
-from pipelines.local.retention.rule import Decision, Kind
-from schemas.contracts.root import Root
+from sangam.components.record.lock import locked
+from sangam.pipelines.local.outputs import Output
+from sangam.pipelines.local.retention.removal import remove, size_of
+from sangam.pipelines.local.retention.rule import Decision, Kind
+from sangam.schemas.contracts.root import Root
 
 
 def going(kind: Kind, path: Path) -> Decision:

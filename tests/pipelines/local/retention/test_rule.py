@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.local.retention.inventory import Version
-from pipelines.local.retention.rule import decide, newest_train_day
-from schemas.spec.keep import Keep
+from sangam.pipelines.local.retention.inventory import Version
+from sangam.pipelines.local.retention.rule import decide, newest_train_day
+from sangam.schemas.spec.keep import Keep
 from tests.pipelines.local.retention.sample_root import (
     ROOT,
     SampleRoot,

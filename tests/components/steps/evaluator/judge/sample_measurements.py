@@ -4,12 +4,12 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from components.reports.evaluation import GateVerdict, Verdict
-from components.steps.evaluator.judge.judge import Baseline, judge
-from components.steps.evaluator.judge.leaks import Leak
-from components.steps.evaluator.metrics.measured import Measured, SliceResult
-from schemas.spec import Inputs
-from schemas.spec.release import Evaluation, Gate
+from sangam.components.reports.evaluation import GateVerdict, Verdict
+from sangam.components.steps.evaluator.judge.judge import Baseline, judge
+from sangam.components.steps.evaluator.judge.leaks import Leak
+from sangam.components.steps.evaluator.metrics.measured import Measured, SliceResult
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.release import Evaluation, Gate
 
 INPUTS = Inputs.model_validate_json(
     json.dumps(

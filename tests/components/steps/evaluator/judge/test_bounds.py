@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.steps.evaluator.metrics.measured import UNDEFINED, Measured
+from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, Measured
 from tests.components.steps.evaluator.judge.sample_measurements import (
     COMPARED,
     declared,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from components.steps.evaluator.metrics.measured import Measured
-from schemas.errors import UserError
+from sangam.components.steps.evaluator.metrics.measured import Measured
+from sangam.schemas.errors import UserError
 from tests.components.steps.evaluator.judge.sample_measurements import declared, exactly, judged, metrics, slice_of
 from tests.errors import mentions
 
@@ -297,8 +297,8 @@ def test_a_task_without_a_gate_is_not_passed_in_silence() -> None:
 
 
 def test_no_examples_is_an_error() -> None:
-    from components.steps.evaluator.judge.judge import judge
-    from schemas.spec.release import Evaluation
+    from sangam.components.steps.evaluator.judge.judge import judge
+    from sangam.schemas.spec.release import Evaluation
     from tests.components.steps.evaluator.judge.sample_measurements import INPUTS, NO_BASELINE
 
     with pytest.raises(UserError, match="no example"):

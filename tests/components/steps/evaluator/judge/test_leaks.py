@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.steps.evaluator.judge.leaks import Leak, columns_of, leaks_of, of_one_type
-from schemas.spec import Inputs
+from sangam.components.steps.evaluator.judge.leaks import Leak, columns_of, leaks_of, of_one_type
+from sangam.schemas.spec import Inputs
 from tests.components.steps.evaluator.judge.sample_measurements import judged, metrics
 from tests.errors import mentions
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from components.reports.evaluation import Verdict
-from components.steps.evaluator.judge.judge import judge
-from components.steps.evaluator.judge.reduced_rows import reduced_rows, rows_verdict
-from schemas.contracts.export import TaskLoss
-from schemas.spec.release import Evaluation, Gate
-from schemas.spec.serving import Export
+from sangam.components.reports.evaluation import Verdict
+from sangam.components.steps.evaluator.judge.judge import judge
+from sangam.components.steps.evaluator.judge.reduced_rows import reduced_rows, rows_verdict
+from sangam.schemas.contracts.export import TaskLoss
+from sangam.schemas.spec.release import Evaluation, Gate
+from sangam.schemas.spec.serving import Export
 from tests.components.steps.evaluator.judge.sample_measurements import (
     COMPARED,
     INPUTS,

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from components.steps.evaluator.metrics.bootstrap import interval, weights
-from schemas.host.splitmix64 import mix64
+from sangam.components.steps.evaluator.metrics.bootstrap import interval, weights
+from sangam.schemas.host.splitmix64 import mix64
 
 UNITS = mix64(np.arange(40_000, dtype=np.uint64))
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.steps.evaluator.metrics.columns import MISSING, example_ids, first_values, keys, numbers
+from sangam.components.steps.evaluator.metrics.columns import MISSING, example_ids, first_values, keys, numbers
 
 pyarrow = pytest.importorskip("pyarrow")
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import auc, precision_recall_curve, roc_curve
 
-from components.steps.evaluator.metrics.curves import curve_of
-from components.steps.evaluator.metrics.draws import Draws
-from components.steps.evaluator.metrics.totals_histogram import Histogram, bucketed
+from sangam.components.steps.evaluator.metrics.curves import curve_of
+from sangam.components.steps.evaluator.metrics.draws import Draws
+from sangam.components.steps.evaluator.metrics.totals_histogram import Histogram, bucketed
 
 
 def _histogram(scores: np.ndarray, labels: np.ndarray) -> Histogram:

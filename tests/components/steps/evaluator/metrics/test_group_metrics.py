@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.steps.evaluator.metrics.bootstrap import weights
-from components.steps.evaluator.metrics.group_metrics import Groups, MeanSums, at_k, draws, gauc, grouped
-from schemas.host.splitmix64 import mix64
+from sangam.components.steps.evaluator.metrics.bootstrap import weights
+from sangam.components.steps.evaluator.metrics.group_metrics import Groups, MeanSums, at_k, draws, gauc, grouped
+from sangam.schemas.host.splitmix64 import mix64
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 

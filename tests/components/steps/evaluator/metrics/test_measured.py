@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from components.steps.evaluator.metrics.measured import METRICS_FILE, Measured, name_of, paired_change
-from schemas.spec.release import Evaluation
+from sangam.components.steps.evaluator.metrics.measured import METRICS_FILE, Measured, name_of, paired_change
+from sangam.schemas.spec.release import Evaluation
 from tests.components.examples import sample_files
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
@@ -239,8 +239,8 @@ def test_replicates_weigh_users_as_their_hash_says_alike_for_both_models(
 ) -> None:
     import pyarrow
 
-    from components.steps.evaluator.metrics.bootstrap import weights
-    from components.steps.evaluator.metrics.columns import keys
+    from sangam.components.steps.evaluator.metrics.bootstrap import weights
+    from sangam.components.steps.evaluator.metrics.columns import keys
 
     drawn = weights(keys(pyarrow.array(columns["user_id"])), 20, seed=1)
     chosen = rows_of("tab=home", world, columns)
@@ -285,7 +285,7 @@ def test_calibration_is_given_by_tenths_of_the_examples(results: Any) -> None:
 
 @pytest.mark.slow
 def test_a_model_that_cannot_tell_new_ids_is_measured_without_their_slices(world: Any, folder: Path) -> None:
-    from components.steps.evaluator.models.candidate import features_with_known_ids
+    from sangam.components.steps.evaluator.models.candidate import features_with_known_ids
 
     assert features_with_known_ids(str(folder / "candidate" / "Format-Serving")) == {"user", "language"}
     assert features_with_known_ids(str(folder / "baseline" / "Format-Serving")) == frozenset()

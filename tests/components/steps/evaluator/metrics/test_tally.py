@@ -6,11 +6,11 @@ import pickle
 import numpy as np
 import pytest
 
-from components.steps.evaluator.metrics.block import Block
-from components.steps.evaluator.metrics.draws import Draws
-from components.steps.evaluator.metrics.group_metrics import MeanSums
-from components.steps.evaluator.metrics.tally import Measures, Result, Tally, new_totals
-from schemas.host.splitmix64 import mix64
+from sangam.components.steps.evaluator.metrics.block import Block
+from sangam.components.steps.evaluator.metrics.draws import Draws
+from sangam.components.steps.evaluator.metrics.group_metrics import MeanSums
+from sangam.components.steps.evaluator.metrics.tally import Measures, Result, Tally, new_totals
+from sangam.schemas.host.splitmix64 import mix64
 
 NUM_ROWS = 150_000
 """More than may wait to be counted, twice over."""

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.steps.evaluator.metrics.bootstrap import weights
-from components.steps.evaluator.metrics.draws import Draws
-from components.steps.evaluator.metrics.totals import Part
-from components.steps.evaluator.metrics.totals_binary import BinaryTotals
-from components.steps.evaluator.metrics.totals_regression import RegressionTotals
-from schemas.host.splitmix64 import mix64
+from sangam.components.steps.evaluator.metrics.bootstrap import weights
+from sangam.components.steps.evaluator.metrics.draws import Draws
+from sangam.components.steps.evaluator.metrics.totals import Part
+from sangam.components.steps.evaluator.metrics.totals_binary import BinaryTotals
+from sangam.components.steps.evaluator.metrics.totals_regression import RegressionTotals
+from sangam.schemas.host.splitmix64 import mix64
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 
@@ -213,7 +213,7 @@ def test_merged_totals_equal_the_totals_of_all_in_any_order(count: Any, order: t
 
 
 def test_the_ranked_sample_is_bounded_the_same_in_any_order_and_near_the_whole() -> None:
-    from components.steps.evaluator.metrics.totals_ranks import RankSample
+    from sangam.components.steps.evaluator.metrics.totals_ranks import RankSample
 
     random = np.random.default_rng(1)
     labels = random.normal(size=9_000)
@@ -238,7 +238,7 @@ def test_the_ranked_sample_is_bounded_the_same_in_any_order_and_near_the_whole()
 
 
 def test_an_interval_covers_what_the_formula_of_hanley_and_mcneil_says() -> None:
-    from components.steps.evaluator.metrics.bootstrap import interval
+    from sangam.components.steps.evaluator.metrics.bootstrap import interval
 
     random = np.random.default_rng(3)
     labels = (random.random(8_000) < 0.5).astype(float)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.steps.evaluator.metrics.block import Block
-from components.steps.evaluator.metrics.bootstrap import weights
-from components.steps.evaluator.metrics.tally import Measures, Tally
-from components.steps.evaluator.metrics.totals import Part
-from components.steps.evaluator.metrics.totals_binary import BinaryTotals
-from components.steps.evaluator.metrics.totals_regression import RegressionTotals
-from components.steps.evaluator.metrics.totals_weighted import WeightedTotals
-from schemas.host.splitmix64 import mix64
+from sangam.components.steps.evaluator.metrics.block import Block
+from sangam.components.steps.evaluator.metrics.bootstrap import weights
+from sangam.components.steps.evaluator.metrics.tally import Measures, Tally
+from sangam.components.steps.evaluator.metrics.totals import Part
+from sangam.components.steps.evaluator.metrics.totals_binary import BinaryTotals
+from sangam.components.steps.evaluator.metrics.totals_regression import RegressionTotals
+from sangam.components.steps.evaluator.metrics.totals_weighted import WeightedTotals
+from sangam.schemas.host.splitmix64 import mix64
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 REPLICATES = 8

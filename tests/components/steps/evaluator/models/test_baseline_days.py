@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.registry.base import Base
-from schemas.spec import Spec, digest
-from schemas.spec.training import Order
+from sangam.components.registry.base import Base
+from sangam.schemas.spec import Spec, digest
+from sangam.schemas.spec.training import Order
 from tests.beam_args import BEAM_ARGS
 from tests.components.examples.sample_files import read_file
 from tests.components.logs.sample_logs import write_days
@@ -46,10 +46,10 @@ def made(root: Path, logs: Path, mode: str, base: Base | None) -> dict[str, list
     """Runs ingestion and Transform for the last day; returns their artifacts."""
     from tfx.types import standard_artifacts as kinds
 
-    from components.steps.example_gen.executor import Executor as ExampleGen
-    from components.steps.example_gen.start import Start
-    from components.steps.schema_gen.executor import Executor as SchemaGen
-    from components.steps.transform.executor import Executor as Transform
+    from sangam.components.steps.example_gen.executor import Executor as ExampleGen
+    from sangam.components.steps.example_gen.start import Start
+    from sangam.components.steps.schema_gen.executor import Executor as SchemaGen
+    from sangam.components.steps.transform.executor import Executor as Transform
 
     declared = spec("time", STOPPING)
     inputs = declared.inputs().model_dump_json()
@@ -74,7 +74,7 @@ def made(root: Path, logs: Path, mode: str, base: Base | None) -> dict[str, list
         {"examples": [examples], "schema": [schema]},
         {"transform_graph": [graph], "transformed_examples": [transformed]},
         {
-            "preprocessing_fn": "trainer_module.transforms.preprocessing.preprocessing_fn",
+            "preprocessing_fn": "sangam.trainer_module.transforms.preprocessing.preprocessing_fn",
             "inputs": inputs,
             "code": "",
         },
@@ -86,11 +86,11 @@ def trained(root: Path, inputs: dict[str, list[Any]], declared: Spec) -> Path:
     """Trains as the trainer's step does; returns the final checkpoint."""
     from tfx.types import standard_artifacts as kinds
 
-    from components.registry.checkpoint import RankerCheckpoint
-    from components.reports.artifact_files import read_ingestion
-    from components.steps.trainer.executor import _job
-    from trainer_module import collectives
-    from trainer_module.loop.training import train
+    from sangam.components.registry.checkpoint import RankerCheckpoint
+    from sangam.components.reports.artifact_files import read_ingestion
+    from sangam.components.steps.trainer.executor import _job
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop.training import train
 
     made_of = {"model": kinds.Model, "training": kinds.ModelRun, "checkpoint": RankerCheckpoint}
     outputs = {key: [artifact(kind, root / key)] for key, kind in made_of.items()}
@@ -107,7 +107,7 @@ def trained(root: Path, inputs: dict[str, list[Any]], declared: Spec) -> Path:
 
 def keys_by_day(inputs: dict[str, list[Any]]) -> dict[str, set[int]]:
     """Returns the keys in the transformed examples of each day."""
-    from components.examples.listing import read_listing
+    from sangam.components.examples.listing import read_listing
 
     listing = read_listing(inputs["transformed_examples"][0].uri)
     found: dict[str, set[int]] = {}
@@ -187,8 +187,8 @@ def test_an_incremental_training_learns_from_the_days_after_its_base(
 
 
 def test_a_search_compares_its_trials_by_days_that_none_has_seen(tmp_path: Path, window: dict[str, list[Any]]) -> None:
-    from components.examples.listing import read_listing
-    from pipelines.tune.training import Examples, job_of
+    from sangam.components.examples.listing import read_listing
+    from sangam.pipelines.tune.training import Examples, job_of
 
     listing = read_listing(window["transformed_examples"][0].uri)
     files = {split: listing.files(split) for split in ("train", "validation")}

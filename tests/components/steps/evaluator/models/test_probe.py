@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sklearn import metrics as sklearn_metrics
 
-from schemas.contracts.export import CUSTOM_OPS, TaskLoss
+from sangam.schemas.contracts.export import CUSTOM_OPS, TaskLoss
 from tests.errors import mentions
 from tests.schemas.sample_exports import sample_description, sample_report
 
@@ -115,7 +115,7 @@ def test_a_model_that_asks_for_a_package_that_is_not_ours_is_refused(
 def test_the_package_of_a_model_with_tfra_tables_is_imported_before_it_is_loaded(tmp_path: Path) -> None:
     import sys
 
-    from components.steps.evaluator.models.loaded import load_custom_ops
+    from sangam.components.steps.evaluator.models.loaded import load_custom_ops
 
     (tmp_path / "assets.extra").mkdir()
     (tmp_path / "assets.extra" / "ranker.json").write_text(sample_description(custom_ops=CUSTOM_OPS).text())
@@ -124,7 +124,7 @@ def test_the_package_of_a_model_with_tfra_tables_is_imported_before_it_is_loaded
 
 
 def test_rows_that_cost_more_than_is_declared_are_refused(world: Any, examples: Path, tmp_path: Path) -> None:
-    from schemas.spec.serving import Export
+    from sangam.schemas.spec.serving import Export
 
     loss = TaskLoss(metric="auc", full=0.75, reduced=0.747, loss=0.003)
     small = TaskLoss(metric="auc", full=1.0, reduced=1.0001, loss=0.0001)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from schemas.spec import RankerSpec
+from sangam.schemas.spec import RankerSpec
 
 NUM_EXAMPLES = 640
 DATE = "2024-03-04"
@@ -25,8 +25,8 @@ def make_inputs(root: Path) -> None:
     import tensorflow as tf
     import tensorflow_transform as tft
 
-    from components.reports.artifact_files import write_ingestion
-    from components.reports.ingestion import IngestionReport
+    from sangam.components.reports.artifact_files import write_ingestion
+    from sangam.components.reports.ingestion import IngestionReport
     from tests.components.examples.sample_files import write_examples
     from tests.trainer_module.serving.sample_training import encoded, rows, write_transform
 

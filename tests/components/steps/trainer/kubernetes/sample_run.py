@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from components.steps.trainer.kubernetes.connection import connect
-from components.steps.trainer.kubernetes.launch import run_pods
-from components.steps.trainer.kubernetes.lifecycle import run_job
-from components.steps.trainer.kubernetes.manifests import render
-from components.steps.trainer.kubernetes.objects import Objects
-from components.steps.trainer.kubernetes.run import TrainingRun, run_name
-from components.steps.trainer.kubernetes.timing import Timing
-from schemas.spec.cluster import Cluster, Launch
+from sangam.components.steps.trainer.kubernetes.connection import connect
+from sangam.components.steps.trainer.kubernetes.launch import run_pods
+from sangam.components.steps.trainer.kubernetes.lifecycle import run_job
+from sangam.components.steps.trainer.kubernetes.manifests import render
+from sangam.components.steps.trainer.kubernetes.objects import Objects
+from sangam.components.steps.trainer.kubernetes.run import TrainingRun, run_name
+from sangam.components.steps.trainer.kubernetes.timing import Timing
+from sangam.schemas.spec.cluster import Cluster, Launch
 from tests.fakes.kubernetes_api import KubernetesApi
 from tests.fakes.kubernetes_controllers import Controllers, Life, ScriptedKubelet, finish
 from tests.fakes.kubernetes_store import Store
@@ -38,7 +38,7 @@ QUICK = Timing(
 def limit_restarts(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """Lowers the limits of pods and jobs."""
     for module in ("lifecycle", "mpijob", "jobset"):
-        monkeypatch.setattr(f"components.steps.trainer.kubernetes.{module}.MAX_RETRIES", limit)
+        monkeypatch.setattr(f"sangam.components.steps.trainer.kubernetes.{module}.MAX_RETRIES", limit)
 
 
 def training_run(kind: str = "jobset", *, launcher: dict[str, Any] | None = None) -> TrainingRun:

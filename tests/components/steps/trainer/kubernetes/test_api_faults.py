@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from components.steps.trainer.kubernetes.api import Api
-from components.steps.trainer.kubernetes.connection import connect
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
+from sangam.components.steps.trainer.kubernetes.api import Api
+from sangam.components.steps.trainer.kubernetes.connection import connect
+from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
 from tests.components.steps.trainer.kubernetes.sample_run import (
     DONE,
     NAME,
@@ -83,11 +83,11 @@ def test_a_server_that_asks_for_time_is_given_it(tmp_path: Path, monkeypatch: py
             waits.append(seconds)
             await sleep(0)
 
-        monkeypatch.setattr("components.steps.trainer.kubernetes.api.asyncio.sleep", noted)
+        monkeypatch.setattr("sangam.components.steps.trainer.kubernetes.api.asyncio.sleep", noted)
 
         async def main() -> None:
             async with connect(replace(QUICK, max_backoff_s=15)) as api:
-                from components.steps.trainer.kubernetes.jobset import JobSet
+                from sangam.components.steps.trainer.kubernetes.jobset import JobSet
 
                 assert await api.get(JobSet, NAME) is None
 
@@ -104,7 +104,7 @@ def test_a_server_that_does_not_recover_ends_the_step(tmp_path: Path, monkeypatc
 
 
 def test_an_answer_that_never_comes_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("components.steps.trainer.kubernetes.connection._TIMEOUT", httpx.Timeout(0.5))
+    monkeypatch.setattr("sangam.components.steps.trainer.kubernetes.connection._TIMEOUT", httpx.Timeout(0.5))
     with world(tmp_path, monkeypatch, coordinator=[DONE]) as cluster:
         cluster.api.faults = [Fault("create", "jobsets", delay_s=1.5)]
         cluster.launch(training_run())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import UserError
+from sangam.schemas.errors import UserError
 from tests.components.steps.trainer.test_executor import RANKER, artifacts, report
 from tests.errors import place_and_value
 from tests.schemas.sample_jobs import sample_job
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 def launched(folder: Path, monkeypatch: pytest.MonkeyPatch, *, volumes: dict[str, Any], root: str = "") -> Any:
     """Returns the run and the log folder that the executor launches, and the fields of the job file."""
-    from components.steps.trainer import executor
+    from sangam.components.steps.trainer import executor
 
     found: list[Any] = []
     monkeypatch.setattr(executor, "run_pods", lambda *given: found.append(given))
@@ -41,7 +41,7 @@ def test_logs_and_checkpoints_lie_on_the_shared_volume_under_the_same_name(
 
 
 def test_another_try_of_the_step_launches_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from components.steps.trainer.kubernetes.launch import write_shared_job
+    from sangam.components.steps.trainer.kubernetes.launch import write_shared_job
 
     first = sample_job(tmp_path)
     written = write_shared_job(tmp_path, first)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from components.steps.trainer.attempts import TrainingFailed
-from schemas.contracts.training_job import LOSSES_FILE
+from sangam.components.steps.trainer.attempts import TrainingFailed
+from sangam.schemas.contracts.training_job import LOSSES_FILE
 from tests.components.steps.trainer.kubernetes.sample_run import (
     DONE,
     NAME,

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from components.kfp_entrypoint.process import GRACE_S
-from components.steps.trainer.kubernetes.manifests import as_dict, render
-from components.steps.trainer.kubernetes.run import TrainingRun, run_name
-from components.steps.trainer.kubernetes.timing import Timing
-from schemas.loading import load_spec
-from schemas.spec import Spec
-from schemas.spec.cluster import Launch
+from sangam.components.kfp_entrypoint.process import GRACE_S
+from sangam.components.steps.trainer.kubernetes.manifests import as_dict, render
+from sangam.components.steps.trainer.kubernetes.run import TrainingRun, run_name
+from sangam.components.steps.trainer.kubernetes.timing import Timing
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import Spec
+from sangam.schemas.spec.cluster import Launch
 from tests import manifest_schemas
 from tests.golden_files import check_golden
 from tests.manifest_schemas import errors

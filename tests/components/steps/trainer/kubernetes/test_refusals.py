@@ -6,8 +6,8 @@ import httpx
 import pytest
 from lightkube.core.exceptions import ApiError
 
-from components.steps.trainer.kubernetes.mpijob import MPIJob
-from components.steps.trainer.kubernetes.refusals import refusal
+from sangam.components.steps.trainer.kubernetes.mpijob import MPIJob
+from sangam.components.steps.trainer.kubernetes.refusals import refusal
 from tests.errors import tells
 
 ROLE, INSTALL = "infra/kubernetes/base/launcher-role.yaml", "install MPIJob (kubeflow.org/v2beta1)"

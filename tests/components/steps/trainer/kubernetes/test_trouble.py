@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from lightkube.resources.core_v1 import Event, Pod
 
-from components.steps.trainer.kubernetes.trouble import ended, waiting, was_disrupted
+from sangam.components.steps.trainer.kubernetes.trouble import ended, waiting, was_disrupted
 from tests.errors import tells
 
 

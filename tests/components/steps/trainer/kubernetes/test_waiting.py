@@ -2,7 +2,7 @@
 
 import asyncio
 
-from components.steps.trainer.kubernetes.waiting import stopped
+from sangam.components.steps.trainer.kubernetes.waiting import stopped
 
 
 def test_a_task_that_forgets_a_cancellation_is_stopped_all_the_same() -> None:
