@@ -61,11 +61,10 @@ say "version and help"
 ! inside touch /opt/sangam/new 2>/dev/null || { echo "/opt/sangam: can be written to" >&2; exit 1; }
 inside python -c '
 import importlib, pkgutil
-import components, pipelines, schemas, trainer_module
-for package in (schemas, components, trainer_module, pipelines):
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+import sangam
+for module in pkgutil.walk_packages(sangam.__path__, "sangam."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
 ' 2>"$volume/imports.log" || { tail -5 "$volume/imports.log" >&2; exit 1; }
 say "every module imported"
 inside sangam generate --output /mnt/volume/logs --first-day 2024-03-01 --days 7 >/dev/null
