@@ -70,7 +70,12 @@ def _value_fits(column_type: ColumnType, kind: pa.DataType) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    text = (pa.types.is_string, pa.types.is_large_string)
-    binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    binary = (
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_binary_view,
+        pa.types.is_fixed_size_binary,
+    )
     # A decimal is stored as binary of a fixed size, and counts as one.
     return any(check(kind) for check in (*text, *binary)) and not pa.types.is_decimal(kind)
