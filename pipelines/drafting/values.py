@@ -127,6 +127,14 @@ def _may_be_lists(parts: Sequence[Values]) -> bool:
     return all(part.kind != "float" for part in parts)
 
 
+_BINARY = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+
+
 def _single(array: pa.Array) -> Values | str:
     """Returns single values in the widest type of their kind."""
     if pa.types.is_dictionary(array.type):
@@ -138,11 +146,11 @@ def _single(array: pa.Array) -> Values | str:
         return Values("int", without_missing(array.cast(pa.int64(), safe=False)))
     if types.is_floating(kind):
         return Values("float", array.cast(pa.float64()))
-    if types.is_string(kind) or types.is_large_string(kind):
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return Values("string", without_missing(array.cast(pa.large_string())))
     if types.is_decimal(kind):
         return Values("float", array.cast(pa.float64()))
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+    if any(is_kind(kind) for is_kind in _BINARY):
         texts = [None if each is None else each.decode(errors="replace") for each in array.to_pylist()]
         return Values("string", without_missing(pa.array(texts, pa.large_string())))
     return f"{kind}: {advice(kind) or _READ}"

@@ -82,6 +82,12 @@ def test_folders_with_the_values_of_a_column_are_a_column(tmp_path: Path, file_f
     assert document["features"]["country"] == {"kind": "id", "type": "string", "table": "country"}
 
 
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()])
+def test_a_column_of_views_is_one_of_texts(tmp_path: Path, kind: pa.DataType) -> None:
+    document, _ = drafted(tmp_path, {"clicked": CLICKED, "item": pa.array(USERS).cast(kind)})
+    assert document["features"]["item"]["type"] == "string"
+
+
 def test_days_without_files_are_skipped(tmp_path: Path) -> None:
     logs = write_days(tmp_path, COLUMNS)
     (logs / "2024-03-02").rename(logs / "2024-02-20")
