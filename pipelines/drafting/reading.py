@@ -105,7 +105,7 @@ def _parquet(path: Path, max_rows: int, max_bytes: int) -> Piece:
         wanted, left = -(-max_rows // len(places)), max_bytes // len(places)
         for batch in file.iter_batches(batch_size=min(wanted, _BATCH_ROWS), row_groups=[place]):
             tables.append(pa.Table.from_batches([batch]).slice(0, wanted))
-            wanted, left = wanted - batch.num_rows, left - batch.nbytes
+            wanted, left = wanted - batch.num_rows, left - batch.get_total_buffer_size()
             if wanted <= 0 or left <= 0:
                 break
     table = pa.concat_tables(
