@@ -6,7 +6,7 @@ _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failed|Timeout)\b(?:: .*)?$")
 _FRAME = re.compile(r"\n\s+(?:at |\.\.\. \d)")
 _TRACEBACK = "Traceback (most recent call last)"
-_LACKS_CODE = re.compile(r"No module named '(?:schemas|components|trainer_module|pipelines)\b")
+_LACKS_CODE = re.compile(r"No module named 'sangam\b")
 _NO_POOL = re.compile(
     r"client cancelled|connection refused|failed to connect to all addresses|\bUNAVAILABLE\b|worker disconnected",
     re.IGNORECASE,

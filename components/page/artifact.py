@@ -7,4 +7,4 @@ class RunPage(artifact.Artifact):
     """A folder with `report.html`."""
 
     # One lower-case word, a dot and a class, as `RankerCheckpoint`'s.
-    TYPE_NAME = "components.RunPage"
+    TYPE_NAME = "sangam.RunPage"

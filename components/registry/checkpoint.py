@@ -26,7 +26,7 @@ class RankerCheckpoint(artifact.Artifact):
 
     # KFP imports the class by this name, which must be one lower-case word, a dot and a class.
     # https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/orchestration/kubeflow/v2/compiler_utils.py
-    TYPE_NAME = "components.RankerCheckpoint"
+    TYPE_NAME = "sangam.RankerCheckpoint"
 
 
 def exists(uri: str) -> bool:

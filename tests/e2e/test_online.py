@@ -100,7 +100,7 @@ def test_what_arrives_is_learned_once_and_served_whatever_is_killed_and_a_stop_l
                 arrived = (part + 1) * day.num_rows // _PARTS
                 wait_until(lambda wanted=arrived: state()["examples"] >= wanted, "what has arrived is learned")
                 if part in (3, 7):
-                    _kill("trainer_module", world)
+                    _kill("sangam.trainer_module", world)
                 if part in (5, 7):
                     _kill("sangam.components.stream", world)
             wait_until(lambda: served()["delta"] == state()["delta"] >= 6, "the last delta is served")
@@ -187,7 +187,7 @@ def test_topics_are_learned_once_whoever_is_killed_and_the_group_has_the_offsets
                 assert producer.flush(60) == 0
                 wait_until(lambda wanted=200 * part + 200: learned() >= wanted, "what has arrived is learned")
                 if part == 0:
-                    _kill("trainer_module", world)
+                    _kill("sangam.trainer_module", world)
         finally:
             online.terminate()
             code = online.wait(90)

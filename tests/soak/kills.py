@@ -17,7 +17,7 @@ from tests.trainer_module.trained_examples import report_of
 _LONGEST_WAIT_S = 300.0
 _POLL_S = 0.1
 ROLES = {
-    "rank": "trainer_module",
+    "rank": "sangam.trainer_module",
     "parameter server": "sangam.trainer_module.parameter_server",
     "data service": "sangam.trainer_module.launch.data_service",
     "launcher": "sangam.trainer_module.launch.launcher",

@@ -160,7 +160,7 @@ def run_ranks(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, ba
     """Runs the ranks of a job as processes, without a launcher; returns the losses: [steps, tasks]."""
     job_file = write_job(directory, ranker, files, base=base)
     logs = [directory / f"rank-{rank}.log" for rank in range(ranker.cluster.ranks)]
-    run_processes(["trainer_module", str(job_file), str(os.getpid()), "", "0"], len(logs), logs, 120)
+    run_processes(["sangam.trainer_module", str(job_file), str(os.getpid()), "", "0"], len(logs), logs, 120)
     losses: np.ndarray = np.load(directory / "output" / "losses.npy")
     return losses
 

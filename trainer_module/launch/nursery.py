@@ -35,7 +35,7 @@ _TAIL_LINES = 10
 _ROOM = 2048
 """Length of the padding argument, which makes room for a forked process's command line in `ps`."""
 FORKED = (
-    "trainer_module",
+    "sangam.trainer_module",
     "sangam.trainer_module.export",
     "sangam.trainer_module.launch.data_service",
     "sangam.trainer_module.parameter_server",

@@ -10,7 +10,7 @@ from sangam.trainer_module.launch.deadline import HeartbeatFile
 from sangam.trainer_module.launch.failures import JobFailedError
 from sangam.trainer_module.launch.nursery import Nursery
 
-RANK_MODULE = "trainer_module"
+RANK_MODULE = "sangam.trainer_module"
 _GLOO_S = 30
 """Horovod's timeout for ranks that do not answer, in seconds."""
 

@@ -16,7 +16,7 @@ OF_WORKER = """Pipeline x failed in state FAILED: org.apache.flink.runtime.JobEx
 Caused by: java.lang.RuntimeException: Error received from SDK harness for 3: Traceback (most recent call last):
   File "apache_beam/internal/pickler.py", line 1, in loads
     return loads(s)
-ModuleNotFoundError: No module named 'components'
+ModuleNotFoundError: No module named 'sangam'
 
 \tat org.apache.beam.FnApiControlClient.get(FnApiControlClient.java:1)
 """
@@ -38,7 +38,7 @@ RuntimeError: ValueError: a [while running 'ReadAndWrite']
     ("text", "reason"),
     [
         (ESCAPED, "java.lang.IllegalArgumentException: GroupSums/Sum were consumed but never produced"),
-        (OF_WORKER, "ModuleNotFoundError: No module named 'components'"),
+        (OF_WORKER, "ModuleNotFoundError: No module named 'sangam'"),
         (CHAINED, "RuntimeError: ValueError: a [while running 'ReadAndWrite']"),
         ("RuntimeError: CANCELLED: client cancelled", "RuntimeError: CANCELLED: client cancelled"),
         ("RuntimeError: ", "RuntimeError:"),

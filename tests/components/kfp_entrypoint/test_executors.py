@@ -23,7 +23,7 @@ INPUTS: dict[str, Any] = {
 }  # fmt: skip
 OUTPUTS = {
     "blessing": {"artifacts": [{"uri": "/out/b", "type": {"instanceSchema": "title: tfx.ModelBlessing\n"}}]},
-    "checkpoint": {"artifacts": [{"uri": "/out/c", "type": {"schemaTitle": "components.RankerCheckpoint"}}]},
+    "checkpoint": {"artifacts": [{"uri": "/out/c", "type": {"schemaTitle": "sangam.RankerCheckpoint"}}]},
 }
 
 

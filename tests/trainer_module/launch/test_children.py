@@ -69,7 +69,7 @@ def test_one_whose_forking_process_died_too_is_told_with_that_ones_end(tmp_path:
     (tmp_path / "tensorflow.py").write_text(f"import os, sys\n{told}\nos.kill(os.getpid(), 4)")
     environment = {**environment_of_all(), "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', os.getcwd())}"}
     with Nursery(tmp_path / "nursery.log", environment) as lost:
-        error = str(_ended(tmp_path, "import os\nos.kill(os.getpid(), 4)", lost, "trainer_module"))
+        error = str(_ended(tmp_path, "import os\nos.kill(os.getpid(), 4)", lost, "sangam.trainer_module"))
     assert mentions(error, "rank-0 ... SIGILL")
     assert mentions(error, "forks ... SIGILL ... nursery.log")
     assert "no AVX" in error

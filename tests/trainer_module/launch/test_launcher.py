@@ -93,9 +93,9 @@ def test_a_local_job_listens_on_loopback_alone_starts_quickly_and_stops_whole(
     assert {"sangam.trainer_module.launch.launcher", "dispatcher", "data-worker-0", "data-worker-1"} <= listening.keys()
     assert set().union(*listening.values()) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}, listening
     assert "listens to other machines" not in (tmp_path / "launch.log").read_text()
-    forked = {"trainer_module", "dispatcher", "data-worker-0", "data-worker-1"}
+    forked = {"sangam.trainer_module", "dispatcher", "data-worker-0", "data-worker-1"}
     assert loaded.keys() == {"sangam.trainer_module.launch.launcher", "sangam.trainer_module.launch.nursery"} | forked
-    assert "tensorflow" in loaded["trainer_module"]
+    assert "tensorflow" in loaded["sangam.trainer_module"]
     assert not set().union(*loaded.values()) & {"pandas", "scipy", "matplotlib"}
 
 
