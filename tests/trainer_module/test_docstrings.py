@@ -13,7 +13,9 @@ pytestmark = pytest.mark.slow
 def _modules_with_examples() -> list[str]:
     files = sorted((REPOSITORY / "trainer_module").rglob("*.py"))
     return [
-        ".".join(file.relative_to(REPOSITORY).with_suffix("").parts) for file in files if ">>> " in file.read_text()
+        ".".join(("sangam", *file.relative_to(REPOSITORY).with_suffix("").parts))
+        for file in files
+        if ">>> " in file.read_text()
     ]
 
 
