@@ -192,7 +192,9 @@ def explained(error: Exception, path: str, columns: Sequence[Column] = (), heade
     match = _BAD_ROW.search(text)
     if match:
         line = f"line {match['line']}: " if match["line"] else ""
-        return f"{path}: {line}wrong number of cells (got {match['got']}); the header has {match['wanted']}"
+        # As Spark writes them by default.
+        quotes = "; in quoted cells, write quotes twice, not with a backslash" if '\\"' in text else ""
+        return f"{path}: {line}wrong number of cells (got {match['got']}); the header has {match['wanted']}{quotes}"
     if "straddling object" in text:
         return f"{path}: a line is longer than {BLOCK_BYTES} bytes; look for a quote that is never closed"
     return unread(path, error)
@@ -201,7 +203,8 @@ def explained(error: Exception, path: str, columns: Sequence[Column] = (), heade
 def _bad_value(path: str, line: Any, column: Column, value: str) -> str:
     at = f"line {line}: " if line else ""
     shown = value if len(value) <= 60 else f"{value[:57]}..."
-    return f"{path}: {at}column '{column.name}': not {_A[column.type]} (got '{shown}'); {_ALLOWED[column.type]}"
+    allowed = "write 1 for true, 0 for false" if value.lower() in ("true", "false") else _ALLOWED[column.type]
+    return f"{path}: {at}column '{column.name}': not {_A[column.type]} (got '{shown}'); {allowed}"
 
 
 _A: dict[ColumnType, str] = {"int": "an int", "float": "a float", "string": "a string"}

@@ -206,6 +206,18 @@ def test_a_column_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
     assert tells(inspect(csv_file(tmp_path / "c", "n,n\n1,2\n"), "csv", N).problems[0], "column 'n'", "(got 2 ")
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [('s,n\n"a \\"b\\", c",1\n', "(got 3) ... quotes twice"), ("s,n\na,false\n", "(got 'false') ... 0 for false")],
+)
+def test_what_spark_and_pandas_write_in_their_own_way_is_told_with_what_to_write(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    path = csv_file(tmp_path / "a.csv", text)
+    with pytest.raises(UserError, match=place_and_value(f"{path}: line 2", told)):
+        read(path, "csv", [Column("s", "string"), Column("n", "int")])
+
+
 def test_a_csv_line_with_a_wrong_number_of_cells_is_named(tmp_path: Path) -> None:
     path = csv_file(tmp_path / "data", "n,m\n1,2\n1,2,3\n")
     with pytest.raises(UserError, match=place_and_value(f"{path}: line 3", "(got 3)")):
