@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sangam.components.logs.readers.column_types import advice, is_list
+from sangam.components.logs.readers.column_types import BINARY, TEXT, advice, is_list
 from sangam.components.logs.rows.missing import without_missing
 from sangam.schemas.spec.patterns import FileFormat
 
@@ -127,14 +127,6 @@ def _may_be_lists(parts: Sequence[Values]) -> bool:
     return all(part.kind != "float" for part in parts)
 
 
-_BINARY = (
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_binary_view,
-    pa.types.is_fixed_size_binary,
-)
-
-
 def _single(array: pa.Array) -> Values | str:
     """Returns single values in the widest type of their kind."""
     if pa.types.is_dictionary(array.type):
@@ -146,11 +138,11 @@ def _single(array: pa.Array) -> Values | str:
         return Values("int", without_missing(array.cast(pa.int64(), safe=False)))
     if types.is_floating(kind):
         return Values("float", array.cast(pa.float64()))
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if any(check(kind) for check in TEXT):
         return Values("string", without_missing(array.cast(pa.large_string())))
     if types.is_decimal(kind):
         return Values("float", array.cast(pa.float64()))
-    if any(is_kind(kind) for is_kind in _BINARY):
+    if any(check(kind) for check in BINARY):
         texts = [None if each is None else each.decode(errors="replace") for each in array.to_pylist()]
         return Values("string", without_missing(pa.array(texts, pa.large_string())))
     return f"{kind}: {advice(kind) or _READ}"

@@ -69,13 +69,16 @@ def _value_fits(column_type: ColumnType, kind: pa.DataType) -> bool:
             assert_never(column_type)
 
 
+TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+BINARY = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+"""Checks of the types that a column of texts may have in a file."""
+
+
 def _is_text(kind: pa.DataType) -> bool:
-    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    binary = (
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-        pa.types.is_binary_view,
-        pa.types.is_fixed_size_binary,
-    )
     # A decimal is stored as binary of a fixed size, and counts as one.
-    return any(check(kind) for check in (*text, *binary)) and not pa.types.is_decimal(kind)
+    return any(check(kind) for check in (*TEXT, *BINARY)) and not pa.types.is_decimal(kind)
