@@ -62,8 +62,13 @@ def with_folders(rows: Rows, path: str, columns: Sequence[Column], logs: Logs) -
     Raises:
         UserError: a column is in neither.
     """
-    names, texts = rows.batch.schema.names, folder_texts(path)
-    added = [column for column in columns if column.name not in names or column.name in rows.absent & texts.keys()]
+    names = rows.batch.schema.names
+    absent = [column for column in columns if column.name not in names or column.name in rows.absent]
+    if not absent:
+        return rows
+    texts = folder_texts(path)
+    # Records of TFRecord may lack a column that no folder has.
+    added = [column for column in absent if column.name not in names or column.name in texts]
     if not added:
         return rows
     for column in added:
