@@ -6,8 +6,6 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 UV := .tools/bin/uv
-DEMO_FIRST_DAY := 2024-03-01
-DEMO_DATE := 2024-03-07
 PYTEST := $(BIN)/python -m pytest
 # A worker that dies is a bug to find. Where pytest-xdist 3.8 replaces it, `loadfile` can wait forever; so it does not.
 # In the order of tests/conftest.py: by itself xdist starts with the files of many tests, which are the quick ones.
@@ -29,8 +27,7 @@ setup: ## make .venv from requirements.lock; quick if nothing changed
 
 .PHONY: demo
 demo: setup ## generate logs and run the whole pipeline on them, into ./demo
-	@$(BIN)/sangam generate --output demo/logs --first-day $(DEMO_FIRST_DAY) --days 7
-	@$(BIN)/sangam run pipelines/specs/short_video.yaml --date $(DEMO_DATE) --data demo/logs --root demo/root
+	@$(BIN)/sangam demo demo
 
 .PHONY: test
 test: setup ## a real proof of every mechanism, whole pipelines included, without a GPU or a cluster; goal: 15 minutes
@@ -126,8 +123,8 @@ golden: setup ## rewrite the golden files; review the difference
 .PHONY: lock
 lock: setup ## resolve pyproject.toml again; an existing uv.lock keeps its versions
 	$(UV) lock
-	$(UV) export --quiet --format requirements-txt --all-groups --no-emit-project --no-annotate --no-header --locked > requirements.lock.new
-	$(UV) export --quiet --format requirements-txt --no-dev --no-emit-project --no-annotate --no-header --locked > requirements.runtime.lock.new
+	$(UV) export --quiet --format requirements-txt --all-groups --no-emit-project --no-emit-package uv --no-annotate --no-header --locked > requirements.lock.new
+	$(UV) export --quiet --format requirements-txt --no-dev --no-emit-project --no-emit-package uv --no-annotate --no-header --locked > requirements.runtime.lock.new
 	sed -E '/--hash/d; /^setuptools==/d; s/ \\$$//' requirements.runtime.lock.new > requirements.constraints.new
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --generate-hashes --constraint requirements.constraints.new --output-file requirements.build.lock.new infra/horovod-build.in
 	rm requirements.constraints.new

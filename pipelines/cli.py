@@ -5,12 +5,14 @@ import sys
 
 import typer
 
+import sangam
 from sangam.pipelines.commands import (
     alert_test,
     backfill,
     bless,
     clean,
     compile,
+    demo,
     deploy,
     diff,
     doctor,
@@ -28,6 +30,7 @@ from sangam.pipelines.commands import (
     schedule,
     schema,
     serve,
+    setup,
     show,
     status,
     tune,
@@ -62,6 +65,12 @@ def main() -> None:
         exit_on()  # The first process of a container has no default action of SIGTERM.
     try:
         app()
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == sangam.__name__:
+            raise
+        told = f"{error.name} is not installed; run `sangam setup`, which installs the pinned packages"
+        say_error(told, as_json="--json" in sys.argv[1:], code=ExitCode.MISTAKE)
+        sys.exit(ExitCode.MISTAKE)
     except UserError as error:
         code = ExitCode.ROOT_IN_USE if isinstance(error, LockHeld) else ExitCode.MISTAKE
         say_error(str(error), as_json="--json" in sys.argv[1:], code=code)
@@ -99,6 +108,8 @@ app.command(name="compile", epilog=compile.EPILOG)(compile.compile_)
 app.command(epilog=generate.EPILOG)(generate.generate)
 app.add_typer(input_service.app, name="input-service")
 app.command(epilog=plan.EPILOG)(plan.plan)
+app.command(epilog=setup.EPILOG)(setup.setup)
+app.command(epilog=demo.EPILOG)(demo.demo)
 app.command(epilog=doctor.EPILOG)(doctor.doctor)
 app.command(epilog=version.EPILOG)(version.version)
 app.command(epilog=schema.EPILOG)(schema.schema)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import sangam
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 """The version of Sangam; a test keeps it equal to pyproject.toml."""
 
 COMMIT_FILE = "commit.txt"

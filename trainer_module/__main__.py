@@ -20,7 +20,6 @@ from sangam.schemas.contracts.training_job import TrainJob, read_job
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.parent_process import end_with_parent
 from sangam.schemas.host.plain_text import log_to_stderr
-from sangam.schemas.spec.sync import InStep
 from sangam.trainer_module import collectives
 from sangam.trainer_module.embedding.row_store import full_store
 from sangam.trainer_module.loop.epoch import NotFiniteError
@@ -46,12 +45,12 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
     if job.ranker.num_parameter_servers:
         servers = find_servers(job, attempt, rank=rank, ranks=ranks)
         collectives.start_over(servers)
-    else:
-        collectives.start()
     _LOG.info("start rank=%d ranks=%d spec_digest=%s", rank, ranks, job.spec_digest)
     try:
-        if isinstance(job.ranker.training.sync, InStep) and job.ranker.training.sync.transport == "shared_memory":
-            collectives.share_memory()
+        if job.ranker.transport == "shared_memory":
+            collectives.share_memory(job.ranks_folder)
+        elif servers is None:
+            collectives.start()
         _take_own_gpu()
         with _monitored(job, rank) as metrics:
             if job.stream is not None:

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import sangam
+from sangam.pipelines.installing import LOCK_FILE
 from sangam.schemas.errors import UserError
 from sangam.trainer_module.launch import machine
 from sangam.trainer_module.launch.loopback import library
 from sangam.trainer_module.launch.machine import Finding, enough
 from sangam.trainer_module.native import library as native
 
-LOCK_FILE = "requirements.runtime.lock"
 PYTHON = (3, 11)
 MIN_MEMORY_GIB = 8
 MIN_DISK_GIB = 5
@@ -25,6 +25,7 @@ MIN_CORES = 2
 PROBE_TIMEOUT_S = 180
 _DEMO_PROCESSES = 5
 """Two ranks, two data workers and their dispatcher."""
+_MOST_NAMED = 8
 _GIB = 2**30
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)")
 
@@ -51,9 +52,10 @@ PROBES = {
 }
 """Programs that run in their own processes, so that a crash becomes a finding; the last printed line is its detail."""
 
-_REINSTALL = "run `make setup` again"
+_REINSTALL = "run `sangam setup`"
 PROBE_FIXES = {
-    "horovod": "Horovod must be compiled against this TensorFlow (needs gcc, g++, make): run `make setup` again",
+    "horovod": "Horovod must be compiled against this TensorFlow (needs gcc, g++, make): run `sangam setup`; one "
+    "rank, transport shared_memory and parameter servers train without it",
     "tfra": _REINSTALL,
     "protobuf": f"unset PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION, or {_REINSTALL}",
 }
@@ -88,7 +90,9 @@ def python_version() -> Finding:
 def library_versions(lock: Path) -> Finding:
     """Compares every pinned library with the one installed."""
     if not lock.exists():
-        return Finding("libraries", False, f"{lock} is missing", "run from a complete checkout")
+        return Finding(
+            "libraries", False, f"{lock} is missing", "install the package again, or run from a complete checkout"
+        )
     pins = {match[1]: match[2] for line in lock.read_text().splitlines() if (match := _PIN.match(line))}
     wrong = []
     for name, wanted in sorted(pins.items()):
@@ -99,7 +103,8 @@ def library_versions(lock: Path) -> Finding:
         if got != wanted:
             wrong.append(f"{name} {wanted} (got {got})")
     if wrong:
-        return Finding("libraries", False, "not as pinned: " + ", ".join(wrong), _REINSTALL)
+        more = f", and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
+        return Finding("libraries", False, f"not as pinned: {', '.join(wrong[:_MOST_NAMED])}{more}", _REINSTALL)
     return Finding("libraries", True, f"{len(pins)} as pinned in {lock.name}")
 
 
@@ -139,8 +144,12 @@ def operations() -> Finding:
     """Checks that the trainer's own operations are compiled, or can be."""
     try:
         return Finding("operations", True, f"compiled: {native.library().name}")
+    except importlib.metadata.PackageNotFoundError as error:
+        return Finding("operations", False, f"compiled against {error.name}, which is not installed", _REINSTALL)
     except UserError as error:
-        return Finding("operations", False, str(error), "install g++, or run `make setup` as the owner of .venv")
+        return Finding(
+            "operations", False, str(error), "install g++, or run `sangam setup` as the owner of this environment"
+        )
 
 
 def cores() -> Finding:

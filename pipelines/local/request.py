@@ -18,6 +18,7 @@ from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Spec, digest
 from sangam.schemas.spec.beam import BeamStepName, Dataflow, engine_of
 from sangam.schemas.spec.data import DayLogs
+from sangam.trainer_module.launch.machine import refuse_missing_horovod
 from sangam.trainer_module.launch.memory import available_bytes
 
 
@@ -47,13 +48,14 @@ def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRe
     """Checks and returns the request.
 
     Raises:
-        UserError: the date is missing, malformed or has no effect; a folder cannot be used; the tables exceed this
-            machine's memory; alerts have no address.
+        UserError: the date is missing, malformed or has no effect; a folder cannot be used; Horovod is not
+            installed; the tables exceed this machine's memory; alerts have no address.
     """
     day = check_date(spec, date)
     if spec.alerts:
         # Fail now, not at the first alert.
         target_of(spec.alerts, os.environ)
+    refuse_missing_horovod(spec)
     refuse_unfit(spec, available_bytes())
     data, root = data.resolve(), root.resolve()
     for name in get_args(BeamStepName):

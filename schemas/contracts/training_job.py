@@ -176,6 +176,11 @@ class TrainJob(FrozenModel):
         """File that a rank touches at each progress."""
         return Path(self.log_dir) / f"heartbeat-{rank}"
 
+    @property
+    def ranks_folder(self) -> Path:
+        """Folder in which an attempt's ranks find each other before they share memory."""
+        return Path(self.log_dir) / "ranks"
+
     def server_file(self, server: int, attempt: str) -> Path:
         """The address, host:port, of a parameter server of an attempt; written once it serves."""
         return Path(self.log_dir) / f"parameter-server-{server}.{attempt}"

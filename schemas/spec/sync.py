@@ -9,6 +9,7 @@ from sangam.schemas.spec.optimizers import NonNegativeFloat
 
 MAX_STALENESS = 64
 
+Transport = Literal["horovod", "shared_memory"]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -16,7 +17,7 @@ class InStep(FrozenModel):
     """Every rank owns a share of the rows; rows and dense gradients are exchanged in every step."""
 
     kind: Literal["sync"]
-    transport: Literal["horovod", "shared_memory"] = "horovod"
+    transport: Transport = "horovod"
     """Transport between the ranks. `shared_memory`: through memory, for ranks on one machine, without rounds of
     negotiation (measured in docs/performance.md)."""
 

@@ -123,7 +123,9 @@ def _share_memory(rank: int, ranks: int, directory: Path, files: tuple[str, ...]
     from sangam.trainer_module.progress import Progress
     from sangam.trainer_module.ranker import Ranker
 
-    collectives.share_memory()
+    together = directory / "ranks"
+    together.mkdir(exist_ok=True)
+    collectives.share_memory(together)
     for optimizer in SHARED:
         ranker = _declared(optimizer, ranks)
         progress = Progress(job(directory, ranker, files), rank)

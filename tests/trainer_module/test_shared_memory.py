@@ -22,7 +22,9 @@ def exchange(rank: int, ranks: int, directory: Path) -> None:
 
     from sangam.trainer_module import collectives
 
-    collectives.share_memory()
+    together = directory / "ranks"
+    together.mkdir(exist_ok=True)
+    collectives.share_memory(together)
     (directory / f"pid-{rank}").write_text(str(os.getpid()))
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64), tf.TensorSpec([ranks], tf.int32)])

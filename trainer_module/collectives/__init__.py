@@ -1,15 +1,16 @@
 """Collective operations of a job's ranks. A process has one job, and the job one transport."""
 
-import functools
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from sangam.trainer_module.collectives.over_horovod import Horovod
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.collectives.gathering import Gathering
 from sangam.trainer_module.collectives.over_servers import OverServers, Servers
 from sangam.trainer_module.collectives.shared_memory import SharedMemory
 from sangam.trainer_module.collectives.transport import Alone, Received, Transport
@@ -29,9 +30,23 @@ def place() -> tuple[int, int]:
 
 
 def start() -> tuple[int, int]:
-    """Joins the job of the environment over Horovod, or runs alone; returns `place`."""
+    """Joins the job of the environment over Horovod, or runs alone; returns `place`.
+
+    Raises:
+        UserError: Horovod cannot be imported.
+    """
     rank, ranks = place()
-    _Job.transport = Horovod() if ranks > 1 else Alone()
+    if ranks == 1:
+        _Job.transport = Alone()
+    else:
+        try:
+            # Ranks of other transports do not need it installed.
+            from sangam.trainer_module.collectives.over_horovod import Horovod
+        except ImportError as error:
+            raise UserError(
+                f"training.sync.transport: Horovod cannot be used (got: {error}); run `sangam setup`, which compiles it"
+            ) from error
+        _Job.transport = Horovod()
     return rank, ranks
 
 
@@ -40,19 +55,19 @@ def start_over(servers: Servers) -> None:
     _Job.transport = OverServers(servers)
 
 
-def share_memory() -> None:
-    """Switches the ranks from Horovod to their machine's shared memory. All ranks together.
+def share_memory(folder: Path) -> None:
+    """Lets the ranks communicate through their machine's memory. All ranks together.
 
-    Horovod shuts down: otherwise its thread would keep negotiating every millisecond.
+    Args:
+        folder: empty folder that all ranks have been given.
 
     Raises:
-        UserError: the ranks are not on one machine.
+        UserError: a rank's memory cannot be opened.
     """
     rank, ranks = place()
-    if ranks > 1:
-        horovod, found = _Job.transport, functools.partial(texts, name="shared_memory")
-        _Job.transport = SharedMemory(rank=rank, local_rank=horovod.local_rank, texts=found)
-        horovod.leave()
+    transport = SharedMemory(rank=rank, texts=Gathering(folder, rank, ranks).texts)
+    stop()
+    _Job.transport = transport
 
 
 def stop() -> None:

@@ -7,9 +7,7 @@ bits: both add in rank order.
 
 import ctypes
 import os
-import socket
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -28,12 +26,11 @@ class SharedMemory(Transport):
 
     are_apart = False
 
-    def __init__(self, *, rank: int, local_rank: int, texts: Callable[[str], list[str]]):
+    def __init__(self, *, rank: int, texts: Callable[[str], list[str]]):
         """Connects to the other ranks. All ranks together.
 
         Args:
             rank: rank of this process.
-            local_rank: see `Transport`.
             texts: returns every rank's text, given this rank's.
 
         Raises:
@@ -42,16 +39,10 @@ class SharedMemory(Transport):
         own = functions().sangam_open()
         if own < 0:
             raise UserError(f"training.sync.transport: no shared memory (got: {os.strerror(-own)}); take horovod")
-        said = [text.split() for text in texts(f"{_machine()} {os.getpid()} {own}")]
-        self.local_rank, self._ranks = local_rank, len(said)
-        machines = [machine for machine, _, _ in said]
-        if other := next((other for other, machine in enumerate(machines) if machine != machines[rank]), None):
-            raise UserError(
-                f"training.sync.transport: shared_memory needs all ranks on one machine (got rank {rank} on "
-                f"{machines[rank]}, rank {other} on {machines[other]}); take horovod"
-            )
+        said = [text.split() for text in texts(f"{os.getpid()} {own}")]
+        self.local_rank, self._ranks = rank, len(said)
         numbers = ctypes.c_int * len(said)
-        processes, files = (numbers(*(int(each[part]) for each in said)) for part in (1, 2))
+        processes, files = (numbers(*map(int, column)) for column in zip(*said, strict=True))
         unreached = functions().sangam_join(rank, len(said), processes, files)
         if unreached >= 0:
             raise UserError(
@@ -135,9 +126,3 @@ class SharedMemory(Transport):
             made = call()
         self._last = None if graph is None else (graph, tf.nest.flatten(made)[0].op)
         return made
-
-
-def _machine() -> str:
-    """Returns a unique name of this machine, without spaces."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{socket.gethostname()}/{boot}"

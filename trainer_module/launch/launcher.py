@@ -12,7 +12,8 @@ import signal
 import sys
 import time
 import uuid
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from sangam.schemas.contracts.monitoring import withdraw_all
@@ -33,10 +34,23 @@ from sangam.trainer_module.launch.parameter_servers import ParameterServers
 from sangam.trainer_module.launch.pool import Pool
 from sangam.trainer_module.launch.processes import stop_on_sigterm
 from sangam.trainer_module.launch.rank_group import RankGroup
-from sangam.trainer_module.launch.rendezvous import Rendezvous
 from sangam.trainer_module.monitoring.endpoint import refuse_ports_in_use
 
 _LOG = logging.getLogger("sangam.trainer_module.launch.launcher")
+
+
+@contextmanager
+def _places(job: TrainJob) -> Iterator[Callable[[int], Mapping[str, str]]]:
+    """Yields a function that returns a rank's variables for its place among the ranks."""
+    ranks = job.ranker.cluster.ranks
+    if job.ranker.transport != "horovod":
+        yield lambda rank: {"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(ranks)}
+        return
+    # Other transports do not need Horovod installed.
+    from sangam.trainer_module.launch.rendezvous import Rendezvous
+
+    with Rendezvous(ranks) as rendezvous:
+        yield rendezvous.environment
 
 
 def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline: Deadline, nursery: Nursery) -> None:
@@ -47,9 +61,8 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline
     if job.monitoring is not None:
         ports = job.monitoring.ports(job.ranker.cluster, job.ranker.num_parameter_servers)
         refuse_ports_in_use(job.monitoring.host, ports)
-    ranks = job.ranker.cluster.ranks
     with ExitStack() as stack:
-        rendezvous = stack.enter_context(Rendezvous(ranks))
+        places = stack.enter_context(_places(job))
         numbers = range(job.ranker.num_parameter_servers)
         servers = ParameterServers(job_file, job, numbers, attempt=attempt, nursery=nursery)
         stack.callback(servers.end)
@@ -57,8 +70,8 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline
         group = RankGroup(
             job_file,
             job,
-            range(ranks),
-            rendezvous.environment,
+            range(cluster.ranks),
+            places,
             parent_pid=os.getpid(),
             service=pool.service,
             attempt=attempt,

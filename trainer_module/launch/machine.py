@@ -10,10 +10,12 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.schemas.errors import UserError
+from sangam.schemas.spec import RankerSpec
 from sangam.trainer_module.launch.memory import available_bytes
 
 NUM_PORTS = 8
@@ -72,14 +74,27 @@ def refuse_unfit_machine(job: TrainJob, *, processes: int) -> None:
     Raises:
         UserError: with the first reason.
     """
-    cluster = job.ranker.cluster
+    refuse_missing_horovod(job.ranker)
     # Horovod resolves the machine's name for the connections of its process sets, see `network`.
-    names = [socket.gethostname()] if cluster.ranks > 1 and not job.ranker.num_parameter_servers else []
+    names = [socket.gethostname()] if job.ranker.transport == "horovod" else []
     for finding in examine(processes=processes, names=names):
         if not finding.is_ok:
             raise UserError(f"training: this machine cannot run it: {finding.name}: {finding.detail}; {finding.fix}")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def refuse_missing_horovod(ranker: RankerSpec) -> None:
+    """Refuses ranks that communicate over Horovod where it is not installed.
+
+    Raises:
+        UserError: with what trains without it.
+    """
+    if ranker.transport == "horovod" and find_spec("horovod") is None:
+        raise UserError(
+            f"training.sync.transport: Horovod is not installed (got horovod, and {ranker.cluster.ranks} ranks); run "
+            "`sangam setup`, which compiles it, or take shared_memory or cluster.ranks 1"
+        )
 
 
 def resolution(names: Sequence[str]) -> Finding:

@@ -1,5 +1,6 @@
 """The ranks on one machine, in one attempt of a job."""
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -51,6 +52,9 @@ class RankGroup:
         for file in self._mistakes:
             # An earlier attempt's file would count for this one.
             file.unlink(missing_ok=True)
+        if job.ranker.transport == "shared_memory":
+            shutil.rmtree(job.ranks_folder, ignore_errors=True)
+            job.ranks_folder.mkdir()
         cluster = job.ranker.cluster
         shared = {
             "OMP_NUM_THREADS": str(cluster.threads_per_rank),

@@ -30,7 +30,7 @@ def test_another_version_and_a_missing_library_are_named(tmp_path: Path) -> None
     finding = library_versions(lock)
     assert not finding.is_ok
     assert mentions(finding.detail, f"no-such-library 2.0 (got nothing), pydantic 0.0.1 (got {version})")
-    assert "make setup" in finding.fix
+    assert "sangam setup" in finding.fix
 
 
 def test_every_library_here_is_as_pinned(repository: Path) -> None:

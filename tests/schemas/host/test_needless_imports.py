@@ -31,7 +31,7 @@ def test_a_pipeline_imports_what_it_names_of_tfx_and_no_client_of_a_cloud() -> N
         "import sys\n"
         "from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx\n"
         "leave_out_needless_of_tfx()\n"
-        "import sangam.pipelines.local.runner, pipelines.pipeline\n"
+        "import sangam.pipelines.local.runner, sangam.pipelines.pipeline\n"
         "from tfx.components.evaluator import constants\n"
         "print(constants.ARTIFACT_PROPERTY_BLESSED_KEY)\n"
         "found = {'kubernetes', 'google.cloud.bigquery', 'google.cloud.pubsub', 'keras', 'tfx.components.trainer'}\n"
