@@ -50,6 +50,10 @@ test-long: setup ## the tests that `make test` leaves out: every mode's faults, 
 test-cluster: setup ## tests on a real Kubernetes of one node, made for them; needs Go, root, containerd; ARGS="-k NAME"
 	$(BIN)/python -m tests.cluster $(ARGS)
 
+.PHONY: test-package
+test-package: setup ## the wheel in an empty environment without a checkout: set-up, init, run, serve, ui, the demo; needs a package index
+	$(PYTEST) tests/package
+
 .PHONY: soak
 soak: setup ## train in every mode with random kills, 30 minutes; MINUTES=5, SEED=2, MODES="stale async"
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m tests.soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(MODES)
@@ -130,6 +134,10 @@ lock: setup ## resolve pyproject.toml again; an existing uv.lock keeps its versi
 	rm requirements.constraints.new
 	@! grep -nE 'https?://' requirements.lock.new requirements.runtime.lock.new requirements.build.lock.new
 	for lock in requirements.lock requirements.runtime.lock requirements.build.lock; do mv $$lock.new $$lock; done
+
+.PHONY: wheel
+wheel: setup ## build dist/sangam-*.whl from this commit; docs/upgrading.md
+	$(UV) build --quiet --wheel --out-dir dist .
 
 .PHONY: images
 images: ## build and push both images; REGISTRY=registry.example/team, ACCELERATOR=gpu or cpu

@@ -8,7 +8,6 @@ commit=$2
 volume=$(mktemp -d)
 trap 'rm -rf "$volume"' EXIT
 chown 10001:10001 "$volume"
-cp pipelines/specs/short_video.yaml "$volume/"
 # As in a pod: Horovod ends with a segmentation fault where the machine's own name has no address.
 printf '127.0.0.1 localhost\n127.0.0.1 %s\n' "$(uname -n)" >"$volume/hosts"
 variables=()
@@ -50,6 +49,13 @@ child_of() {
   echo "$child"
 }
 
+# end PID: asks what a call of `inside` runs to end; returns its exit code.
+end() {
+  # Below the shell of the function and unshare.
+  kill -TERM "$(child_of "$(child_of "$1")")"
+  wait "$1"
+}
+
 say() {
   echo "  $* ($SECONDS s)"
 }
@@ -67,12 +73,19 @@ for module in pkgutil.walk_packages(sangam.__path__, "sangam."):
         importlib.import_module(module.name)
 ' 2>"$volume/imports.log" || { tail -5 "$volume/imports.log" >&2; exit 1; }
 say "every module imported"
-inside sangam generate --output /mnt/volume/logs --first-day 2024-03-01 --days 7 >/dev/null
-inside sangam run /mnt/volume/short_video.yaml --date 2024-03-07 --data /mnt/volume/logs --root /mnt/volume/runs
-grep -q "\"git_commit\": \"$commit\"" "$volume"/runs/serving/short_video/*/manifest.json ||
+inside sangam demo /mnt/volume/demo --ui --host 0.0.0.0 --port 0 >"$volume/demo.log" 2>&1 &
+demo=$!
+for _ in $(seq 1800); do
+  ! grep -q "http://" "$volume/demo.log" || break
+  kill -0 "$demo" 2>/dev/null || { tail -5 "$volume/demo.log" >&2; exit 1; }
+  sleep 0.2
+done
+grep -q "http://" "$volume/demo.log" || { echo "sangam demo --ui: no address after 360 s" >&2; exit 1; }
+grep -q "\"git_commit\": \"$commit\"" "$volume"/demo/root/serving/short_video/*/manifest.json ||
   { echo "manifest.json: does not name $commit" >&2; exit 1; }
-say "run, pushed with the commit"
-inside sangam serve /mnt/volume/runs/serving/short_video --rest-port 0 --grpc-port 0 \
+end "$demo" || { echo "sangam demo --ui: ended with $? on SIGTERM" >&2; exit 1; }
+say "the demo, pushed with the commit, its pages shown"
+inside sangam serve /mnt/volume/demo/root/serving/short_video --rest-port 0 --grpc-port 0 \
   --address-file /mnt/volume/address >"$volume/serve.log" 2>&1 &
 server=$!
 for _ in $(seq 600); do
@@ -81,7 +94,5 @@ for _ in $(seq 600); do
   sleep 0.2
 done
 say "server at $(tr '\n' ' ' <"$volume/address")"
-# Below the shell of the function and unshare.
-kill -TERM "$(child_of "$(child_of "$server")")"
-wait "$server" || { echo "sangam serve: ended with $? on SIGTERM" >&2; exit 1; }
+end "$server" || { echo "sangam serve: ended with $? on SIGTERM" >&2; exit 1; }
 say "and ended on SIGTERM"
