@@ -1,5 +1,6 @@
 """Puts the commit into the package: `sangam version` and each run's record name it."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,6 +18,8 @@ class BuildWithCommit(build_py):
 
     def run(self) -> None:
         """Builds the package."""
+        if not self.editable_mode:
+            shutil.rmtree(self.build_lib, ignore_errors=True)  # Files of an earlier build would be in the wheel.
         super().run()
         if self.editable_mode:
             return
