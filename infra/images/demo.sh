@@ -81,11 +81,12 @@ for _ in $(seq 1800); do
   sleep 0.2
 done
 grep -q "http://" "$volume/demo.log" || { echo "sangam demo --ui: no address after 360 s" >&2; exit 1; }
-grep -q "\"git_commit\": \"$commit\"" "$volume"/demo/root/serving/short_video/*/manifest.json ||
+pushed=$(echo "$volume"/demo/*/serving/short_video)
+grep -q "\"git_commit\": \"$commit\"" "$pushed"/*/manifest.json ||
   { echo "manifest.json: does not name $commit" >&2; exit 1; }
 end "$demo" || { echo "sangam demo --ui: ended with $? on SIGTERM" >&2; exit 1; }
 say "the demo, pushed with the commit, its pages shown"
-inside sangam serve /mnt/volume/demo/root/serving/short_video --rest-port 0 --grpc-port 0 \
+inside sangam serve "/mnt/volume/${pushed#"$volume"/}" --rest-port 0 --grpc-port 0 \
   --address-file /mnt/volume/address >"$volume/serve.log" 2>&1 &
 server=$!
 for _ in $(seq 600); do

@@ -1,6 +1,8 @@
 """The command `sangam demo`."""
 
+import contextlib
 import datetime
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +36,8 @@ def demo(
     from sangam.pipelines.commands.ui import ui
 
     logs = folder / "logs"
-    generate(logs, first_day=str(_FIRST_DAY), days=_DAYS, rows_per_day=_ROWS_PER_DAY)
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        generate(logs, first_day=str(_FIRST_DAY), days=_DAYS, rows_per_day=_ROWS_PER_DAY)
     last = _FIRST_DAY + datetime.timedelta(days=_DAYS - 1)
     spec = Path(sangam.__file__).parent / "pipelines" / "specs" / "short_video.yaml"
     try:

@@ -1,10 +1,12 @@
 """The command `sangam setup`."""
 
+import sys
 from typing import Annotated
 
 import typer
 
-from sangam.pipelines.console import say
+from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.console import print_json, say
 
 EPILOG = (
     "Example: pip install sangam-*.whl && sangam setup && sangam doctor\n\n"
@@ -21,6 +23,7 @@ def setup(
             "servers train on one machine.",
         ),
     ] = True,
+    as_json: JsonOption = False,
 ) -> None:
     """Installs what training and serving need into this Python's environment: 3.5 GB of pinned packages.
 
@@ -30,4 +33,7 @@ def setup(
     from sangam.pipelines.installing import install
 
     install(with_horovod=horovod)
+    if as_json:
+        print_json({"environment": sys.prefix, "horovod": horovod})
+        return
     say("installed; sangam doctor checks this machine, sangam demo runs a whole pipeline")
