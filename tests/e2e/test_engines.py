@@ -12,7 +12,7 @@ from sangam.schemas.spec.beam import Portable
 from tests.components.examples.sample_files import read_examples
 from tests.components.logs import sample_sources
 from tests.components.logs.sample_logs import run_executor
-from tests.e2e.user_run import DATE, ONE_RANK, World, states
+from tests.e2e.user_run import ONE_RANK, World, states
 from tests.engines.equal import differences
 from tests.engines.servers import job_service, worker_pool
 
@@ -31,19 +31,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
             "worker_pool": pool.address,
             "timeout_s": 300,
         }
-
-
-def test_the_demo_on_an_engine_has_the_results_of_this_process(
-    engine: dict[str, Any], demo_spec_path: Path, tmp_path: Path
-) -> None:
-    world = World(tmp_path, demo_spec_path)
-    world.generate()
-    changes = {**ONE_RANK, ("beam",): engine, ("training", "epochs"): 1, ("data", "train_days"): 2}
-    spec = world.spec("engine", {**changes, ("input",): {"transform": "ahead"}})
-    done, summary = world.run(spec)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert set(states(summary).values()) == {"ran"}
-    assert differences(world.root, spec, DATE, world.logs, tmp_path / "again") == EQUAL
 
 
 def test_joined_logs_on_an_engine_give_the_examples_and_counts_of_this_process(
@@ -73,7 +60,7 @@ def test_online_retail_on_an_engine_has_the_results_of_this_process(
     world = World(tmp_path, repository / "pipelines" / "specs" / "online_retail.yaml")
     changes = {**ONE_RANK, ("beam",): engine, ("training", "epochs"): 1, ("data", "train_days"): 8}
     (tmp_path / "logs").symlink_to(logs)
-    spec = world.spec("engine", changes)
+    spec = world.spec("engine", {**changes, ("input",): {"transform": "ahead"}})
     done, summary = world.run(spec, date="2011-11-30")
     # So small a model need not pass its gates.
     assert states(summary).get("evaluator") == "ran", done.stdout + done.stderr

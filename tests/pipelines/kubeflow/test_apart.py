@@ -42,7 +42,8 @@ def test_the_text_is_the_same_and_tfx_stays_in_the_other_process() -> None:
     """A backfill held 0.97 GB while it waited."""
     code = (
         "import hashlib, sys\n"
-        "import sangam.pipelines.backfill.kubeflow, pipelines.commands.backfill, pipelines.deploy.release_options\n"
+        "import sangam.pipelines.backfill.kubeflow, sangam.pipelines.commands.backfill\n"
+        "import sangam.pipelines.deploy.release_options\n"
         "from sangam.pipelines.kubeflow.apart import compile_apart\n"
         "from sangam.schemas.loading import load_spec\n"
         "from tests.paths import SPECS\n"
