@@ -101,6 +101,7 @@ def test_a_first_run_is_blessed_and_pushed_and_says_that_there_was_no_baseline(w
     assert "WARNING" not in done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_the_page_of_a_pushed_run_says_so_to_everybody(world: World, first_run: Any) -> None:
     page = Path(first_run[1]["path"]) / "report.html"
     assert f"report: {page}" in first_run[0].stdout
@@ -185,6 +186,7 @@ def test_a_rerun_is_cached_quick_and_pushes_nothing_twice(world: World, first_ru
     assert world.versions() == ["20260305001"]
 
 
+@pytest.mark.long
 def test_one_task_below_its_bound_stops_the_release_though_the_mean_is_fine_and_nothing_is_trained_again(
     world: World, first_run: Any
 ) -> None:

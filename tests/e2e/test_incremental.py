@@ -187,15 +187,6 @@ def test_the_rule_of_the_spec_removes_old_runs_and_changes_nothing_of_the_next(
     assert set(states(again).values()) == {"cached"}
 
 
-def test_a_run_whose_outputs_were_removed_runs_again_from_the_same_base(world: World, first: dict[str, Any]) -> None:
-    done, refused = world.run(world.spec("refusing", REFUSING), date=SECOND)
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert refused["base_last_day"] == "2026-03-02"
-    assert refused["days"]["train"] == [FIRST]
-    ran = states(refused)
-    assert (ran["example_gen"], ran["trainer"]) == ("ran", "ran")
-
-
 def test_after_a_rollback_the_version_before_is_base_and_baseline_also_after_a_clean(
     world: World, first: dict[str, Any]
 ) -> None:

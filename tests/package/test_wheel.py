@@ -154,5 +154,7 @@ def test_without_horovod_ranks_that_need_it_are_refused_at_once(ready: Installed
 
 def test_set_up_whole_the_doctor_is_content_and_the_demo_is_pushed(ready: Installed) -> None:
     ready.run("sangam", "setup")
-    assert "wrong" not in ready.run("sangam", "doctor")
+    findings = json.loads(ready.run("sangam", "doctor", "--json"))
+    assert {"python", "libraries", "horovod", "tfra", "memory", "operations"} <= {each["name"] for each in findings}
+    assert all(each["is_ok"] for each in findings), findings
     assert "pushed: version 20240307001" in ready.run("sangam", "demo", "demo")

@@ -19,6 +19,7 @@ from tests.trainer_module import sample_kinds as every_kind  # noqa: E402
 from tests.trainer_module.launch.data_workers import data_worker  # noqa: E402
 from tests.trainer_module.sample_blocks import batch_of, write_blocks  # noqa: E402
 
+_IN_MAKE_TEST = (every_kind.WITH_ALL_FEATURES, every_kind.WITH_HISTORY, "ple")
 BLOCK_ROWS = 20
 """Several blocks, the last one not full."""
 
@@ -73,9 +74,8 @@ def test_the_specs_have_every_member_of_every_union_of_the_schema() -> None:
     assert every_kind.kinds() <= declared, sorted(kind.__name__ for kind in every_kind.kinds() - declared)
 
 
-@pytest.mark.parametrize(
-    ("name", "shuffle_buffer"), [(every_kind.WITH_ALL_FEATURES, 1), pytest.param("mmoe", 40, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "shuffle_buffer"), [(every_kind.WITH_ALL_FEATURES, 1), ("mmoe", 40)])
 def test_transformed_when_they_are_read_the_batches_are_those_transformed_ahead(
     name: str, shuffle_buffer: int, world: World, tmp_path: Path
 ) -> None:
@@ -209,7 +209,10 @@ def _write_checkpoint(target: Path, trainer: Any) -> None:
     write(target, Contents(manifest, snapshot, np.zeros((0, 2), np.int64), b"{}", {}), 0, deadline_s=1.0)
 
 
-@pytest.mark.parametrize("name", every_kind.NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in _IN_MAKE_TEST else pytest.param(name, marks=pytest.mark.long) for name in every_kind.NAMES],
+)
 def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
     name: str, world: World, tmp_path: Path
 ) -> None:

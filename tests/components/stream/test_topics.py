@@ -97,7 +97,8 @@ class _Disk:
         return dying
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 1])
 def test_examples_are_those_of_the_batch_joiner_over_kills_of_the_joiner_at_any_write_and_of_the_broker(
     broker: Broker,
     batch: tuple[list[tuple[str, Any]], list[str]],

@@ -69,6 +69,7 @@ def test_the_hash_keeps_every_rank_under_its_high_share() -> None:
         assert rows_by_rank.max() <= high_share(len(keys), ranks)
 
 
+@pytest.mark.long
 def test_a_store_holds_what_is_planned(tmp_path: Path) -> None:
     measured = _measured(tmp_path, "embedding.fill_store", "1100000")
     assert measured["rows"] >= 1_100_000

@@ -68,6 +68,7 @@ def _nothing_runs(job: ClusterJob) -> Callable[[], bool]:
     return lambda: not processes_of(job.job_file)
 
 
+@pytest.mark.long
 def test_a_job_ends_well_and_soon_though_each_of_its_processes_is_killed_once(tmp_path: Path) -> None:
     """Nobody waits until a silent host has ended its ranks: the kernel of a killed one closes its lifeline."""
     with ClusterJob(_job(tmp_path, retries=3), hosts=2, lost_after_s=600) as job:

@@ -33,6 +33,7 @@ def test_a_taken_port_is_told() -> None:
             serve(NO_METHODS, address=address, ranks=1, ahead=1, max_message_bytes=MAX_BYTES)
 
 
+@pytest.mark.long
 def test_a_server_process_without_its_address_ends_with_one_line_and_no_address_file(tmp_path: Path) -> None:
     job_file = write_job(tmp_path, declared(sync={"kind": "async"}, parameter_servers=1), ())
     # An address for documentation (RFC 5737): no machine has it.

@@ -201,6 +201,7 @@ def _server(version: Path) -> Any:
     return watching
 
 
+@pytest.mark.long
 def test_after_a_delta_that_fails_half_way_the_last_whole_state_is_served(
     version: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,6 +222,7 @@ def test_known_ids_are_those_with_a_row(loaded: Any, form: str, stored: str) -> 
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("form", "stored"), MODELS)
 def test_rows_can_be_changed_in_one_loaded_model_alone(exported: Exported, form: str, stored: str) -> None:
     from sangam.trainer_module.transforms.keys import id_keys
@@ -251,6 +252,7 @@ def test_rows_can_be_changed_in_one_loaded_model_alone(exported: Exported, form:
     np.testing.assert_array_equal(other.signatures["serving_default"](examples=request)["like"], before["like"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("form", "stored"), MODELS[:2])
 def test_requests_at_the_same_time_never_mix_and_insert_nothing(exported: Exported, form: str, stored: str) -> None:
     """Each thread has its own requests and checks its own answers, while other ids' rows come and go."""

@@ -38,6 +38,7 @@ def grown_older(folder: Path, seconds: float) -> None:
         os.utime(path, (then, then))
 
 
+@pytest.mark.long
 def test_the_attempts_of_a_run_killed_while_it_ingests_are_removed_a_week_later(tmp_path: Path) -> None:
     write_days(tmp_path / "logs", "parquet", dict.fromkeys(DAYS, ROWS))
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=REPOSITORY, capture_output=True)

@@ -89,6 +89,7 @@ def test_every_request_ends_in_finite_scores_or_a_clean_error(described: Any) ->
     assert all(asked(signatures, request.signature, request.tensors) is None for request in wrong)
 
 
+@pytest.mark.long
 def test_both_signatures_agree_on_every_row_and_read_missing_values_as_ingestion_does(described: Any) -> None:
     from sangam.components.steps.infra_validator import rows as module
     from sangam.schemas.derived.rank_inputs import MISSING
