@@ -9,7 +9,7 @@ UV := .tools/bin/uv
 PYTEST := $(BIN)/python -m pytest
 # A worker that dies is a bug to find. Where pytest-xdist 3.8 replaces it, `loadfile` can wait forever; so it does not.
 # In the order of tests/conftest.py: by itself xdist starts with the files of many tests, which are the quick ones.
-# Three for two cores: tests of processes wait a fifth of the time. Long tests have heartbeats of 12 s, which three may miss.
+# Three for two cores: tests of processes wait a fifth of the time.
 WORKERS := 3
 PARALLEL = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
@@ -40,10 +40,9 @@ test-fast: setup ## the inner loop: no TensorFlow, no processes; goal: 90 s
 .PHONY: test-long
 # Once more as on a processor without AVX-512 and AMX.
 WITHOUT_UNITS := tests/trainer_module/dense tests/trainer_module/test_rank_equivalence.py
-test-long: WORKERS := 2
 test-long: setup ## the tests that `make test` leaves out: every mode's faults, engines, pages in a browser
 	$(PYTEST) $(PARALLEL) -m long
-	SANGAM_LAYERS=tensorflow $(PYTEST) -m "not long" $(WITHOUT_UNITS)
+	SANGAM_LAYERS=tensorflow $(PYTEST) $(PARALLEL) -m "not long" $(WITHOUT_UNITS)
 
 .PHONY: test-cluster
 test-cluster: setup ## tests on a real Kubernetes of one node, made for them; needs Go, root, containerd; ARGS="-k NAME"
