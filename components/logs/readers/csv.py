@@ -108,8 +108,10 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
         file.seek(0)
         columns = [column for column in columns if column.name in header]
         types = {column.name: _cells(column) for column in columns}
+        is_gzip = plain(file) is not file
+        content = _native(file)
         reader = pacsv.open_csv(
-            file if plain(file) is file else pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip"),
+            pa.CompressedInputStream(content, "gzip") if is_gzip else content,
             # One thread: only then do pyarrow's errors contain the line.
             read_options=pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
             parse_options=pacsv.ParseOptions(newlines_in_values=True),
@@ -131,6 +133,15 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
             num_lines += batch.num_rows
     except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error) as error:
         raise UserError(explained(error, path, columns, header)) from error
+
+
+def _native(file: BinaryIO) -> pa.NativeFile:
+    """Returns a file of Arrow. A thread of Arrow, which reads ahead, may still hold a Python file when the interpreter
+    ends: an abort."""
+    try:
+        return pa.OSFile(f"/proc/self/fd/{file.fileno()}")
+    except io.UnsupportedOperation:  # The file of a store has no descriptor.
+        return pa.PythonFile(file, mode="r")
 
 
 def _cells(column: Column) -> pa.DataType:
