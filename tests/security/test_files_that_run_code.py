@@ -1,6 +1,7 @@
 """A Parquet or Arrow file with code in it: nothing that opens such files runs it."""
 
 import asyncio
+import contextlib
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyarrow_hotfix
 import pytest
 from typer.testing import CliRunner
 
@@ -27,12 +27,17 @@ KIND = "a column has a Python extension type"
 
 @pytest.fixture(autouse=True)
 def _as_in_a_new_process() -> Iterator[None]:
-    """Gives pyarrow back the type that it registers when it is imported: no earlier test protects this one."""
-    arrow_files._register.cache_clear()
-    pyarrow_hotfix.uninstall()
+    """Takes back what an earlier test has registered, so that it protects no other one."""
+    _forget()
     yield
-    arrow_files._register.cache_clear()
+    _forget()
     arrow_files._refuse_python_types()
+
+
+def _forget() -> None:
+    arrow_files._register.cache_clear()
+    with contextlib.suppress(KeyError):
+        pa.unregister_extension_type(arrow_files._PYTHON_TYPE)
 
 
 def _init(folder: Path, marker: Path) -> str:
