@@ -22,6 +22,7 @@ def test_one_clock_ahead_stops_nothing_and_makes_no_label_wrong(tmp_path: Path, 
     stream.arrive(shown=[(n, AT - 3 + n) for n in range(3)] + (wrong if log == "shown" else []))
     stream.arrive(likes=[(0, AT), *(wrong if log == "likes" else [])])
     stream.start()
+    stream.step()  # It reads again what no segment has.
     stream.step(60)
     assert stream.labels() == {}  # Windows are open, although nothing arrives.
     stream.arrive(likes=[(1, AT + 60)])
