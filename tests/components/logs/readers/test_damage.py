@@ -44,18 +44,20 @@ def test_a_name_of_a_column_that_is_not_utf8_is_told_by_a_run_and_a_draft(tmp_pa
 
 @pytest.mark.real_data
 @pytest.mark.skipif(not SHARED_CASES.exists(), reason="no ../shared/cases")
-def test_what_duckdb_writes_as_v2_is_read_or_told_as_what_pyarrow_does_not_know() -> None:
+def test_what_duckdb_writes_as_v2_is_read() -> None:
     path = SHARED_CASES / "01-duckdb-v2/data/2024-03-01/part.parquet"
     wanted = [Column("user_id", "string"), Column("post_id", "int")]
-    try:
-        assert len(read(path, "parquet", wanted)) == 600
-    except UserError as error:
-        assert tells(str(error), f"{path}: column 'user_id'", f"pyarrow {pa.__version__} (got: ")
-        assert "write it again" not in str(error)
+    assert inspect(path, "parquet", wanted).problems == ()
+    rows = read(path, "parquet", wanted)
+    assert (len(rows), {len(row) for row in rows}) == (600, {2})
 
 
 @pytest.mark.parametrize("name", ["data", "data.gz"])
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, zlib.compress])
+@pytest.mark.parametrize(
+    "compress",
+    [bytes, gzip.compress, zlib.compress, lambda content: gzip.compress(content[:7]) + gzip.compress(content[7:])],
+    ids=["plain", "gzip", "zlib", "two members of gzip"],
+)
 def test_records_are_read_by_their_content_whatever_their_name(
     tmp_path: Path, name: str, compress: Callable[[bytes], bytes]
 ) -> None:
@@ -131,17 +133,19 @@ def test_a_run_and_a_draft_give_the_same_advice_on_a_type_that_no_spec_reads(tmp
     assert problem.endswith(of_draft.removeprefix(f"{array.type}: "))
 
 
+@pytest.mark.parametrize("more_bytes", range(0, 40, 5))
 def test_a_draft_reads_csv_whose_first_block_ends_within_quotes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more_bytes: int
 ) -> None:
+    """A row has about 40 bytes: the last line break of some first blocks is within quotes."""
     from sangam.components.logs.readers import csv
     from sangam.pipelines.drafting import reading
 
-    monkeypatch.setattr(csv, "BLOCK_BYTES", 2**12)
-    monkeypatch.setattr(reading, "BLOCK_BYTES", 2**12)
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 2**12 + more_bytes)
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 2**12 + more_bytes)
     lines = "".join(f'{number},"two\nlines, ""quoted"" and\nmore"\n' for number in range(1000))
-    piece = read_piece(csv_file(tmp_path / "a.csv", f"n,title\n{lines}"), "csv", 100, 10**6)
-    assert piece.table.num_rows == 100
-    assert piece.table.column("title").to_pylist() == ['two\nlines, "quoted" and\nmore'] * 100
+    piece = read_piece(csv_file(tmp_path / "a.csv", f"n,title\n{lines}"), "csv", 1000, 10**6)
+    assert 100 < piece.table.num_rows < 120
+    assert set(piece.table.column("title").to_pylist()) == {'two\nlines, "quoted" and\nmore'}
     assert not piece.is_whole
     assert abs(piece.num_rows - 1000) < 100

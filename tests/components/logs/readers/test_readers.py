@@ -289,6 +289,9 @@ def test_a_column_that_only_a_folders_name_has_is_told(tmp_path: Path) -> None:
 def test_csv_quotes_line_breaks_and_byte_order_marks_are_read(tmp_path: Path) -> None:
     path = csv_file(tmp_path / "data", '\ufeffs,n\r\n"a ""b"", c\nd",1\r\n')
     assert read(path, "csv", [Column("n", "int"), Column("s", "string")]) == [{"n": [1], "s": [b'a "b", c\nd']}]
+    (tmp_path / "of an old Mac").write_bytes(b"n\r1\r2\r")
+    assert inspect(tmp_path / "of an old Mac", "csv", N).problems == ()
+    assert read(tmp_path / "of an old Mac", "csv", N) == [{"n": [1]}, {"n": [2]}]
 
 
 def test_empty_parts_of_a_csv_list_are_no_values(tmp_path: Path) -> None:
