@@ -33,6 +33,7 @@ def test_gains_are_those_of_each_seed() -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_each_minute_is_a_segment_of_its_rows_in_the_order_of_time(tmp_path: Path) -> None:
     from bench.freshness.cases import CASES

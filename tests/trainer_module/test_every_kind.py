@@ -19,7 +19,7 @@ from tests.trainer_module import sample_kinds as every_kind  # noqa: E402
 from tests.trainer_module.launch.data_workers import data_worker  # noqa: E402
 from tests.trainer_module.sample_blocks import batch_of, write_blocks  # noqa: E402
 
-_IN_MAKE_TEST = (every_kind.WITH_ALL_FEATURES, every_kind.WITH_HISTORY, "ple")
+_IN_MAKE_TEST = (every_kind.WITH_HISTORY, "ple")
 BLOCK_ROWS = 20
 """Several blocks, the last one not full."""
 

@@ -58,6 +58,7 @@ def _run(*command: str, directory: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_stock_form_is_loaded_by_tensorflow_alone_from_wherever_it_lies(exported: Exported, tmp_path: Path) -> None:
     job = exported("stock", "float32")
     output = Path(job.output_dir)

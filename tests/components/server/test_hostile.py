@@ -103,7 +103,7 @@ def _field(number: int, payload: bytes) -> bytes:
     return bytes([number << 3 | 2]) + length + bytes([left]) + payload
 
 
-def test_a_large_requestis_answered(attacked: Running) -> None:
+def test_a_large_request_is_answered(attacked: Running) -> None:
     rows = 10_000
     columns = {
         "user": ["u1"],

@@ -175,7 +175,8 @@ def test_bfloat16_is_for_products_alone(tmp_path: Path, files: tuple[str, ...]) 
     np.testing.assert_allclose(half_report.mean_losses(), full_report.mean_losses(), rtol=0.02)
 
 
-@pytest.mark.parametrize("place", ["model", pytest.param("tables", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("place", ["model", "tables"])
 def test_dropout_is_of_training_alone(tmp_path: Path, files: tuple[str, ...], place: str) -> None:
     document = declared().model_dump(mode="json", exclude_unset=True)
     (document["model"] if place == "model" else document["tables"]["posts"])["dropout"] = 0.5

@@ -60,7 +60,8 @@ def _assert_each_example_counted_once(directory: Path, files: tuple[str, ...]) -
     assert counted_ids(directory) == dict(occurrences(files))
 
 
-@pytest.mark.parametrize("kind", [pytest.param("shadow", marks=pytest.mark.long), "async"])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["shadow", "async"])
 def test_a_job_with_a_slow_rank_that_was_resumed_trains_on_each_example_once(
     tmp_path: Path, files: tuple[str, ...], kind: str
 ) -> None:

@@ -238,6 +238,7 @@ def test_after_a_delta_that_fails_half_way_the_last_whole_state_is_served(
     assert _state(_server(version).ready()) != _state(alone)  # A new process tries again.
 
 
+@pytest.mark.long
 def test_a_server_that_loads_a_full_version_and_few_deltas_equals_one_that_has_applied_all(
     version: Path, served_world: Path, tmp_path: Path
 ) -> None:

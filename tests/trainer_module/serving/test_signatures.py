@@ -107,7 +107,8 @@ def test_an_example_with_nothing_in_its_lists_scores_by_columns_too(loaded: Any,
     _assert_alike(by_examples, signatures["rank"](**ranked(some)), within=1e-6)
 
 
-@pytest.mark.parametrize("stored", ["float32", pytest.param("int8", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("stored", ["float32", "int8"])
 def test_both_forms_answer_exactly_the_same(loaded: Any, stored: str) -> None:
     from tests.trainer_module.serving.sample_training import ranked, rows
 

@@ -10,7 +10,7 @@ import pytest
 
 from sangam.schemas.spec import RankerSpec
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 tf = pytest.importorskip("tensorflow")
 
 
@@ -69,7 +69,6 @@ def asked(signatures: Any, signature: str, tensors: Any) -> dict[str, Any] | Non
     return {task: scores.numpy() for task, scores in outputs.items()}
 
 
-@pytest.mark.long
 def test_every_request_ends_in_finite_scores_or_a_clean_error(described: Any) -> None:
     from sangam.components.steps.infra_validator.hostile import hostile_requests
 
@@ -89,7 +88,6 @@ def test_every_request_ends_in_finite_scores_or_a_clean_error(described: Any) ->
     assert all(asked(signatures, request.signature, request.tensors) is None for request in wrong)
 
 
-@pytest.mark.long
 def test_both_signatures_agree_on_every_row_and_read_missing_values_as_ingestion_does(described: Any) -> None:
     from sangam.components.steps.infra_validator import rows as module
     from sangam.schemas.derived.rank_inputs import MISSING
