@@ -27,7 +27,7 @@ def bless(
     quieten()
     leave_out_needless_of_tfx()
     from sangam.pipelines.local.bless import bless as bless_run
-    from sangam.pipelines.local.bless import current_user
+    from sangam.schemas.host.user import current_user
 
     done = bless_run(run, because=because, by=current_user(), now=utc_now())
     if as_json:

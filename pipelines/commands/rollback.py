@@ -1,6 +1,5 @@
 """The command `sangam rollback`."""
 
-import getpass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from sangam.pipelines.console import print_json, say
 from sangam.pipelines.times import utc_now
 from sangam.schemas.contracts import deltas
 from sangam.schemas.errors import UserError
+from sangam.schemas.host.user import current_user
 
 EPILOG = (
     'Example: sangam rollback ROOT/serving/short_video --because "likes of new users fell by a tenth"\n\n'
@@ -70,7 +70,7 @@ def _back(directory: Path, because: str, to: str | None) -> tuple[list[str], dic
     """Goes back to a version or a delta; returns what to tell, for people and for programs."""
     now = utc_now().replace(microsecond=0)
     if to is not None and "+" in to:
-        gone = holds.hold(directory, to=to, because=because, by=getpass.getuser(), now=now)
+        gone = holds.hold(directory, to=to, because=because, by=current_user(), now=now)
         return [
             f"held {to}" + (f"; withdrew {', '.join(gone)}, which include later deltas" if gone else ""),
             f"to undo: sangam rollback {directory} --release {to.partition('+')[0]}",

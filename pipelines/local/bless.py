@@ -4,8 +4,6 @@ Every action is idempotent: after an interruption, the same command completes th
 """
 
 import datetime
-import getpass
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,14 +72,6 @@ def bless(run: Path, *, because: str, by: str, now: datetime.datetime) -> Blesse
         found = find_run(run)
         _check(found)
         return _bless(root, found.id, " ".join(because.split()), by, now)
-
-
-def current_user() -> str:
-    """Returns the user of this process."""
-    try:
-        return getpass.getuser()
-    except KeyError:  # A container's user may have an id without a name.
-        return f"uid {os.getuid()}"
 
 
 def _check(run: StoredRun) -> None:

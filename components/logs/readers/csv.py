@@ -121,7 +121,7 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
         )
         for batch in reader:
             for column in columns:
-                if column.type == "string" and not column.is_list:
+                if column.type == "string":
                     _refuse_dialect(batch.column(column.name), column, path)
             arrays = [
                 _split(batch.column(column.name), column, list_separator, path, num_lines)

@@ -1,4 +1,4 @@
-"""`sangam bless`: what a current_user may override, and where it is written down."""
+"""`sangam bless`: what a person may override, and where it is written down."""
 
 import datetime
 import json
@@ -226,7 +226,7 @@ def sangam_bless(run: Path) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.long
 def test_the_command_says_what_was_overridden_and_where_the_model_is(tmp_path: Path) -> None:
-    from sangam.pipelines.local.bless import current_user
+    from sangam.schemas.host.user import current_user
     from tests.pipelines.local.sample_judged_pipeline import REASON, judged_run
 
     run = judged_run(tmp_path)

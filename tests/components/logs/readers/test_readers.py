@@ -261,10 +261,11 @@ def test_another_dialect_of_csv_is_seen_before_the_run(tmp_path: Path, content: 
 @pytest.mark.parametrize(
     ("cells", "value"), [(["a", "\\N"], r"(got '\N') ... empty"), ([" a", " b"] * 5, "space (got ' a')")]
 )
-def test_texts_of_other_dialects_become_no_ids(tmp_path: Path, cells: list[str], value: str) -> None:
+@pytest.mark.parametrize("is_list", [False, True])
+def test_texts_of_other_dialects_become_no_ids(tmp_path: Path, cells: list[str], value: str, is_list: bool) -> None:
     path = csv_file(tmp_path / "data", "s\n" + "\n".join(cells) + "\n")
     with pytest.raises(UserError, match=place_and_value(f"{path}: column 's'", value)):
-        read(path, "csv", [Column("s", "string")])
+        read(path, "csv", [Column("s", "string", is_list=is_list)])
 
 
 def test_labels_that_pandas_wrote_as_floats_are_read(tmp_path: Path) -> None:
