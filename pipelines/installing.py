@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import sangam
@@ -26,11 +27,15 @@ def install(*, with_horovod: bool) -> None:
         with_horovod: whether to compile Horovod, which ranks on several machines need.
 
     Raises:
-        UserError: a compiler is missing, or uv failed; its own output says why.
+        UserError: a compiler or uv is missing, or uv failed; its own output says why.
     """
     if missing := [name for name in _COMPILERS if shutil.which(name) is None]:
         raise UserError(
             f"setup: {', '.join(missing)} not found; install them (Debian: apt-get install build-essential)"
+        )
+    if find_spec("uv") is None:
+        raise UserError(
+            "setup: uv is not installed beside Sangam; install the wheel with pip, or run `make setup` in a checkout"
         )
     if "UV_CONFIG_FILE" in os.environ:
         raise UserError(

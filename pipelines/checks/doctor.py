@@ -52,10 +52,10 @@ PROBES = {
 }
 """Programs that run in their own processes, so that a crash becomes a finding; the last printed line is its detail."""
 
-_REINSTALL = "run `sangam setup`"
+_REINSTALL = "run `sangam setup`, in a checkout `make setup`"
 PROBE_FIXES = {
-    "horovod": "Horovod must be compiled against this TensorFlow (needs gcc, g++, make): run `sangam setup`; one "
-    "rank, transport shared_memory and parameter servers train without it",
+    "horovod": "Horovod must be compiled against this TensorFlow (needs gcc, g++, make): " + _REINSTALL + "; one rank, "
+    "transport shared_memory and parameter servers train without it",
     "tfra": _REINSTALL,
     "protobuf": f"unset PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION, or {_REINSTALL}",
 }
