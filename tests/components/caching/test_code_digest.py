@@ -46,6 +46,8 @@ STARTED = {
             "sangam.trainer_module.parameter_server.__main__",
         ),
         *("sangam.trainer_module.launch.coordinator", "sangam.trainer_module.launch.host"),
+        # Ranks import it if they communicate over Horovod.
+        "sangam.trainer_module.collectives.over_horovod",
         # The export imports them once it knows what to write.
         *(
             "sangam.trainer_module.serving.writing",
