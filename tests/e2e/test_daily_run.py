@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import json
 import subprocess
 import sys
@@ -17,7 +18,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from sangam.components.record.journal import read_journal
 from sangam.schemas.contracts.root import RunFolder
 from tests import outside
-from tests.browser.pages import look_at
 from tests.e2e.user_run import DATE, ONE_RANK, STEPS, World, environment, sangam, start, states, wait_until
 from tests.errors import mentions
 from tests.odd_shell import ODD_SHELL
@@ -101,13 +101,6 @@ def test_a_first_run_is_blessed_and_pushed_and_says_that_there_was_no_baseline(w
     assert "WARNING" not in done.stdout + done.stderr
 
 
-@pytest.mark.long
-def test_the_page_of_a_pushed_run_says_so_to_everybody(world: World, first_run: Any) -> None:
-    page = Path(first_run[1]["path"]) / "report.html"
-    assert f"report: {page}" in first_run[0].stdout
-    look_at(page, "Pushed", "pushed as version 20260305001", "long_watch", "Precision and recall", "learning rate")
-
-
 def test_whoever_watches_is_told_each_step_and_the_examples_at_the_end(first_run: Any) -> None:
     run = RunFolder(Path(first_run[1]["path"]))
     noted = read_journal(run)
@@ -186,7 +179,6 @@ def test_a_rerun_is_cached_quick_and_pushes_nothing_twice(world: World, first_ru
     assert world.versions() == ["20260305001"]
 
 
-@pytest.mark.long
 def test_one_task_below_its_bound_stops_the_release_though_the_mean_is_fine_and_nothing_is_trained_again(
     world: World, first_run: Any
 ) -> None:
@@ -206,22 +198,8 @@ def test_one_task_below_its_bound_stops_the_release_though_the_mean_is_fine_and_
     assert "share" in done.stdout
     assert "not blessed" in done.stdout
     reason = verdicts["share"]["reason"]
-    look_at(Path(summary["path"]) / "report.html", "Refused", f"a gate refused the model: share: {reason}")
-    assert world.versions() == ["20260305001"]
-
-
-@pytest.mark.long
-def test_a_model_too_slow_to_serve_is_not_pushed_and_only_the_serving_check_runs_again(
-    world: World, first_run: Any
-) -> None:
-    done, summary = world.run(world.spec("slow", {("serving", "max_p99_ms"): 0.001}))
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert not summary["blessed"]
-    [latency] = [check for check in summary["serving"]["checks"] if not check["passed"]]
-    assert "is above serving.max_p99_ms 0.001" in latency["reason"]
-    assert latency["reason"] in done.stdout
-    ran = {name for name, state in states(summary).items() if state == "ran"}
-    assert ran == {"infra_validator", "pusher"}
+    page = (Path(summary["path"]) / "report.html").read_text()
+    assert f"a gate refused the model: share: {reason}" in html.unescape(page)
     assert world.versions() == ["20260305001"]
 
 

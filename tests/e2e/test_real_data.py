@@ -1,10 +1,11 @@
-"""The spec of the census ends green over a sample of it; Online Retail's is run by test_backfill_pages.py."""
+"""The spec of the census ends green over a sample of it."""
 
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.browser.pages import look_at
 from tests.e2e.user_run import sangam, summary_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.real_data, pytest.mark.long]
@@ -40,3 +41,5 @@ def test_a_fifth_of_the_census_trains_without_dates_and_is_blessed(
     }
     assert summary["tasks"]["income"]["auc"] > 0.88
     assert summary["tasks"]["never_married"]["auc"] > 0.98
+    page = Path(summary["path"]) / "report.html"
+    look_at(page, "Pushed", summary["pushed"]["version"], "never_married", "Precision and recall", "learning rate")

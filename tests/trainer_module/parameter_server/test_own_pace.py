@@ -61,7 +61,7 @@ def _assert_each_example_counted_once(directory: Path, files: tuple[str, ...]) -
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["shadow", "async"])
+@pytest.mark.parametrize("kind", ["async"])
 def test_a_job_with_a_slow_rank_that_was_resumed_trains_on_each_example_once(
     tmp_path: Path, files: tuple[str, ...], kind: str
 ) -> None:

@@ -16,7 +16,6 @@ Exported = Callable[[str, str], TrainJob]
 MODELS = [
     ("stock", "float32"),
     pytest.param("tfra", "float32", marks=pytest.mark.long),
-    pytest.param("stock", "int8", marks=pytest.mark.long),
     pytest.param("tfra", "int8", marks=pytest.mark.long),
 ]
 ONE_USER = ("User_ID", "history", "history_length", "age")
