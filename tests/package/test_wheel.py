@@ -123,7 +123,7 @@ def test_what_needs_more_says_how_to_get_it(installed: Installed) -> None:
     said = installed.run("sangam", "generate", "--output", "logs", code=2)
     assert "run `sangam setup`" in said
     assert said.count("\n") == 1
-    assert "and 2" in installed.run("sangam", "doctor", code=1)
+    assert re.search(r", and \d\d\d more", installed.run("sangam", "doctor", code=1))
 
 
 def test_ranks_share_memory_without_horovod_and_their_model_is_served_and_shown(ready: Installed) -> None:

@@ -25,6 +25,7 @@ def test_commands_read_and_write_folders_of_any_name(name: str) -> None:
 def _use(folder: Path) -> None:
     logs = write_days(folder / "logs", {"user_id": USERS, "clicked": CLICKED, "item_id": list(range(ROWS))})
     spec, root = folder / "spec.yaml", write_runs(folder / "root").path
+    sangam("generate", "--output", str(folder / "generated"), "--days", "1", "--rows-per-day", "10")
     sangam("init", str(logs), "--output", str(spec), "--label", "clicked")
     sangam("validate", str(spec))
     sangam("plan", str(spec), "--rows", "users=1e3,items=1e3")

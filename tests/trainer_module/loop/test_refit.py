@@ -87,7 +87,7 @@ def test_without_refit_the_validation_day_is_not_learned_from(files: tuple[str, 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("refit_step", [30])
+@pytest.mark.parametrize("refit_step", [0, 30])
 def test_a_job_killed_during_the_refit_ends_as_if_nothing_had_been(
     ended: tuple[Path, dict[str, Any]],
     files: tuple[str, ...],

@@ -61,11 +61,10 @@ def _assert_each_example_counted_once(directory: Path, files: tuple[str, ...]) -
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["async"])
 def test_a_job_with_a_slow_rank_that_was_resumed_trains_on_each_example_once(
-    tmp_path: Path, files: tuple[str, ...], kind: str
+    tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    made = made_job(tmp_path, _spec(kind), files)
+    made = made_job(tmp_path, _spec("async"), files)
     with pytest.raises(RuntimeError, match="a parameter server refused"):
         train_served(made, service_of=_uneven(fails_at=12))
     [service] = train_served(made, attempt="1", service_of=_uneven())
