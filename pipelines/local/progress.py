@@ -55,7 +55,8 @@ class TerminalProgress:
         self._logs = logs
         self._progress_file = logs / PROGRESS_FILE
         self._waiting_file = logs / WAITING_FILE
-        self._step_started_at = 0.0
+        self._earlier = self._seen = _version(self._progress_file)
+        self._seen_at = 0.0
         self._word = ""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -79,7 +80,7 @@ class TerminalProgress:
 
     def _begin(self, node: str) -> None:
         self._ended.clear()
-        self._step_started_at = time.time()
+        self._earlier = self._seen = _version(self._progress_file)
         show = self._show_live if self._console.is_terminal else self._show_plainly
         self._thread = threading.Thread(target=show, args=(node,), name="progress", daemon=True)
         self._thread.start()
@@ -131,13 +132,22 @@ class TerminalProgress:
                 return Event(f"the disk is full at {self._logs}: free some space")
         with contextlib.suppress(OSError):
             return Event(self._waiting_file.read_text(encoding="utf-8"))
-        try:
-            written_at = self._progress_file.stat().st_mtime
-        except FileNotFoundError:
-            return ""
-        if written_at < self._step_started_at:
+        # By whether the file has changed: a file system's clock is another one, and coarse.
+        version, now = _version(self._progress_file), time.monotonic()
+        if version == self._earlier:
             return ""  # An earlier step wrote it.
+        if version != self._seen:
+            self._seen, self._seen_at = version, now
         progress = read_progress(self._progress_file)
-        if isinstance(progress, TrainingProgress) and (silent_s := time.time() - written_at) > _STALE_S:
+        if isinstance(progress, TrainingProgress) and (silent_s := now - self._seen_at) > _STALE_S:
             return f"step {progress.step:,}, no step for {silent_s:.0f} s"
         return progress or ""
+
+
+def _version(file: Path) -> tuple[int, int, int] | None:
+    """Returns what changes with each write to a file; None without a file."""
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -37,6 +37,7 @@ class Live:
         steps: steps in order; empty until they are known.
         points: newest numbers of the training, in order; empty before the first.
         silent_s: seconds since the last number.
+        is_training: whether the numbers belong to the running step.
         says: message of the training or the step; empty without one.
         memory_bytes: memory of all processes of the run; None if they are not on this machine.
         before: seconds of each step in its last execution in earlier runs of the ranker.
@@ -48,6 +49,7 @@ class Live:
     steps: Sequence[Step] = ()
     points: Sequence[TrainingProgress] = ()
     silent_s: float = 0.0
+    is_training: bool = False
     says: str = ""
     memory_bytes: int | None = None
     before: Mapping[str, float] = field(default_factory=dict)
@@ -61,12 +63,6 @@ class Live:
     def running(self) -> Step | None:
         """The running step."""
         return next((step for step in self.steps if step.state == "running"), None)
-
-    @property
-    def is_training(self) -> bool:
-        """Whether the training's numbers belong to the running step."""
-        begun = self.running.started_at if self.running else None
-        return self.training is not None and begun is not None and self.now - self.silent_s >= begun
 
 
 def memory_of(run: StoredRun) -> int | None:
@@ -86,16 +82,21 @@ def read_live(
     file = run.folder.logs / PROGRESS_FILE
     newest = read_progress(file)
     try:
-        silent_s = max(0.0, now - file.stat().st_mtime)
+        written = file.stat()
+        silent_s = max(0.0, now - written.st_mtime)
+        # Both by the file system's clock; the journal was last written when the step began.
+        is_training = written.st_mtime_ns >= run.folder.steps.stat().st_mtime_ns
     except OSError:
-        silent_s = 0.0
+        silent_s, is_training = 0.0, False
+    steps = list((run.record.steps if run.record else read_journal(run.folder).steps).values())
     return Live(
         state=run.state,
         elapsed_s=now - run.started.timestamp() if run.started else None,
         now=now,
-        steps=list((run.record.steps if run.record else read_journal(run.folder).steps).values()),
+        steps=steps,
         points=read_points(run, newest_bytes=_NEWEST_BYTES),
         silent_s=silent_s,
+        is_training=is_training and any(step.state == "running" for step in steps),
         says=str(newest) if isinstance(newest, Event) else "",
         memory_bytes=memory(run),
         before=before,

@@ -53,6 +53,7 @@ def test_a_training_has_a_share_and_a_time_left_where_its_end_is_known() -> None
 
 def live(**changes: object) -> Live:
     fields = {"state": "running", "elapsed_s": 125.0, "now": 120.0, "steps": STEPS, "points": [numbers(250)]}
+    fields["is_training"] = True
     return Live(**{**fields, "before": BEFORE, **changes})  # type: ignore[arg-type]
 
 
@@ -82,7 +83,7 @@ def test_where_steps_have_no_past_the_time_left_is_that_of_the_training() -> Non
 
 
 def test_numbers_of_a_training_that_has_ended_are_not_those_of_the_step_under_way() -> None:
-    told = document(live(silent_s=30.0))  # Written before the step began.
+    told = document(live(is_training=False))
     assert (told["shown"]["percent"], told["shown"]["rate"], told["share"]) == ("done", "–", 1.0)
 
 
@@ -118,7 +119,8 @@ def test_a_run_under_way_is_read_with_its_memory(tmp_path: Path) -> None:
     root = write_runs(tmp_path)
     with locked(root.path):
         write_running(root, RUNNING, now=1000.0, num_points=10)
-        os.utime(root.run(RUNNING).logs / "progress.jsonl", (1000.0, 1000.0))
+        for file in (root.run(RUNNING).logs / "progress.jsonl", root.run(RUNNING).steps):
+            os.utime(file, (1000.0, 1000.0))
         run = find_run(root.run(RUNNING).path)
         found = read_live(run, seconds_before([find_run(root.run(run_id(NEW)).path)]), now=1001.0)
         assert found.memory_bytes
@@ -132,6 +134,17 @@ def test_a_run_under_way_is_read_with_its_memory(tmp_path: Path) -> None:
     ]
     assert told["shown"]["percent"] == "10 %"
     assert [each["step"] for each in told["points"]] == [20 * number for number in range(1, 11)]
+
+
+def test_numbers_belong_to_the_running_step_if_its_journal_is_not_newer(tmp_path: Path) -> None:
+    root = write_runs(tmp_path)
+    write_running(root, RUNNING, now=1000.0, num_points=10)
+    numbers, journal, run = root.run(RUNNING).logs / "progress.jsonl", root.run(RUNNING).steps, root.run(RUNNING).path
+    for written_at, is_training in ((999.0, False), (1000.0, True)):
+        os.utime(numbers, (written_at, written_at))
+        os.utime(journal, (1000.0, 1000.0))
+        # This machine's clock is an hour ahead of the file system's.
+        assert read_live(find_run(run), {}, now=4600.0).is_training == is_training
 
 
 def test_points_are_read_from_the_end_of_a_long_file(tmp_path: Path) -> None:
