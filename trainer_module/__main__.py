@@ -47,7 +47,7 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
         collectives.start_over(servers)
     _LOG.info("start rank=%d ranks=%d spec_digest=%s", rank, ranks, job.spec_digest)
     try:
-        if job.ranker.transport == "shared_memory":
+        if job.ranker.transport(ranks_here=collectives.ranks_here()) == "shared_memory":
             collectives.share_memory(job.ranks_folder)
         elif servers is None:
             collectives.start()

@@ -54,8 +54,8 @@ PROBES = {
 
 _REINSTALL = "run `sangam setup`, in a checkout `make setup`"
 PROBE_FIXES = {
-    "horovod": "Horovod must be compiled against this TensorFlow (needs gcc, g++, make): " + _REINSTALL + "; one rank, "
-    "transport shared_memory and parameter servers train without it",
+    "horovod": "Horovod must be compiled against this TensorFlow (needs gcc, g++, make): " + _REINSTALL + "; only "
+    "ranks on several machines need it",
     "tfra": _REINSTALL,
     "protobuf": f"unset PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION, or {_REINSTALL}",
 }

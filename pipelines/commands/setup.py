@@ -19,8 +19,7 @@ def setup(
         bool,
         typer.Option(
             "--horovod/--without-horovod",
-            help="Compile Horovod: 2 to 4 minutes. Without it, one rank, `transport: shared_memory` and parameter "
-            "servers train on one machine.",
+            help="Compile Horovod: 2 to 4 minutes. Only ranks on several machines need it.",
         ),
     ] = True,
     as_json: JsonOption = False,

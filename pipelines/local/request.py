@@ -55,7 +55,7 @@ def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRe
     if spec.alerts:
         # Fail now, not at the first alert.
         target_of(spec.alerts, os.environ)
-    refuse_missing_horovod(spec)
+    refuse_missing_horovod(spec, ranks_here=spec.cluster.ranks)
     refuse_unfit(spec, available_bytes())
     data, root = data.resolve(), root.resolve()
     for name in get_args(BeamStepName):

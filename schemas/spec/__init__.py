@@ -31,7 +31,7 @@ from sangam.schemas.spec.online import Online
 from sangam.schemas.spec.optimizers import RowOptimizer
 from sangam.schemas.spec.release import Evaluation, Gate, Push
 from sangam.schemas.spec.serving import Export, Serving
-from sangam.schemas.spec.sync import InStep, Transport
+from sangam.schemas.spec.sync import MAX_SHARING, InStep, Transport
 from sangam.schemas.spec.tables import Table
 from sangam.schemas.spec.tasks import Task
 from sangam.schemas.spec.training import Training
@@ -108,11 +108,18 @@ class RankerSpec(Inputs):
         """Number of processes that hold the rows; 0 where the ranks hold them."""
         return 0 if isinstance(self.training.sync, InStep) else self.cluster.parameter_servers or 1
 
-    @property
-    def transport(self) -> Transport | None:
-        """How the ranks communicate; None: there is one, or they communicate through parameter servers."""
-        sync = self.training.sync
-        return sync.transport if isinstance(sync, InStep) and self.cluster.ranks > 1 else None
+    def transport(self, *, ranks_here: int) -> Transport | None:
+        """Returns how the ranks communicate; None: there is one, or they communicate through parameter servers.
+
+        Args:
+            ranks_here: number of ranks on this machine.
+        """
+        sync, ranks = self.training.sync, self.cluster.ranks
+        if not isinstance(sync, InStep) or ranks == 1:
+            return None
+        if sync.transport != "auto":
+            return sync.transport
+        return "shared_memory" if ranks_here == ranks <= MAX_SHARING else "horovod"
 
 
 def _or_auto(schema: dict[str, Any]) -> None:

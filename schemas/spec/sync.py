@@ -8,6 +8,8 @@ from sangam.schemas.spec.base import FrozenModel, PositiveInt
 from sangam.schemas.spec.optimizers import NonNegativeFloat
 
 MAX_STALENESS = 64
+MAX_SHARING = 64
+"""Most ranks that share memory: `kMaxRanks` of `native/shared_memory.cc`."""
 
 Transport = Literal["horovod", "shared_memory"]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -17,9 +19,10 @@ class InStep(FrozenModel):
     """Every rank owns a share of the rows; rows and dense gradients are exchanged in every step."""
 
     kind: Literal["sync"]
-    transport: Transport = "horovod"
+    transport: Literal["auto"] | Transport = "auto"
     """Transport between the ranks. `shared_memory`: through memory, for ranks on one machine, without rounds of
-    negotiation (measured in docs/performance.md)."""
+    negotiation (measured in docs/performance.md). `auto`: `shared_memory` where all ranks are on one machine, otherwise
+    `horovod`."""
 
 
 class _Served(FrozenModel):

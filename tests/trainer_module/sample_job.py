@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from sangam.schemas.contracts.example_files import file_name
-from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.contracts.training_job import TrainJob, read_job
 from sangam.schemas.derived.columns import EVENT_TIME
 from sangam.schemas.spec import RankerSpec, digest
 from sangam.trainer_module.input.raw_examples import first_examples
@@ -159,6 +159,7 @@ def write_job(
 def run_ranks(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, base: Path | None = None) -> np.ndarray:
     """Runs the ranks of a job as processes, without a launcher; returns the losses: [steps, tasks]."""
     job_file = write_job(directory, ranker, files, base=base)
+    read_job(job_file).ranks_folder.mkdir()
     logs = [directory / f"rank-{rank}.log" for rank in range(ranker.cluster.ranks)]
     run_processes(["sangam.trainer_module", str(job_file), str(os.getpid()), "", "0"], len(logs), logs, 120)
     losses: np.ndarray = np.load(directory / "output" / "losses.npy")

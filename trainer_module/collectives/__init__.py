@@ -29,6 +29,11 @@ def place() -> tuple[int, int]:
     return int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HOROVOD_SIZE", "1"))
 
 
+def ranks_here() -> int:
+    """Returns the number of ranks on this machine, from the environment."""
+    return int(os.environ.get("HOROVOD_LOCAL_SIZE", "1"))
+
+
 def start() -> tuple[int, int]:
     """Joins the job of the environment over Horovod, or runs alone; returns `place`.
 

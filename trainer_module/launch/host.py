@@ -138,10 +138,10 @@ class Host:
     def _ranks(self, command: Command) -> RankGroup:
         cluster = self._job.ranker.cluster
         here = cluster.ranks // command.hosts
-        if not self._job.ranker.num_parameter_servers:
+        if self._job.ranker.transport(ranks_here=here) == "horovod":
             refuse_unfit_for_horovod(self._name, self._interface)
         refuse_unfit(self._job.ranker, available_bytes(), ranks_here=here)
-        refuse_unfit_machine(self._job, processes=here)
+        refuse_unfit_machine(self._job, ranks=here, processes=here)
         slots = slots_of(cluster.ranks, command.hosts)
 
         def of(rank: int) -> dict[str, str]:
@@ -163,7 +163,7 @@ class Host:
         number = self._index - command.hosts
         address = address_of(self._name, self._interface)
         refuse_unfit(self._job.ranker, available_bytes(), ranks_here=0, servers_here=1)
-        refuse_unfit_machine(self._job, processes=1)
+        refuse_unfit_machine(self._job, ranks=0, processes=1)
         return ParameterServers(
             self._job_file,
             self._job,

@@ -43,8 +43,9 @@ _LOG = logging.getLogger("sangam.trainer_module.launch.launcher")
 def _places(job: TrainJob) -> Iterator[Callable[[int], Mapping[str, str]]]:
     """Yields a function that returns a rank's variables for its place among the ranks."""
     ranks = job.ranker.cluster.ranks
-    if job.ranker.transport != "horovod":
-        yield lambda rank: {"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(ranks)}
+    if job.ranker.transport(ranks_here=ranks) != "horovod":
+        of_all = {"HOROVOD_SIZE": str(ranks), "HOROVOD_LOCAL_SIZE": str(ranks)}
+        yield lambda rank: {"HOROVOD_RANK": str(rank), **of_all}
         return
     # Other transports do not need Horovod installed.
     from sangam.trainer_module.launch.rendezvous import Rendezvous
@@ -56,7 +57,8 @@ def _places(job: TrainJob) -> Iterator[Callable[[int], Mapping[str, str]]]:
 def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline: Deadline, nursery: Nursery) -> None:
     cluster = job.ranker.cluster
     of_pool = 1 + cluster.own_data_workers if cluster.own_data_workers else 0
-    refuse_unfit_machine(job, processes=cluster.ranks + job.ranker.num_parameter_servers + of_pool)
+    processes = cluster.ranks + job.ranker.num_parameter_servers + of_pool
+    refuse_unfit_machine(job, ranks=cluster.ranks, processes=processes)
     refuse_unfit(job.ranker, available_bytes())
     if job.monitoring is not None:
         ports = job.monitoring.ports(job.ranker.cluster, job.ranker.num_parameter_servers)

@@ -62,21 +62,22 @@ def examine(*, processes: int, names: Sequence[str] = (), memory_mib: float | No
     yield descriptors(_FILES + _PROCESS_FILES * processes)
 
 
-def refuse_unfit_machine(job: TrainJob, *, processes: int) -> None:
+def refuse_unfit_machine(job: TrainJob, *, ranks: int, processes: int) -> None:
     """Refuses a machine on which a job's processes could not start, or could not reach each other.
 
     Raises this process's limit of open files as far as it may.
 
     Args:
         job: the training job.
+        ranks: number of its ranks here.
         processes: number of its processes here.
 
     Raises:
         UserError: with the first reason.
     """
-    refuse_missing_horovod(job.ranker)
+    refuse_missing_horovod(job.ranker, ranks_here=ranks)
     # Horovod resolves the machine's name for the connections of its process sets, see `network`.
-    names = [socket.gethostname()] if job.ranker.transport == "horovod" else []
+    names = [socket.gethostname()] if job.ranker.transport(ranks_here=ranks) == "horovod" else []
     for finding in examine(processes=processes, names=names):
         if not finding.is_ok:
             raise UserError(f"training: this machine cannot run it: {finding.name}: {finding.detail}; {finding.fix}")
@@ -84,16 +85,16 @@ def refuse_unfit_machine(job: TrainJob, *, processes: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def refuse_missing_horovod(ranker: RankerSpec) -> None:
+def refuse_missing_horovod(ranker: RankerSpec, *, ranks_here: int) -> None:
     """Refuses ranks that communicate over Horovod where it is not installed.
 
     Raises:
         UserError: with what trains without it.
     """
-    if ranker.transport == "horovod" and find_spec("horovod") is None:
+    if ranker.transport(ranks_here=ranks_here) == "horovod" and find_spec("horovod") is None:
         raise UserError(
             f"training.sync.transport: Horovod is not installed (got horovod, and {ranker.cluster.ranks} ranks); run "
-            "`sangam setup`, which compiles it, or take shared_memory or cluster.ranks 1"
+            "`sangam setup`, which compiles it, or take auto: ranks on one machine share memory"
         )
 
 

@@ -52,7 +52,7 @@ class RankGroup:
         for file in self._mistakes:
             # An earlier attempt's file would count for this one.
             file.unlink(missing_ok=True)
-        if job.ranker.transport == "shared_memory":
+        if job.ranker.transport(ranks_here=len(ranks)) == "shared_memory":
             shutil.rmtree(job.ranks_folder, ignore_errors=True)
             job.ranks_folder.mkdir()
         cluster = job.ranker.cluster

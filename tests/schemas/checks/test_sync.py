@@ -80,3 +80,24 @@ def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], pl
 )
 def test_what_can_work_is_taken(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert loaded(tmp_path, changes)
+
+
+@pytest.mark.parametrize(
+    ("declared", "ranks", "here", "transport"),
+    [
+        ({}, 2, 2, "shared_memory"),
+        ({}, 2, 1, "horovod"),
+        ({}, 64, 64, "shared_memory"),
+        ({}, 65, 65, "horovod"),
+        ({}, 1, 1, None),
+        (mode("sync", transport="auto"), 4, 4, "shared_memory"),
+        (mode("sync", transport="horovod"), 2, 2, "horovod"),
+        (mode("sync", transport="shared_memory"), 2, 2, "shared_memory"),
+        (mode("stale"), 2, 2, None),
+    ],
+)
+def test_ranks_share_memory_where_all_are_on_one_machine(
+    tmp_path: Path, declared: dict[str, Any], ranks: int, here: int, transport: str | None
+) -> None:
+    spec = loaded(tmp_path, declared | {"cluster": {"ranks": ranks}})
+    assert spec.transport(ranks_here=here) == transport

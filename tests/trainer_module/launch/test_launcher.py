@@ -30,6 +30,9 @@ from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, write_exampl
 
 pytestmark = pytest.mark.processes
 
+HOROVOD = {"kind": "sync", "transport": "horovod"}
+"""As on several machines; the other tests of launched jobs have the default, shared memory."""
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
@@ -51,7 +54,7 @@ def _wait_for_training(job_file: Path) -> None:
 
 @pytest.mark.long
 def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: Path, files: tuple[str, ...]) -> None:
-    ranker = declared(ranks=2, data_workers=2, epochs=2, shuffle_buffer=500, dense_precision="auto")
+    ranker = declared(ranks=2, sync=HOROVOD, data_workers=2, epochs=2, shuffle_buffer=500, dense_precision="auto")
     job_file = write_job(tmp_path, ranker, files)
     launched = launch(job_file)
     # Without Transform's graph the export cannot work; the ranks have finished by then.
@@ -69,7 +72,7 @@ def test_a_local_job_listens_on_loopback_alone_starts_quickly_and_stops_whole(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
     """Ranks listen while they find each other: they are looked at from their start on. The shell is an odd one."""
-    job_file = write_job(tmp_path, declared(ranks=2, data_workers=2, epochs=100_000), files)
+    job_file = write_job(tmp_path, declared(ranks=2, sync=HOROVOD, data_workers=2, epochs=100_000), files)
     targets = _monitored(job_file)
     launched = launch_as_users_do(job_file, ODD_SHELL)
     listening: dict[str, set[str]] = {}
@@ -114,7 +117,7 @@ def _name(process: psutil.Process) -> str:
 def test_a_port_of_metrics_in_use_ends_a_job_before_it_starts_anything(tmp_path: Path, files: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        job_file = write_job(tmp_path, declared(ranks=2, data_workers=0), files)
+        job_file = write_job(tmp_path, declared(ranks=2, sync=HOROVOD, data_workers=0), files)
         _monitored(job_file, port - 1)
         launched = launch(job_file)
         assert launched.wait(60) == ExitCode.MISTAKE
@@ -124,7 +127,7 @@ def test_a_port_of_metrics_in_use_ends_a_job_before_it_starts_anything(tmp_path:
 
 
 def test_a_killed_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, ...]) -> None:
-    job_file = write_job(tmp_path, declared(ranks=2, data_workers=1, epochs=100_000), files)
+    job_file = write_job(tmp_path, declared(ranks=2, sync=HOROVOD, data_workers=1, epochs=100_000), files)
     launched = launch(job_file)
     _wait_for_training(job_file)
     wait_until(lambda: len(group_of(launched.pid)) == 6, 30, "launcher, nursery, pool and ranks run")
@@ -137,7 +140,7 @@ def test_a_killed_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, .
 def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    job_file = write_job(tmp_path, declared(ranks=2, data_workers=0, epochs=100_000, retries=0), files)
+    job_file = write_job(tmp_path, declared(ranks=2, sync=HOROVOD, data_workers=0, epochs=100_000, retries=0), files)
     launched = launch(job_file)
     _wait_for_training(job_file)
     rank_process(launched.pid, 1).kill()
@@ -151,7 +154,9 @@ def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
 def test_a_rank_that_hangs_is_noticed_and_not_taken_for_one_that_waits_for_it(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    ranker = declared(ranks=2, data_workers=0, epochs=100_000, retries=0, heartbeat_timeout_s=12, deadline_s=300)
+    ranker = declared(
+        ranks=2, sync=HOROVOD, data_workers=0, epochs=100_000, retries=0, heartbeat_timeout_s=12, deadline_s=300
+    )
     job_file = write_job(tmp_path, ranker, files)
     launched = launch(job_file)
     _wait_for_training(job_file)

@@ -27,7 +27,7 @@ _NO_LOOPBACK = ["unshare", "--map-root-user", "--net"]
 
 def test_this_machine_can_train(tmp_path: Path) -> None:
     began = time.monotonic()
-    refuse_unfit_machine(job(tmp_path, declared(ranks=2, data_workers=2), ()), processes=2)
+    refuse_unfit_machine(job(tmp_path, declared(ranks=2, data_workers=2), ()), ranks=2, processes=2)
     assert time.monotonic() - began < 1
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft == hard
@@ -52,7 +52,7 @@ def _fails(*_: object, **__: object) -> None:
 def test_a_firewall_before_loopback_refuses_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_connection", _fails)
     with pytest.raises(UserError, match=place_and_value("training", "loopback ... (got Connection refused)")):
-        refuse_unfit_machine(job(tmp_path, declared(), ()), processes=1)
+        refuse_unfit_machine(job(tmp_path, declared(), ()), ranks=1, processes=1)
 
 
 class Leading:
