@@ -13,6 +13,7 @@ from sangam.schemas.contracts.training_job import TrainJob, read_job
 from sangam.schemas.derived.columns import EVENT_TIME
 from sangam.schemas.spec import RankerSpec, digest
 from sangam.trainer_module.input.raw_examples import first_examples
+from sangam.trainer_module.launch.rank_group import clear_meeting
 from sangam.trainer_module.transforms.keys import ID_BITS
 from tests.trainer_module.rank_processes import run_processes
 from tests.trainer_module.sample_blocks import write_blocks
@@ -159,7 +160,7 @@ def write_job(
 def run_ranks(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, base: Path | None = None) -> np.ndarray:
     """Runs the ranks of a job as processes, without a launcher; returns the losses: [steps, tasks]."""
     job_file = write_job(directory, ranker, files, base=base)
-    read_job(job_file).ranks_folder.mkdir()
+    clear_meeting(read_job(job_file))
     logs = [directory / f"rank-{rank}.log" for rank in range(ranker.cluster.ranks)]
     run_processes(["sangam.trainer_module", str(job_file), str(os.getpid()), "", "0"], len(logs), logs, 120)
     losses: np.ndarray = np.load(directory / "output" / "losses.npy")

@@ -33,7 +33,7 @@ from sangam.trainer_module.launch.nursery import Nursery
 from sangam.trainer_module.launch.parameter_servers import ParameterServers
 from sangam.trainer_module.launch.pool import Pool
 from sangam.trainer_module.launch.processes import stop_on_sigterm
-from sangam.trainer_module.launch.rank_group import RankGroup
+from sangam.trainer_module.launch.rank_group import RankGroup, place_here
 from sangam.trainer_module.monitoring.endpoint import refuse_ports_in_use
 
 _LOG = logging.getLogger("sangam.trainer_module.launch.launcher")
@@ -44,8 +44,7 @@ def _places(job: TrainJob) -> Iterator[Callable[[int], Mapping[str, str]]]:
     """Yields a function that returns a rank's variables for its place among the ranks."""
     ranks = job.ranker.cluster.ranks
     if job.ranker.transport(ranks_here=ranks) != "horovod":
-        of_all = {"HOROVOD_SIZE": str(ranks), "HOROVOD_LOCAL_SIZE": str(ranks)}
-        yield lambda rank: {"HOROVOD_RANK": str(rank), **of_all}
+        yield lambda rank: place_here(rank, ranks)
         return
     # Other transports do not need Horovod installed.
     from sangam.trainer_module.launch.rendezvous import Rendezvous

@@ -16,6 +16,17 @@ _GLOO_S = 30
 """Horovod's timeout for ranks that do not answer, in seconds."""
 
 
+def place_here(rank: int, ranks: int) -> dict[str, str]:
+    """Returns a rank's environment variables where all ranks are on this machine and need no rendezvous."""
+    return {"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(ranks), "HOROVOD_LOCAL_SIZE": str(ranks)}
+
+
+def clear_meeting(job: TrainJob) -> None:
+    """Empties the folder in which an attempt's ranks find each other, see `collectives.share_memory`."""
+    shutil.rmtree(job.ranks_folder, ignore_errors=True)
+    job.ranks_folder.mkdir()
+
+
 class RankGroup:
     """Watches processes with consecutive ranks."""
 
@@ -53,8 +64,7 @@ class RankGroup:
             # An earlier attempt's file would count for this one.
             file.unlink(missing_ok=True)
         if job.ranker.transport(ranks_here=len(ranks)) == "shared_memory":
-            shutil.rmtree(job.ranks_folder, ignore_errors=True)
-            job.ranks_folder.mkdir()
+            clear_meeting(job)
         cluster = job.ranker.cluster
         shared = {
             "OMP_NUM_THREADS": str(cluster.threads_per_rank),

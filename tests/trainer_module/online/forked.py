@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sangam.schemas.contracts.training_job import TrainJob
-from sangam.trainer_module.launch.rendezvous import Rendezvous
+from sangam.trainer_module.launch.rank_group import clear_meeting, place_here
 from tests.fakes import bad_disk
 
 _LONGEST_S = 120.0
@@ -64,19 +64,19 @@ class ForkServer:
         made.stop_file.unlink(missing_ok=True)
         made.online_file.unlink(missing_ok=True)  # Of ranks that were killed.
         ranks = range(made.ranker.cluster.ranks)
-        with Rendezvous(len(ranks)) as rendezvous:
-            disk = {"SANGAM_TEST_BAD_DISK": str(bad_disk or "")}
-            request = {
-                "job": str(folder / "job.json"),
-                "folder": str(folder),
-                "environments": [{**rendezvous.environment(rank), **disk} for rank in ranks],
-                "logs": [str(Path(made.log_dir) / f"rank-{rank}.log") for rank in ranks],
-                "kill": kill and vars(kill),
-            }
-            assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            return self._codes(made, last)
+        clear_meeting(made)
+        disk = {"SANGAM_TEST_BAD_DISK": str(bad_disk or "")}
+        request = {
+            "job": str(folder / "job.json"),
+            "folder": str(folder),
+            "environments": [{**place_here(rank, len(ranks)), **disk} for rank in ranks],
+            "logs": [str(Path(made.log_dir) / f"rank-{rank}.log") for rank in ranks],
+            "kill": kill and vars(kill),
+        }
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return self._codes(made, last)
 
     def _codes(self, made: TrainJob, last: int) -> dict[int, int]:
         assert self._process.stdout is not None
