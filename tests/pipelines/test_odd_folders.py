@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 
 from sangam.pipelines.drafting.layout import layout_of
@@ -12,6 +13,7 @@ from tests.pipelines.history.command import sangam
 from tests.pipelines.ui.sample_root import NEW, OLD, run_id, write_runs
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None)
 @given(name=NAMES)
 @example(name="exp [v1] #2 100% é? {x}*")

@@ -44,6 +44,7 @@ def _written(path: Path) -> Path:
     return path
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("name", "code"), [("half_read.csv", 0), ("wrong.csv", 2), ("half_read.parquet", 0)])
 def test_a_process_that_leaves_a_file_half_read_ends_with_its_own_code(tmp_path: Path, name: str, code: int) -> None:
     command = [sys.executable, "-c", _PROGRAM, str(_written(tmp_path / name))]

@@ -167,7 +167,7 @@ Size: 12.3 MB. A server is ready after 3.2 s. Latency: p50 4.123 ms, p99 6.5 ms 
 
 - spec digest: `5ec`
 - git commit of the code: `c0ffee`
-- training: sync (transport horovod), 2 ranks
+- training: sync (transport auto), 2 ranks
 - form: stock, rows: float32
 - tensorflow 2.16.2
 
