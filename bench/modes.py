@@ -27,7 +27,7 @@ from sangam.trainer_module.launch.rank_group import RankGroup
 from sangam.trainer_module.parameter_server import delay
 
 _SYNC: dict[str, dict[str, Any]] = {
-    "sync": {"kind": "sync"},
+    "sync": {"kind": "sync", "transport": "horovod"},
     "stale 0": {"kind": "stale", "staleness": 0},
     "stale 1": {"kind": "stale", "staleness": 1},
     "stale 4": {"kind": "stale", "staleness": 4},
