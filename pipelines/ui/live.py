@@ -133,7 +133,7 @@ def left_s(steps: Sequence[Step], before: Mapping[str, float], now: float, train
 
 def document(live: Live) -> dict[str, Any]:
     """Returns the content of a run's page as formatted text, the same for the first page and for events."""
-    training, is_training = live.training, live.is_training
+    training, is_training = live.training, live.is_training and live.training is not None
     # A message after the numbers makes them obsolete, for example after a lost rank or during an export.
     is_current = is_training and not live.says
     training_s = training.left_s if training and is_current else None
