@@ -55,6 +55,12 @@ def not_allowed(rows: list[dict[str, str]], allowed: set[str]) -> list[str]:
     ]
 
 
+def test_a_wheel_brings_the_uv_that_builds_a_checkout(repository: Path) -> None:
+    declared = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["dependencies"]
+    version = packages_of((repository / "infra/uv.lock.txt").read_text())["uv"]
+    assert f"uv=={version}" in declared
+
+
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_package_is_locked_by_hash_and_by_no_address(repository: Path, lock: str) -> None:
     text = (repository / lock).read_text()
