@@ -28,7 +28,7 @@ _NO_LOOPBACK = ["unshare", "--map-root-user", "--net"]
 def test_this_machine_can_train(tmp_path: Path) -> None:
     began = time.monotonic()
     refuse_unfit_machine(job(tmp_path, declared(ranks=2, data_workers=2), ()), ranks=2, processes=2)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft == hard
 
