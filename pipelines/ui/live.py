@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sangam.components.record.journal import read_journal
@@ -81,14 +82,9 @@ def read_live(
     now = time.time() if now is None else now
     file = run.folder.logs / PROGRESS_FILE
     newest = read_progress(file)
-    try:
-        written = file.stat()
-        silent_s = max(0.0, now - written.st_mtime)
-        # Both by the file system's clock; the journal was last written when the step began.
-        is_training = written.st_mtime_ns >= run.folder.steps.stat().st_mtime_ns
-    except OSError:
-        silent_s, is_training = 0.0, False
     steps = list((run.record.steps if run.record else read_journal(run.folder).steps).values())
+    begun = next((step.started_at for step in steps if step.state == "running"), None)
+    silent_s, is_training = _written(file, run.folder.steps, begun, now) if begun is not None else (0.0, False)
     return Live(
         state=run.state,
         elapsed_s=now - run.started.timestamp() if run.started else None,
@@ -96,11 +92,29 @@ def read_live(
         steps=steps,
         points=read_points(run, newest_bytes=_NEWEST_BYTES),
         silent_s=silent_s,
-        is_training=is_training and any(step.state == "running" for step in steps),
+        is_training=is_training,
         says=str(newest) if isinstance(newest, Event) else "",
         memory_bytes=memory(run),
         before=before,
     )
+
+
+def _written(numbers: Path, journal: Path, begun: float, now: float) -> tuple[float, bool]:
+    """Returns the seconds since a training's numbers were written, and whether that was after its step began.
+
+    The journal was last written when the step began, so that its time shows how far the file system's clock is ahead.
+
+    Args:
+        numbers: file of the numbers.
+        journal: file of the steps.
+        begun: start of the running step, in seconds since 1970.
+        now: the same of this moment.
+    """
+    try:
+        written_at, begun_at = numbers.stat().st_mtime, journal.stat().st_mtime
+    except OSError:
+        return 0.0, False
+    return max(0.0, now - begun - (written_at - begun_at)), written_at >= begun_at
 
 
 def read_points(run: StoredRun, *, newest_bytes: int = sys.maxsize) -> list[TrainingProgress]:

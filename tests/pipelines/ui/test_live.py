@@ -143,8 +143,17 @@ def test_numbers_belong_to_the_running_step_if_its_journal_is_not_newer(tmp_path
     for written_at, is_training in ((999.0, False), (1000.0, True)):
         os.utime(numbers, (written_at, written_at))
         os.utime(journal, (1000.0, 1000.0))
-        # This machine's clock is an hour ahead of the file system's.
-        assert read_live(find_run(run), {}, now=4600.0).is_training == is_training
+        assert read_live(find_run(run), {}, now=1000.0).is_training == is_training
+
+
+@pytest.mark.parametrize("ahead_s", [-3600.0, 0.0, 3600.0])
+def test_a_file_system_with_another_clock_silences_no_training(tmp_path: Path, ahead_s: float) -> None:
+    root = write_runs(tmp_path)
+    write_running(root, RUNNING, now=1000.0, num_points=10)  # The step began at 980.
+    os.utime(root.run(RUNNING).steps, (980.0 + ahead_s, 980.0 + ahead_s))
+    os.utime(root.run(RUNNING).logs / "progress.jsonl", (995.0 + ahead_s, 995.0 + ahead_s))
+    found = read_live(find_run(root.run(RUNNING).path), {}, now=1000.0)
+    assert (found.silent_s, found.is_training) == (5.0, True)
 
 
 def test_points_are_read_from_the_end_of_a_long_file(tmp_path: Path) -> None:
