@@ -138,7 +138,7 @@ class Host:
     def _ranks(self, command: Command) -> RankGroup:
         cluster = self._job.ranker.cluster
         here = cluster.ranks // command.hosts
-        if self._job.ranker.transport(ranks_here=here) == "horovod":
+        if not self._job.ranker.num_parameter_servers:
             refuse_unfit_for_horovod(self._name, self._interface)
         refuse_unfit(self._job.ranker, available_bytes(), ranks_here=here)
         refuse_unfit_machine(self._job, ranks=here, processes=here)
