@@ -21,22 +21,21 @@ from tests.pipelines.ui.sample_root import NEW, OLD, run_id, write_runs
 @example(name='it\'s $HOME; "quoted" & `so`, [only')
 def test_commands_read_and_write_folders_of_any_name(name: str) -> None:
     with tempfile.TemporaryDirectory() as made:
-        _use(Path(made, name))
-
-
-def _use(folder: Path) -> None:
-    logs = write_days(folder / "logs", {"user_id": USERS, "clicked": CLICKED, "item_id": list(range(ROWS))})
-    spec, root = folder / "spec.yaml", write_runs(folder / "root").path
-    sangam("generate", "--output", str(folder / "generated"), "--days", "1", "--rows-per-day", "10")
-    sangam("init", str(logs), "--output", str(spec), "--label", "clicked")
-    sangam("validate", str(spec))
-    sangam("plan", str(spec), "--rows", "users=1e3,items=1e3")
-    if str(folder).isprintable() and "\\" not in str(folder):  # Others are refused: a timer's file cannot have them.
-        sangam("schedule", "print", str(spec), "--at", "02:00", "--data", str(logs), "--root", str(root))
-    assert len(layout_of(logs).days) == 4
-    assert run_id(NEW) in sangam("runs", str(root), "--json").stdout
-    for command in ("show", "why"):
-        sangam(command, str(root))
-    sangam("diff", str(root / "runs" / run_id(OLD)), str(root / "runs" / run_id(NEW)))
-    sangam("report", str(root))
-    sangam("clean", str(root), "--dry-run", "--runs", "3")
+        folder = Path(made, name)
+        logs = write_days(folder / "logs", {"user_id": USERS, "clicked": CLICKED, "item_id": list(range(ROWS))})
+        spec, root = folder / "spec.yaml", write_runs(folder / "root").path
+        sangam("generate", "--output", str(folder / "generated"), "--days", "1", "--rows-per-day", "10")
+        sangam("init", str(logs), "--output", str(spec), "--label", "clicked")
+        sangam("validate", str(spec))
+        sangam("plan", str(spec), "--rows", "users=1e3,items=1e3")
+        if str(folder).isprintable() and "\\" not in str(
+            folder
+        ):  # Others are refused: a timer's file cannot have them.
+            sangam("schedule", "print", str(spec), "--at", "02:00", "--data", str(logs), "--root", str(root))
+        assert len(layout_of(logs).days) == 4
+        assert run_id(NEW) in sangam("runs", str(root), "--json").stdout
+        for command in ("show", "why"):
+            sangam(command, str(root))
+        sangam("diff", str(root / "runs" / run_id(OLD)), str(root / "runs" / run_id(NEW)))
+        sangam("report", str(root))
+        sangam("clean", str(root), "--dry-run", "--runs", "3")

@@ -101,11 +101,11 @@ def train(rank: int, ranks: int, directory: Path) -> None:
     _learn(optimizers[:-1], "", rank, ranks, directory)
     _learn(optimizers[-1:], "shared-", rank, ranks, directory)
     if ranks == 3:
-        _end_early(rank, ranks, directory / "ended", tuple(_files(directory)))
+        _end_early(rank, ranks, directory / "ended", _files(directory))
 
 
-def _files(directory: Path) -> list[str]:
-    return sorted(str(file) for file in (directory.parent / "data").iterdir())
+def _files(directory: Path) -> tuple[str, ...]:
+    return tuple(sorted(str(file) for file in (directory.parent / "data").iterdir()))
 
 
 def _learn(optimizers: Sequence[str], prefix: str, rank: int, ranks: int, directory: Path) -> None:
@@ -116,7 +116,7 @@ def _learn(optimizers: Sequence[str], prefix: str, rank: int, ranks: int, direct
     from sangam.trainer_module.progress import Progress
     from sangam.trainer_module.ranker import Ranker
 
-    files = tuple(_files(directory))
+    files = _files(directory)
     for optimizer in optimizers:
         ranker = _declared(optimizer, ranks)
         trainer = InStepTrainer(Ranker(ranker), rank=rank, ranks=ranks)

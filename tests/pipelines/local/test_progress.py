@@ -18,6 +18,14 @@ from tests.errors import mentions
 LINE = '{"step": 20, "examples": 10240, "loss": 0.5, "examples_per_s": 1234.5}\n'
 
 
+def _wait_for(text: str, shown: io.StringIO) -> None:
+    """Waits until a text is shown; lines without an event come every 30 s."""
+    deadline = time.monotonic() + 20
+    while text not in shown.getvalue():
+        assert time.monotonic() < deadline, shown.getvalue()[-2000:]
+        time.sleep(0.01)
+
+
 def test_the_last_whole_line_is_the_progress(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
     path.write_text(LINE.replace("20", "10") + LINE + '{"step": 30, "exam')
@@ -73,9 +81,7 @@ def test_a_lost_rank_is_told_at_once_and_the_numbers_before_it_are_not_repeated(
     observer.step_started("trainer")
     path.write_text(LINE)
     say(path, LOST, retry=1)
-    deadline = time.monotonic() + 10  # Lines without an event come every 30 s.
-    while LOST not in shown.getvalue() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    _wait_for(LOST, shown)
     time.sleep(1.2)
     observer.step_ended(Step("trainer", "ran", 1.0, 0))
     assert shown.getvalue().count(LOST) == 1
@@ -92,9 +98,7 @@ def test_numbers_that_are_old_are_not_shown_as_if_they_held(tmp_path: Path, monk
     observer = TerminalProgress(Console(file=shown, width=200), tmp_path)
     observer.step_started("trainer")
     path.write_text(LINE)
-    deadline = time.monotonic() + 10
-    while "no step for" not in shown.getvalue() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    _wait_for("no step for", shown)
     observer.step_ended(Step("trainer", "ran", 1.0, 0))
     assert mentions(shown.getvalue().splitlines()[-2], "running ... step 20, no step for")
     assert "examples/s" not in shown.getvalue().splitlines()[-2]
@@ -110,9 +114,7 @@ def test_numbers_are_shown_whatever_the_clock_of_the_file_system(
     observer.step_started("trainer")
     path.write_text(LINE)
     os.utime(path, (time.time() + ahead_s, time.time() + ahead_s))
-    deadline = time.monotonic() + 10
-    while "1,234 examples/s" not in shown.getvalue() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    _wait_for("1,234 examples/s", shown)
     observer.step_ended(Step("trainer", "ran", 1.0, 0))
     assert "1,234 examples/s" in shown.getvalue()
     assert "no step for" not in shown.getvalue()
@@ -137,8 +139,7 @@ def test_off_a_terminal_a_long_step_says_now_and_then_how_far_it_is(
     observer = TerminalProgress(Console(file=shown), tmp_path)
     observer.step_started("trainer")
     (tmp_path / "progress.jsonl").write_text(LINE)
-    while "running  step 20 loss 0.5000" not in shown.getvalue():
-        pass
+    _wait_for("running  step 20 loss 0.5000", shown)
     observer.step_ended(Step("trainer", "ran", 1.0, 0))
     assert "\x1b" not in shown.getvalue()
 
@@ -149,8 +150,7 @@ def test_a_step_does_not_show_the_progress_of_one_before_it(tmp_path: Path, monk
     shown = io.StringIO()
     observer = TerminalProgress(Console(file=shown), tmp_path)
     observer.step_started("evaluator")
-    while "evaluator" not in shown.getvalue():
-        pass
+    _wait_for("evaluator", shown)
     observer.step_ended(Step("evaluator", "ran", 1.0, 0))
     assert "step 20" not in shown.getvalue()
 
@@ -160,8 +160,7 @@ def test_on_a_terminal_the_running_step_is_shown_and_replaced(tmp_path: Path, mo
     shown = io.StringIO()
     observer = TerminalProgress(Console(file=shown, force_terminal=True, width=100), tmp_path)
     observer.step_started("trainer")
-    while "trainer" not in shown.getvalue():
-        pass
+    _wait_for("trainer", shown)
     observer.step_ended(Step("trainer", "failed", 1.0, 0))
     assert "failed" in shown.getvalue().splitlines()[-1]
 
@@ -172,9 +171,7 @@ def test_on_a_terminal_a_training_has_a_bar_and_the_time_left(tmp_path: Path, mo
     observer = TerminalProgress(Console(file=shown, force_terminal=True, width=100, color_system=None), tmp_path)
     observer.step_started("trainer")
     (tmp_path / "progress.jsonl").write_text(KNOWN)
-    deadline = time.monotonic() + 10
-    while "8 s left" not in shown.getvalue() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    _wait_for("8 s left", shown)
     observer.step_ended(Step("trainer", "ran", 1.0, 0))
     assert "━━━━━━━━━━━━━━━━━━━━   50 %  1,234 examples/s  8 s left  step 20" in shown.getvalue()
 
@@ -185,9 +182,7 @@ def test_a_step_that_waits_for_logs_says_so(tmp_path: Path, monkeypatch: pytest.
     shown = io.StringIO()
     observer = TerminalProgress(Console(file=shown, width=200), tmp_path)
     observer.step_started("example_gen")
-    deadline = time.monotonic() + 30
-    while "waits for" not in shown.getvalue() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    _wait_for("waits for", shown)
     observer.step_ended(Step("example_gen", "ran", 1.0, 0))
     assert mentions(shown.getvalue(), "running ... 2024-03-07: 4 of 120 minutes")
 
@@ -199,9 +194,7 @@ def test_a_full_disk_is_told_while_the_step_still_waits_for_room(
     shown = io.StringIO()
     observer = TerminalProgress(Console(file=shown, width=200), tmp_path)
     observer.step_started("trainer")
-    deadline = time.monotonic() + 10
-    while "full" not in shown.getvalue() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    _wait_for("full", shown)
     observer.step_ended(Step("trainer", "ran", 1.0, 0))
     assert (
         len([line for line in shown.getvalue().splitlines() if mentions(line, f"running ... full ... {tmp_path}")]) == 1

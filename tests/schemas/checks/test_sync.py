@@ -7,6 +7,7 @@ import pytest
 
 from sangam.schemas.loading import load_spec
 from sangam.schemas.problems import SpecError
+from sangam.schemas.spec.sync import MAX_SHARING
 from tests.errors import tells
 from tests.schemas.sample_specs import changed, loaded, write
 
@@ -101,3 +102,7 @@ def test_ranks_share_memory_where_all_are_on_one_machine(
 ) -> None:
     spec = loaded(tmp_path, declared | {"cluster": {"ranks": ranks}})
     assert spec.transport(ranks_here=here) == transport
+
+
+def test_as_many_ranks_share_memory_as_the_native_code_has_room_for(repository: Path) -> None:
+    assert f"kMaxRanks = {MAX_SHARING}," in (repository / "trainer_module/native/shared_memory.cc").read_text()
