@@ -29,7 +29,7 @@ from bench.served import ATTEMPT, server_process
 from bench.workload import DIM, keys_of, zipf
 from sangam.schemas.derived.groups import groups_of
 from sangam.schemas.spec import RankerSpec
-from sangam.trainer_module.embedding.row_store import stores_of
+from sangam.trainer_module.embedding.stores import stores_of
 from sangam.trainer_module.launch.children import ALLOCATOR
 from sangam.trainer_module.parameter_server.client import Servers, find_servers
 from sangam.trainer_module.parameter_server.routing import Request, route

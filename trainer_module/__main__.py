@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,7 +21,7 @@ from sangam.schemas.contracts.training_job import TrainJob, read_job
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.parent_process import end_with_parent
 from sangam.schemas.host.plain_text import log_to_stderr
-from sangam.trainer_module import collectives
+from sangam.trainer_module import collectives, placement
 from sangam.trainer_module.embedding.row_store import full_store
 from sangam.trainer_module.loop.epoch import NotFiniteError
 from sangam.trainer_module.loop.training import train
@@ -51,12 +52,15 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
             collectives.share_memory(job.ranks_folder)
         elif servers is None:
             collectives.start()
-        _take_own_gpu()
-        with _monitored(job, rank) as metrics:
+        place = placement.take(job.ranker, local_rank=collectives.local_rank())
+        _LOG.info("dense layers on=%s", place.accelerator or "host")
+        settings: dict[str, Any] = {"rank": rank, "ranks": ranks, "placement": place}
+        # What names no device is on the host: TensorFlow would take the accelerator for whatever has a kernel there.
+        with _monitored(job, rank) as metrics, place.host():
             if job.stream is not None:
-                learn(job, rank=rank, ranks=ranks, metrics=metrics)
+                learn(job, metrics=metrics, **settings)
             else:
-                train(job, service, attempt, rank=rank, ranks=ranks, servers=servers, metrics=metrics)
+                train(job, service, attempt, servers=servers, metrics=metrics, **settings)
     except (UserError, NotFiniteError, tf.errors.InvalidArgumentError) as error:
         told = full_store(error) if isinstance(error, tf.errors.OpError) else str(error)
         if told is None:
@@ -82,12 +86,6 @@ def _monitored(job: TrainJob, rank: int) -> Iterator[Metrics | None]:
         yield metrics
     finally:
         endpoint.close()
-
-
-def _take_own_gpu() -> None:
-    """Limits this process to its own GPU."""
-    if gpus := tf.config.list_physical_devices("GPU"):
-        tf.config.set_visible_devices(gpus[collectives.local_rank() % len(gpus)], "GPU")
 
 
 if __name__ == "__main__":

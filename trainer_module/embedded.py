@@ -12,6 +12,7 @@ import tensorflow as tf
 from sangam.trainer_module.dense.fused import Gathered
 from sangam.trainer_module.encoders.lists import Lists
 from sangam.trainer_module.input.batch import Batch, Layout, size_of
+from sangam.trainer_module.placement import Placement
 
 # Shape suffixes: B rows, S single-id features, M features whose embeddings are combined, n values, D dimension.
 
@@ -67,7 +68,12 @@ class EmbeddedBatch:
     """A batch with its embeddings."""
 
     def __init__(
-        self, layout: Layout, batch: Batch, embeddings: Mapping[str, tf.Tensor | Indexed], dims: Mapping[str, int]
+        self,
+        layout: Layout,
+        batch: Batch,
+        embeddings: Mapping[str, tf.Tensor | Indexed],
+        dims: Mapping[str, int],
+        placement: Placement,
     ):
         """Splits the embeddings by feature.
 
@@ -76,9 +82,10 @@ class EmbeddedBatch:
             batch: features.
             embeddings: {group: [n, dim]}, one row for each of `Ranker.keys(batch)`, or `Indexed`.
             dims: embedding dimensions by group.
+            placement: devices; sizes of lists are computed on the host, which needs them to start operations.
         """
         self._gathered: dict[str, Gathered] = {}
-        self._layout, self._batch, self._dims = layout, batch, dims
+        self._layout, self._batch, self._dims, self._placement = layout, batch, dims, placement
         self._weights = layout.by_group(batch, "list_weights", layout.weighted)
         self._ids: dict[str, tf.Tensor] = {}
         self._combined: dict[str, tf.Tensor] = {}
@@ -91,12 +98,13 @@ class EmbeddedBatch:
 
     def _split(self, group: str, rows_nD: tf.Tensor) -> None:
         ids, combined, encoded = self._layout.ids[group], self._layout.combined(group), self._layout.encoded[group]
-        sizes = [size_of(self._batch) * len(ids), tf.constant(0, tf.int64)]
-        if combined:
-            sizes[1] = tf.reduce_sum(self._layout.lengths(self._batch, combined))
-        lengths_RB = self._layout.lengths(self._batch, encoded) if encoded else None
-        if lengths_RB is not None:
-            sizes += tf.unstack(tf.reduce_sum(lengths_RB, axis=1))
+        with self._placement.host():
+            sizes = [size_of(self._batch) * len(ids), tf.constant(0, tf.int64)]
+            if combined:
+                sizes[1] = tf.reduce_sum(self._layout.lengths(self._batch, combined))
+            lengths_RB = self._layout.lengths(self._batch, encoded) if encoded else None
+            if lengths_RB is not None:
+                sizes += tf.unstack(tf.reduce_sum(lengths_RB, axis=1))
         parts = tf.split(rows_nD, sizes, num=len(sizes)) if combined or encoded else [rows_nD, rows_nD]
         self._ids[group] = tf.reshape(parts[0], [-1, max(len(ids), 1), self._dims[group]])
         self._combined[group] = parts[1]

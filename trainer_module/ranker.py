@@ -27,6 +27,7 @@ from sangam.trainer_module.encoders.numbers import EncodedNumbers
 from sangam.trainer_module.encoders.pooling import COMBINERS, combine, lists_of_values
 from sangam.trainer_module.input.batch import Batch, Layout, size_of
 from sangam.trainer_module.models import build_model
+from sangam.trainer_module.placement import Placement
 
 _SECONDS_A_MINUTE = 60
 
@@ -37,14 +38,21 @@ _SECONDS_A_MINUTE = 60
 class Ranker:
     """A ranker as pure functions of weights, embeddings and a batch."""
 
-    def __init__(self, spec: RankerSpec, calibrations: Mapping[str, Calibration] | None = None):
+    def __init__(
+        self,
+        spec: RankerSpec,
+        calibrations: Mapping[str, Calibration] | None = None,
+        placement: Placement = Placement(),  # noqa: B008 - frozen
+    ):
         """Builds the model's structure.
 
         Args:
             spec: the spec; its precision is not `auto`, see `loop.precision`.
             calibrations: calibrations of the predictions, by task.
+            placement: devices of a training; what is exported names none.
         """
         self.spec = spec
+        self.placement = placement
         self.calibrations: Mapping[str, Calibration] = calibrations or {}
         """Fitted after training, which they do not affect."""
         self.tasks = tuple(spec.tasks)
@@ -56,7 +64,7 @@ class Ranker:
         for group, names in self.layout.encoded.items():
             for name in names:
                 self._add_encoder(name, self.groups[group].dim)
-        self._compute_type = tf.as_dtype(spec.training.dense_precision)
+        self._compute_type = tf.bfloat16 if spec.training.dense_precision == "bfloat16" else tf.float32
         self._numbers = EncodedNumbers(spec, self.layout.floats)
         self.inputs = model_inputs(spec)
         self._dropout_I = self._dropout_of_inputs()
@@ -151,7 +159,7 @@ class Ranker:
         self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor | Indexed]
     ) -> tf.Tensor:
         dims = {name: group.dim for name, group in self.groups.items()}
-        return self.inputs_of(weights, EmbeddedBatch(self.layout, batch, embeddings, dims))
+        return self.inputs_of(weights, EmbeddedBatch(self.layout, batch, embeddings, dims, self.placement))
 
     def inputs_of(self, weights: Weights, rows: EmbeddedRows) -> tf.Tensor:
         """Returns the model's input x [B, inputs]: floats, then the vectors of each group's features.

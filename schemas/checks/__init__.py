@@ -11,6 +11,7 @@ from sangam.schemas.checks.history import history_problems
 from sangam.schemas.checks.models import model_problems
 from sangam.schemas.checks.monitoring import monitoring_problems
 from sangam.schemas.checks.online import online_problems
+from sangam.schemas.checks.placement import placement_problems
 from sangam.schemas.checks.release import release_problems
 from sangam.schemas.checks.sources import source_problems
 from sangam.schemas.checks.sync import sync_problems
@@ -43,6 +44,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         _eviction,
         _capacity,
         _incremental,
+        placement_problems,
         training_problems,
         sync_problems,
         online_problems,

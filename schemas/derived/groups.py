@@ -1,10 +1,10 @@
-"""Groups of tables that share a physical table: one dimension and one kind of row optimizer, so one row layout."""
+"""Groups of tables that share a physical table: one dimension, kind of row optimizer and place, so one row layout."""
 
 from dataclasses import dataclass
 
 from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.optimizers import RowOptimizer
-from sangam.schemas.spec.tables import CountAdmission, Table
+from sangam.schemas.spec.tables import CountAdmission, Place, Table
 
 KEY_ID_BITS = 52
 """Low bits of a key, which identify the id: see `sangam.trainer_module.transforms.keys`."""
@@ -20,7 +20,8 @@ class Group:
     A row is `[embedding: dim | optimizer slots | bookkeeping: 2, if a table has expiry or a capacity]`.
 
     Attributes:
-        name: `<kind of optimizer>_<dim>`.
+        name: `<kind of optimizer>_<dim>`, with `_device` on a device.
+        place: memory of its rows.
         dim: floats per embedding.
         tags: the high bits of a table's keys, by table.
         tables: tables by name.
@@ -29,6 +30,7 @@ class Group:
     """
 
     name: str
+    place: Place
     dim: int
     tags: dict[str, int]
     tables: dict[str, Table]
@@ -71,14 +73,16 @@ def groups_of(spec: RankerSpec) -> dict[str, Group]:
     """Returns the groups of a ranker, sorted by name."""
     members: dict[str, list[str]] = {}
     for table in spec.table_tags():
-        kind, dim = spec.optimizer_of(table).kind, spec.tables[table].dim
-        members.setdefault(f"{kind}_{dim}", []).append(table)
+        kind, declared = spec.optimizer_of(table).kind, spec.tables[table]
+        suffix = "_device" if declared.place == "device" else ""
+        members.setdefault(f"{kind}_{declared.dim}{suffix}", []).append(table)
     tags = spec.table_tags()
     groups = {}
     for name, tables in sorted(members.items()):
         dim = spec.tables[tables[0]].dim
         groups[name] = Group(
             name=name,
+            place=spec.tables[tables[0]].place,
             dim=dim,
             tags={table: tags[table] for table in tables},
             tables={table: spec.tables[table] for table in tables},

@@ -41,6 +41,9 @@ class Capacity(FrozenModel):
     """Row that is removed first: the one seen longest ago by event time, or least often since its creation."""
 
 
+Place = Literal["host", "device"]
+
+
 class Table(FrozenModel):
     """An embedding table: one row of `dim` floats for every id of its features in training."""
 
@@ -65,6 +68,9 @@ class Table(FrozenModel):
     rows do not expire."""
     capacity: Capacity | None = None
     """Limit on the number of rows. Left out: none."""
+    place: Place = "host"
+    """Memory of the rows: the machine's, or that of the rank's GPU, where it has one; docs/gpu.md. Either restores the
+    other's checkpoints."""
 
     @property
     def needs_event_time(self) -> bool:

@@ -129,9 +129,13 @@ class Training(FrozenModel):
     """Examples of each rank in one step."""
     dense_optimizer: DenseOptimizer
     """Optimizer of the dense weights."""
-    dense_precision: Literal["float32", "bfloat16", "auto"] = "float32"
-    """Precision of the dense layers' products; weights, optimizers, embeddings and losses stay float32. `auto`: the
-    faster one on this machine, measured for a second when a job starts."""
+    dense_place: Literal["auto", "host", "device"] = "auto"
+    """Device of the dense layers. `auto`: the rank's GPU, where it has one, else the host's processors. `device`: a
+    GPU, without which training does not start. docs/gpu.md"""
+    dense_precision: Literal["float32", "tf32", "bfloat16", "auto"] = "float32"
+    """Precision of the dense layers' products; weights, optimizers, embeddings and losses stay float32. `tf32`: of
+    numbers rounded to TensorFloat-32 on a GPU, float32 elsewhere. `auto`: the faster one on this machine of bfloat16
+    and float32 (on a GPU tf32), measured for a second when a job starts."""
     embedding_optimizer: RowOptimizer
     """Optimizer of the rows of tables without their own."""
     schedule: Schedule = Constant(kind="constant")

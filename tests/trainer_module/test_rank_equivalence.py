@@ -3,84 +3,22 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from sangam.schemas.contracts.calibration import Calibration
-from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.tasks import BinaryTask
 from sangam.trainer_module.checkpoint.manifest import read_manifest
 from tests.errors import mentions
+from tests.trainer_module.equivalence import MASKED, TOLERANCE, masked, read_state, with_rules, write_state
 from tests.trainer_module.rank_processes import run_on_ranks
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, train_on, write_examples
 
 pytestmark = pytest.mark.processes
 
-GLOBAL_BATCH = 66
 OPTIMIZERS = {2: ("adagrad",), 3: ("sgd", "rowwise_adagrad", "adam", "ftrl")}
 """Of the rows, by the number of ranks; each with other settings of the dense part."""
-
-TRAINING: dict[str, dict[str, Any]] = {
-    "sgd": {
-        "dense_optimizer": {"kind": "sgd", "learning_rate": 0.01, "momentum": 0.9},
-        "clip_gradient_norm": 0.5,
-        "schedule": {"kind": "step", "every_steps": 5, "factor": 0.5, "warmup_steps": 3},
-    },
-    "adagrad": {
-        "dense_optimizer": {"kind": "adagrad", "learning_rate": 0.01},
-        "loss_balance": {"kind": "gradnorm", "learning_rate": 0.01},
-    },
-    "rowwise_adagrad": {
-        "dense_optimizer": {"kind": "adamw", "learning_rate": 0.01, "weight_decay": 0.1},
-        "loss_balance": {"kind": "uncertainty"},
-        "clip_gradient_norm": 1.0,
-    },
-    "adam": {"dense_optimizer": {"kind": "adam", "learning_rate": 0.01}, "average": {"kind": "ema"}},
-    "ftrl": {
-        "dense_optimizer": {"kind": "adam", "learning_rate": 0.01},
-        "schedule": {"kind": "cosine", "decay_steps": 10, "floor": 0.1, "warmup_steps": 2},
-        "average": {"kind": "last"},
-    },
-}
-MASKED = ("adagrad", "rowwise_adagrad")
-TOLERANCE = 1e-5
-
-
-def _declared(optimizer: str, ranks: int) -> RankerSpec:
-    """Returns the small ranker with two rules of admission, expiry, two orders of eviction, and one table with another
-    optimizer and decay."""
-    ranker = declared(
-        event_time="time",
-        ranks=ranks,
-        batch_size_per_rank=GLOBAL_BATCH // ranks,
-        embedding_optimizer={"kind": optimizer, "learning_rate": 0.02},
-        evict_every_steps=4,
-        **TRAINING[optimizer],
-    )
-    document = ranker.model_dump(mode="json", exclude_unset=True)
-    document["tables"]["users"] |= {
-        "admission": {"kind": "count", "at_least": 4},
-        "capacity": {"rows": 31, "evict": "least_frequent"},
-        "expire_after_days": 1,
-    }
-    document["tables"]["posts"] |= {
-        "capacity": {"rows": 50},
-        "optimizer": {"kind": "adam", "learning_rate": 0.01},
-        "l2": 0.01,
-    }
-    document["tables"]["tags"]["admission"] = {"kind": "random", "probability": 0.3}
-    document["tasks"]["like"]["calibration"] = {"kind": "isotonic"}
-    return RankerSpec.model_validate_json(json.dumps(document))
-
-
-def _masked(batch: dict[str, Any]) -> dict[str, Any]:
-    """Leaves the second task's label to a part of the examples, whichever rank has them."""
-    import tensorflow as tf
-
-    is_left_out = (batch["floats"] > 0.3) & tf.constant([[False, True]])
-    return {**batch, "labels": tf.where(is_left_out, float("nan"), batch["labels"])}
 
 
 def train(rank: int, ranks: int, directory: Path) -> None:
@@ -118,15 +56,15 @@ def _learn(optimizers: Sequence[str], prefix: str, rank: int, ranks: int, direct
 
     files = _files(directory)
     for optimizer in optimizers:
-        ranker = _declared(optimizer, ranks)
+        ranker = with_rules(optimizer, ranks)
         trainer = InStepTrainer(Ranker(ranker), rank=rank, ranks=ranks)
         batches = own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks)
         report = train_on(
             trainer,
-            map(_masked, batches) if optimizer in MASKED else batches,
+            map(masked, batches) if optimizer in MASKED else batches,
             Progress(job(directory, ranker, files), rank),
         )
-        _write(trainer, report.step_losses, directory / f"{prefix}{optimizer}-{rank}.npz")
+        write_state(trainer, report.step_losses, directory / f"{prefix}{optimizer}-{rank}.npz")
         (directory / f"{prefix}{optimizer}-{rank}.json").write_text(json.dumps(trainer.statistics()))
     if not optimizers or optimizers[-1] != OPTIMIZERS[int(directory.parent.name)][-1]:
         return
@@ -136,14 +74,6 @@ def _learn(optimizers: Sequence[str], prefix: str, rank: int, ranks: int, direct
     told = {"metrics": validated.metrics, "all": validated.examples, "calibrations": calibrations}
     told["own"] = sum(len(batch["labels"]) for batch in read)
     (directory / f"{prefix}validated-{rank}.json").write_text(json.dumps(told))
-
-
-def _write(trainer: Any, losses: Any, file: Path) -> None:
-    snapshot = trainer.snapshot()
-    arrays = {f"dense/{name}": array for name, array in {**snapshot.dense, **snapshot.extra}.items()}
-    for group, rows in snapshot.groups.items():
-        arrays |= {f"keys/{group}": rows.keys, f"rows/{group}": rows.rows}
-    np.savez(file, losses=np.array(losses), **arrays)
 
 
 def _end_early(rank: int, ranks: int, directory: Path, files: tuple[str, ...]) -> None:
@@ -162,20 +92,6 @@ def _end_early(rank: int, ranks: int, directory: Path, files: tuple[str, ...]) -
     for folder in (ended.log_dir, ended.output_dir, ended.checkpoint_dir):
         Path(folder).mkdir(parents=True, exist_ok=True)
     train_job(ended, "", "0", rank=rank, ranks=ranks)
-
-
-def _read(directory: Path, optimizer: str, ranks: int) -> dict[str, np.ndarray]:
-    """Returns dense weights, losses, and the rows of all ranks in the order of their keys."""
-    parts = [dict(np.load(directory / f"{optimizer}-{rank}.npz")) for rank in range(ranks)]
-    result = {name: array for name, array in parts[0].items() if name.startswith(("dense/", "losses"))}
-    for name in parts[0]:
-        if name.startswith("keys/"):
-            group = name.removeprefix("keys/")
-            keys = np.concatenate([part[name] for part in parts])
-            order = np.argsort(keys)
-            result[name] = keys[order]
-            result[f"rows/{group}"] = np.concatenate([part[f"rows/{group}"] for part in parts])[order]
-    return result
 
 
 def _runs(root: Path, ranks: int) -> Path:
@@ -217,7 +133,7 @@ each_optimizer = pytest.mark.parametrize(
 
 @each_optimizer
 def test_ranks_equal_one_process_on_the_same_global_batches(runs: Path, optimizer: str, ranks: int) -> None:
-    alone, together = _read(runs / "1", optimizer, 1), _read(runs / f"{ranks}", optimizer, ranks)
+    alone, together = read_state(runs / "1", optimizer, 1), read_state(runs / f"{ranks}", optimizer, ranks)
     assert alone["losses"][-5:].mean() < alone["losses"][:5].mean()
     assert together.keys() == alone.keys()
     for name, expected in alone.items():
@@ -247,8 +163,8 @@ def test_two_ranks_learn_the_same_bits_through_memory_as_by_horovod(of_two: Path
 @pytest.mark.parametrize("optimizer", OPTIMIZERS[3][-1:])
 def test_three_ranks_learn_through_memory_what_they_learn_by_horovod(of_three: Path, optimizer: str) -> None:
     # Three numbers have several sums; all ranks take the same one.
-    alone = _read(of_three / "3", optimizer, 3)
-    together = _read(of_three / "3", f"shared-{optimizer}", 3)
+    alone = read_state(of_three / "3", optimizer, 3)
+    together = read_state(of_three / "3", f"shared-{optimizer}", 3)
     for name, expected in alone.items():
         np.testing.assert_allclose(together[name], expected, atol=TOLERANCE, rtol=TOLERANCE, err_msg=name)
     first, *others = (np.load(of_three / "3" / f"shared-{optimizer}-{rank}.npz") for rank in range(3))

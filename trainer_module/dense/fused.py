@@ -28,15 +28,16 @@ _USE: ContextVar[_Use] = ContextVar("use", default="none")
 
 
 @contextmanager
-def in_training(*, are_inputs_first: bool = False) -> Iterator[None]:
+def in_training(*, on_host: bool = True, are_inputs_first: bool = False) -> Iterator[None]:
     """Makes graphs traced meanwhile use these operations where possible.
 
     Args:
+        on_host: whether the dense layers are on the host.
         are_inputs_first: backward, compute the gradient of a layer's inputs before that of its weights; see
             `layers.matmul_of_inputs`. Otherwise both are computed together, which is quicker.
     """
     use: _Use = "inputs first" if are_inputs_first else "gradients together"
-    before = _USE.set(use if is_possible() else "none")
+    before = _USE.set(use if on_host and is_possible() else "none")
     try:
         yield
     finally:
@@ -44,8 +45,8 @@ def in_training(*, are_inputs_first: bool = False) -> Iterator[None]:
 
 
 def is_possible() -> bool:
-    """Returns whether this process computes on one thread of a CPU."""
-    return tf.config.threading.get_intra_op_parallelism_threads() == 1 and not tf.config.get_visible_devices("GPU")
+    """Returns whether the host computes on one thread."""
+    return bool(tf.config.threading.get_intra_op_parallelism_threads() == 1)
 
 
 def applies_to(x: tf.Tensor) -> bool:

@@ -5,11 +5,12 @@ Row 0 belongs to no key. The table answers 0 for an unknown key, and row 0 is ze
 without a row read as zeros, and their gradients are dropped, without a branch or a mask.
 """
 
+import functools
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, cast
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
@@ -22,9 +23,11 @@ from sangam.trainer_module.dense import fused
 from sangam.trainer_module.embedding.admission import AdmissionPolicy
 from sangam.trainer_module.embedding.bookkeeping import merged_books, new_books
 from sangam.trainer_module.embedding.hashing import initial_rows
+from sangam.trainer_module.embedding.in_use import copy_into, copy_of
 from sangam.trainer_module.embedding.per_table import PerTable
 from sangam.trainer_module.embedding.removed_keys import RemovedKeys
 from sangam.trainer_module.embedding.row_optimizers import InPlaceUpdate, StepContext, row_update
+from sangam.trainer_module.placement import Placement
 from sangam.trainer_module.snapshot import Copies, KeysAndRows
 from sangam.trainer_module.transforms.keys import NO_ID, tags_of
 
@@ -59,7 +62,15 @@ def full_store(error: tf.errors.OpError) -> str | None:
 class RowStore(tf.Module):
     """Rows by key, created when their id is admitted; grows by doubling."""
 
-    def __init__(self, group: Group, *, seed: int, expected_rows: int = 0, track_changes: bool = False):
+    def __init__(
+        self,
+        group: Group,
+        *,
+        seed: int,
+        expected_rows: int = 0,
+        track_changes: bool = False,
+        placement: Placement = Placement(),  # noqa: B008 - frozen
+    ):
         """Makes an empty store.
 
         Args:
@@ -68,13 +79,17 @@ class RowStore(tf.Module):
             expected_rows: room to take at once. Growing later copies the rows and stalls a step.
             track_changes: keep the log that `delta.take_delta` returns and empties. It costs time in every step and
                 room in every checkpoint.
+            placement: devices; the index is on the host, the rows are where the group declares them.
         """
         super().__init__(name=group.name)
         self.group = group
         self.seed = seed
+        self._placement = placement
+        self._is_on_device = placement.are_on_device(group)
         self.admission = AdmissionPolicy(group, seed=seed)
         self._update = row_update(group)
-        self._in_place = self._update if isinstance(self._update, InPlaceUpdate) and self._update.is_in_place else None
+        can_be = isinstance(self._update, InPlaceUpdate) and self._update.is_in_place
+        self._in_place = cast(InPlaceUpdate, self._update) if can_be and not self._is_on_device else None
         self._default = PerTable(group.tags, lambda table: group.tables[table].default_value)
         self._l2 = PerTable(group.tags, lambda table: group.tables[table].l2)
         num_tags = max(group.tags.values()) + 1
@@ -90,8 +105,9 @@ class RowStore(tf.Module):
         name, width = self.group.name, self.group.width
         self._was_filled = False
         index_size = self._room = max(_FIRST_INDEX_SIZE, expected_rows + 1)
-        # The kernel gives no memory for pages never written: room for later rows is free.
-        capacity = min(max(index_size, _RESERVED_BYTES // (4 * width)), MOST_ROWS + 1)
+        # The kernel gives no memory for pages never written: room for later rows is free, but not on a device.
+        reserved = 0 if self._is_on_device else _RESERVED_BYTES // (4 * width)
+        capacity = min(max(index_size, reserved), MOST_ROWS + 1)
         self.index = de.CuckooHashTable(
             key_dtype=tf.int64,
             value_dtype=tf.int64,
@@ -100,9 +116,10 @@ class RowStore(tf.Module):
             checkpoint=False,
             init_size=index_size,
         )
-        self.rows = tf.Variable(
-            _untouched([capacity, width], tf.float32), shape=[None, width], trainable=False, name=f"{name}_rows"
-        )
+        with self.by_rows():
+            self.rows = tf.Variable(
+                _untouched([capacity, width], tf.float32), shape=[None, width], trainable=False, name=f"{name}_rows"
+            )
         self.keys = tf.Variable(_untouched([capacity], tf.int64), shape=[None], trainable=False, name=f"{name}_keys")
         self.touched: tf.Variable | None = None
         if self.removed is not None:
@@ -111,6 +128,10 @@ class RowStore(tf.Module):
             )
         self.end = tf.Variable(1, dtype=tf.int64, trainable=False, name=f"{name}_end")
         self._clear_row_of_no_key()
+
+    def by_rows(self) -> AbstractContextManager[Any]:
+        """Places operations where the rows are."""
+        return self._placement.rows(self.group)
 
     @property
     def _full(self) -> str:
@@ -133,7 +154,8 @@ class RowStore(tf.Module):
         return [self.touched.scatter_update(tf.IndexedSlices(flags, numbers))]
 
     def _clear_row_of_no_key(self) -> tf.Operation:
-        return self.rows.scatter_update(tf.IndexedSlices(tf.zeros([1, self.group.width]), [0]))
+        with self.by_rows():
+            return self.rows.scatter_update(tf.IndexedSlices(tf.zeros([1, self.group.width]), [0]))
 
     def find(self, keys: tf.Tensor) -> tf.Tensor:
         """Returns row numbers, 0 for keys without a row: [n] int64 to [n] int64. Inserts nothing."""
@@ -189,8 +211,11 @@ class RowStore(tf.Module):
             parts = [w, self._update.start(keys, w)]
             if newest is not None:
                 parts.append(new_books(newest))
+            new_rows = tf.concat(parts, 1)
+            with self.by_rows():
+                written = self.rows.scatter_update(tf.IndexedSlices(new_rows, numbers))
             writes = [
-                self.rows.scatter_update(tf.IndexedSlices(tf.concat(parts, 1), numbers)),
+                written,
                 self.keys.scatter_update(tf.IndexedSlices(keys, numbers)),
                 *self.mark(numbers, True),
                 self.index.insert(keys, numbers[:, None]),
@@ -211,11 +236,12 @@ class RowStore(tf.Module):
             for variable in self.by_number:
                 # After a scatter, reading and assigning would copy; copying the larger buffer would touch all of it.
                 copy_on_write = tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
-                with tf.control_dependencies([has_room, copy_on_write]):
-                    old = variable.read_value()
-                shape = tf.concat([[more], tf.shape(old, tf.int64)[1:]], 0)
-                with tf.control_dependencies([variable.assign(_untouched(shape, variable.dtype))]):
-                    writes.append(variable.scatter_update(tf.IndexedSlices(old, numbers)))
+                shape = [more, *variable.shape[1:]]
+                with self.by_rows() if variable is self.rows else self._placement.host():
+                    with tf.control_dependencies([has_room, copy_on_write]):
+                        old = variable.read_value()
+                    with tf.control_dependencies([variable.assign(_untouched(shape, variable.dtype))]):
+                        writes.append(variable.scatter_update(tf.IndexedSlices(old, numbers)))
             with tf.control_dependencies(writes):
                 return tf.constant(True)
 
@@ -225,15 +251,19 @@ class RowStore(tf.Module):
         """Returns the input of `embeddings` and `apply` by row number: [n] int64 to [n, dim], or whole [n, width]."""
         if self._in_place is not None:
             return fused.read_rows(self.rows, numbers, self.group.dim)
-        return tf.gather(self.rows, numbers)
+        with self.by_rows():
+            return tf.gather(self.rows, numbers)
 
     def embeddings(self, keys: tf.Tensor, numbers: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         """Returns the embeddings of rows from `read`, their table's default for keys without one: [n, dim]."""
-        w = rows if rows.shape[1] == self.group.dim else rows[:, : self.group.dim]
+        with self.by_rows():
+            w = rows if rows.shape[1] == self.group.dim else rows[:, : self.group.dim]
         if self._default.same == 0.0:
             return w
         no_row = tf.equal(numbers, 0) & tf.not_equal(keys, NO_ID)
-        return w + tf.cast(no_row, tf.float32)[:, None] * self._default(keys)
+        defaults = tf.cast(no_row, tf.float32)[:, None] * self._default(keys)
+        with self.by_rows():
+            return w + defaults
 
     def apply(
         self,
@@ -241,6 +271,7 @@ class RowStore(tf.Module):
         numbers: tf.Tensor,
         rows: tf.Tensor,
         gradients: tf.Tensor,
+        scale: tf.Tensor | float,
         observed: Observed | None,
         context: StepContext,
     ) -> None:
@@ -251,9 +282,22 @@ class RowStore(tf.Module):
             numbers: row numbers from `find_or_make`, [n] int64.
             rows: result of `read`.
             gradients: [n, dim].
+            scale: factor of the gradients.
             observed: [n]; needed where the group tracks usage.
             context: the step under way.
         """
+        with self.by_rows():
+            self._apply(keys, numbers, rows, gradients * scale, observed, context)
+
+    def _apply(
+        self,
+        keys: tf.Tensor,
+        numbers: tf.Tensor,
+        rows: tf.Tensor,
+        gradients: tf.Tensor,
+        observed: Observed | None,
+        context: StepContext,
+    ) -> None:
         dim, slots = self.group.dim, self.group.num_slot_floats
         w, kept = rows[:, :dim], rows[:, dim : dim + slots]
         if self._l2.same != 0.0:
@@ -269,7 +313,8 @@ class RowStore(tf.Module):
             if seen is not None:
                 parts.append(merged_books(rows[:, dim + slots :], *seen))
             write = self.rows.scatter_update(tf.IndexedSlices(tf.concat(parts, 1), numbers))
-        writes = [write, *self.mark(numbers, True)]
+        with self._placement.host():
+            writes = [write, *self.mark(numbers, True)]
         with tf.control_dependencies(writes):
             self._clear_row_of_no_key()
 
@@ -306,11 +351,8 @@ class RowStore(tf.Module):
         return self._copied(self.keys, "keys", copies), self._copied(self.rows, "rows", copies)
 
     def _copied(self, variable: tf.Variable, name: str, copies: Copies) -> NDArray[Any]:
-        whole, end = self._whole(variable)
-        view = np.asarray(whole)[1:end]
-        copy = copies.take(f"{self.group.name}/{name}", view.shape, view.dtype, room=len(whole))
-        np.copyto(copy, view)
-        return copy
+        take = functools.partial(copies.take, f"{self.group.name}/{name}")
+        return copy_into(variable, int(self.end), self._device_of(variable), take)
 
     def in_use(self, variable: tf.Variable, columns: slice = slice(None)) -> NDArray[Any]:
         """Returns a copy of the part of `rows`, `keys` or `touched` that belongs to keys, row 1 first.
@@ -319,18 +361,11 @@ class RowStore(tf.Module):
             variable: variable of this store.
             columns: columns of `rows`.
         """
-        whole, end = self._whole(variable)
-        if columns != slice(None):
-            return np.asarray(whole[1:end, columns])
-        # A slice of whole rows may share their memory; the next step's write would then copy the whole variable.
-        # `numpy()` would copy once more.
-        return np.asarray(tf.gather(whole, tf.range(1, end, dtype=tf.int64)))
+        return copy_of(variable, int(self.end), columns, self._device_of(variable))
 
-    def _whole(self, variable: tf.Variable) -> tuple[tf.Tensor, int]:
-        """Returns a variable with its unused room, without a copy, and the end of its part in use; hold it briefly."""
-        # After a scatter an ordinary read copies the whole variable, unused room included.
-        tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
-        return variable.read_value(), int(self.end)
+    def _device_of(self, variable: tf.Variable) -> str | None:
+        """Returns the device of a variable; None: the host."""
+        return self._placement.accelerator if self._is_on_device and variable is self.rows else None
 
     def fill(self, blocks: Iterable[KeysAndRows], num_rows: int) -> None:
         """Replaces all rows.
@@ -352,32 +387,13 @@ class RowStore(tf.Module):
         end = 1
         for keys, rows in blocks:
             numbers = tf.range(end, end + len(keys), dtype=tf.int64)
-            self.rows.scatter_update(tf.IndexedSlices(rows, numbers))
+            with self.by_rows():
+                self.rows.scatter_update(tf.IndexedSlices(rows, numbers))
             self.keys.scatter_update(tf.IndexedSlices(keys, numbers))
             self.mark(numbers, False)
             self.index.insert(tf.constant(keys), numbers[:, None])
             end += len(keys)
         self.end.assign(end)
-
-
-def stores_of(
-    groups: Mapping[str, Group], *, seed: int, owners: int, track_changes: bool = False
-) -> dict[str, RowStore]:
-    """Returns empty stores of one of the processes that share the rows, with room for its share of the capacities.
-
-    Args:
-        groups: groups of tables by name.
-        seed: the spec's `training.seed`.
-        owners: number of processes that share the rows.
-        track_changes: see `RowStore`.
-    """
-    stores = {}
-    for name, group in groups.items():
-        expected = sum(table.capacity.rows for table in group.tables.values() if table.capacity) // owners
-        # Shares differ, and between evictions there may be more rows; unused room costs nothing.
-        room = expected + expected // 8
-        stores[name] = RowStore(group, seed=seed, expected_rows=room, track_changes=track_changes)
-    return stores
 
 
 def _untouched(shape: Any, dtype: tf.DType) -> tf.Tensor:

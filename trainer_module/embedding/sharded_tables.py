@@ -4,7 +4,7 @@ One exchange a step each way, whatever the number of features and tables: keys o
 out. Keys are deduplicated before the exchange and again on the owner: a row is read once and written once a step.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -212,13 +212,19 @@ class ShardedTables:
         return summed
 
     def apply(
-        self, pulled: Pulled, gradients_oD: Mapping[str, tf.Tensor], scale: tf.Tensor, context: StepContext
+        self,
+        names: Iterable[str],
+        pulled: Pulled,
+        gradients_oD: Mapping[str, tf.Tensor],
+        scale: tf.Tensor,
+        context: StepContext,
     ) -> None:
-        """Updates every row that this rank owns once, with its gradient times `scale`."""
-        for name, store in self.stores.items():
+        """Updates every row of these groups that this rank owns once, with its gradient times `scale`."""
+        for name in names:
+            store = self.stores[name]
             keys_o, observed_o = pulled.routed.owned
-            numbers_o, rows_oW, gradient_oD = pulled.numbers_o[name], pulled.rows_oW[name], gradients_oD[name] * scale
-            store.apply(keys_o[name], numbers_o, rows_oW, gradient_oD, observed_o.get(name), context)
+            numbers_o, rows_oW = pulled.numbers_o[name], pulled.rows_oW[name]
+            store.apply(keys_o[name], numbers_o, rows_oW, gradients_oD[name], scale, observed_o.get(name), context)
 
     def _to_owners(
         self, uniques: _Owned, index_n: Mapping[str, tf.Tensor], use: str

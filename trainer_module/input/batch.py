@@ -27,6 +27,8 @@ Columns = Mapping[str, tf.Tensor | tf.SparseTensor | tf.RaggedTensor]
 """Transform's outputs by name."""
 
 _ID_TENSORS = ("ids", "lists", "lengths", "event_time")
+DENSE_TENSORS = ("floats", "list_weights", "labels", "weights")
+"""What the dense layers alone read."""
 
 
 class Layout(FeatureOrder):
@@ -136,10 +138,10 @@ def ids_of(batch: Mapping[str, tf.Tensor]) -> Batch:
 
 def size_of(batch: Batch) -> tf.Tensor:
     """Returns the number of examples, int64 scalar."""
-    for name in ("floats", "ids"):
-        if name in batch:
-            return tf.shape(batch[name], tf.int64)[0]
-    return tf.shape(batch["lengths"], tf.int64)[1]
+    # Of ids first: floats may be on an accelerator, and the size is needed on the host.
+    if "ids" in batch:
+        return tf.shape(batch["ids"], tf.int64)[0]
+    return tf.shape(batch["lengths"], tf.int64)[1] if "lengths" in batch else tf.shape(batch["floats"], tf.int64)[0]
 
 
 def empty_batch(layout: Layout) -> Batch:

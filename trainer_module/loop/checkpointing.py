@@ -79,7 +79,7 @@ class Checkpointer:
         run, old = self.run, self.run.trainer
         with run.progress.beating():
             self._settle()
-            step, spec = run.history.best_step, old.ranker.spec
+            step, ranker = run.history.best_step, Ranker(old.ranker.spec, placement=old.ranker.placement)
             rank, ranks, last_minute = old.rank, old.ranks, old.last_minute
             assert step is not None
             old.close()
@@ -87,7 +87,7 @@ class Checkpointer:
             del run.trainer, old
             gc.collect()
             directory = folder.step_folder(self.directory, step, is_best=True)
-            run.trainer = run.trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=last_minute)
+            run.trainer = run.trainer_of(ranker, rank=rank, ranks=ranks, last_minute=last_minute)
             run.trainer.restore(read_snapshot(directory, read_manifest(directory), rank=rank, ranks=ranks), directory)
             run.trainer.begin()
             run.trainer.next_pause = self._next_step

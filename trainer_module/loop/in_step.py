@@ -2,7 +2,8 @@
 
 import functools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,23 @@ import tensorflow as tf
 from sangam.trainer_module import collectives
 from sangam.trainer_module.embedding.eviction import Counts, evict, finish
 from sangam.trainer_module.embedding.persistence import restore, snapshot_of
-from sangam.trainer_module.embedding.row_store import stores_of
-from sangam.trainer_module.embedding.sharded_tables import Routed, SentKeys, ShardedTables
+from sangam.trainer_module.embedding.row_optimizers import StepContext
+from sangam.trainer_module.embedding.sharded_tables import Pulled, Routed, SentKeys, ShardedTables
 from sangam.trainer_module.embedding.statistics import TableCounts, statistics
-from sangam.trainer_module.input.batch import Batch, ids_of, then_empty
-from sangam.trainer_module.loop.step import StepResult, StepState, event_minutes, local_step, of_all, update_dense
+from sangam.trainer_module.embedding.stores import stores_of
+from sangam.trainer_module.input.batch import DENSE_TENSORS, Batch, ids_of, then_empty
+from sangam.trainer_module.loop.step import (
+    StepResult,
+    StepState,
+    Summed,
+    event_minutes,
+    local_step,
+    of_all,
+    update_dense,
+)
 from sangam.trainer_module.loop.trainer import Trainer
 from sangam.trainer_module.monitoring.training import TrainingFacts
+from sangam.trainer_module.placement import Placement
 from sangam.trainer_module.progress import Progress
 from sangam.trainer_module.ranker import Ranker
 from sangam.trainer_module.snapshot import Copies, RowsSnapshot, Snapshot, StoredSnapshot
@@ -57,15 +68,59 @@ def one_step(
         summed = of_all(state, sent_dense())
     next_routed = tables.routed(next_keys)
 
-    def update() -> tf.Tensor:
-        context = update_dense(state, summed)
-        with tf.name_scope("update"):
-            tables.apply(pulled, row_gradients, summed.scale, context)
-        return tf.identity(context.step)
-
     is_due = summed.result.is_finite & (summed.result.count > 0.0)
-    tf.cond(is_due, update, lambda: tf.identity(state.step.read_value()))
+    _update(state, tables, pulled, row_gradients, summed, is_due)
     return summed.result, next_routed
+
+
+def _update(
+    state: StepState,
+    tables: ShardedTables,
+    pulled: Pulled,
+    row_gradients: Mapping[str, tf.Tensor],
+    summed: Summed,
+    is_due: tf.Tensor,
+) -> None:
+    """Updates the dense weights and the rows, unless the step is skipped."""
+
+    def unchanged() -> StepContext:
+        return StepContext(state.step.read_value(), tf.constant(1.0))
+
+    def dense() -> StepContext:
+        step, factor = update_dense(state, summed)
+        return StepContext(tf.identity(step), tf.convert_to_tensor(factor))
+
+    def rows(names: Iterable[str], context: StepContext) -> tf.Tensor:
+        with tf.name_scope("update"):
+            tables.apply(names, pulled, row_gradients, summed.scale, context)
+        return tf.constant(True)
+
+    def both() -> StepContext:
+        context = dense()
+        rows(tables.stores, context)
+        return context
+
+    placement = state.ranker.placement
+    if placement.accelerator is None:
+        tf.cond(is_due, both, unchanged)
+        return
+    # One for each device: a condition copies what it reads to its own.
+    with placement.dense():
+        context = tf.cond(is_due, dense, unchanged)
+    for name, store in tables.stores.items():
+        with store.by_rows():
+            tf.cond(is_due, functools.partial(rows, [name], context), lambda: tf.constant(False))
+
+
+def _moved(placement: Placement, batch: Batch) -> Batch:
+    """Returns a batch with what the dense layers read on the accelerator, if there is one.
+
+    The sizes of a batch are those of its ids, which stay on the host; a batch without ids stays there whole.
+    """
+    if placement.accelerator is None or not ids_of(batch):
+        return batch
+    with placement.dense():
+        return batch | {name: tf.identity(batch[name]) for name in DENSE_TENSORS if name in batch}
 
 
 def _of_all_ranks(counts: Counts) -> Counts:
@@ -94,7 +149,9 @@ class InStepTrainer(Trainer):
         """See `Trainer`; `track_changes`: see `RowStore`."""
         super().__init__(ranker, rank=rank, ranks=ranks, last_minute=last_minute, in_proportion=in_proportion)
         seed = ranker.spec.training.seed
-        stores = stores_of(ranker.groups, seed=seed, owners=ranks, track_changes=track_changes)
+        stores = stores_of(
+            ranker.groups, seed=seed, owners=ranks, track_changes=track_changes, placement=ranker.placement
+        )
         self.tables = ShardedTables(stores, num_ranks=ranks)
         batch = ranker.layout.batch_spec()
         ids = ids_of(batch)
@@ -114,18 +171,20 @@ class InStepTrainer(Trainer):
     def steps(self, batches: Iterable[Batch]) -> Iterator[StepResult]:
         """See `Trainer`.
 
-        While a batch is trained on, the keys of the next one are sent to their owners. Rows are not read ahead: the
-        results equal those of one batch after another.
+        While a batch is trained on, the keys of the next one are sent to their owners, and its numbers to the
+        accelerator. Rows are not read ahead: the results equal those of one batch after another.
         """
-        ahead = then_empty(batches, self.ranker.layout)
-        batch = next(ahead)
+        ahead, placement = then_empty(batches, self.ranker.layout), self.ranker.placement
+        batch = _moved(placement, next(ahead))
         routed = self._route(ids_of(batch))
-        for following in ahead:
-            result, routed = self._train_step(batch, routed, ids_of(following))
-            if int(result.count) == 0:
-                return
-            yield result
-            batch = following
+        with ThreadPoolExecutor(1) as mover:
+            for following in ahead:
+                moving = mover.submit(_moved, placement, following)
+                result, routed = self._train_step(batch, routed, ids_of(following))
+                if int(result.count) == 0:
+                    return
+                yield result
+                batch = moving.result()
 
     def evict(self, progress: Progress) -> float:
         """See `Trainer`."""
@@ -159,8 +218,9 @@ class InStepTrainer(Trainer):
     def _read_logits(self, batch: Batch) -> tf.Tensor:
         batch = self.ranker.serving(batch)
         unique = self.tables.read(self.ranker.keys(batch))
-        embeddings = {group: tf.gather(rows.embeddings_uD, rows.index_n) for group, rows in unique.items()}
-        return self.ranker.logits(self.ranker.weights.unpack(self.model), batch, embeddings)
+        with self.ranker.placement.dense():
+            embeddings = {group: tf.gather(rows.embeddings_uD, rows.index_n) for group, rows in unique.items()}
+            return self.ranker.logits(self.ranker.weights.unpack(self.model), batch, embeddings)
 
     def _rows(self, copies: Copies | None) -> dict[str, RowsSnapshot]:
         return {name: snapshot_of(store, copies) for name, store in self.tables.stores.items()}

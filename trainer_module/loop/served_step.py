@@ -75,7 +75,9 @@ class ServedStep:
         return {name: Unique(tf.cast(embeddings[name], tf.float32), index[name]) for name in self._ranker.groups}
 
     def _computed(self, batch: Batch, embeddings: Any, index: Any) -> tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]:
-        local = local_step(self._state, batch, self._unique(embeddings, index))
+        with self._ranker.placement.dense():
+            unique = self._unique(embeddings, index)
+        local = local_step(self._state, batch, unique)
         if self._wire == tf.float32:
             return local.message, local.rows, tf.ones([len(local.rows)])
         scaled, scales = {}, []
@@ -100,9 +102,10 @@ class ServedStep:
 
     def _scores(self, batch: Batch, embeddings: Any, index: Any) -> tf.Tensor:
         batch = self._ranker.serving(batch)
-        unique = self._unique(embeddings, index)
-        rows = {name: tf.gather(of_group.embeddings_uD, of_group.index_n) for name, of_group in unique.items()}
-        return self._ranker.logits(self._ranker.weights.unpack(self._scored), batch, rows)
+        with self._ranker.placement.dense():
+            unique = self._unique(embeddings, index)
+            rows = {name: tf.gather(of_group.embeddings_uD, of_group.index_n) for name, of_group in unique.items()}
+            return self._ranker.logits(self._ranker.weights.unpack(self._scored), batch, rows)
 
 
 def half_of(gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -35,6 +35,7 @@ from sangam.trainer_module.loop.shadow import ShadowTrainer
 from sangam.trainer_module.loop.stale import StaleTrainer
 from sangam.trainer_module.loop.trainer import Trainer
 from sangam.trainer_module.parameter_server.client import Servers
+from sangam.trainer_module.placement import Placement, notes
 from sangam.trainer_module.progress import Progress, say
 from sangam.trainer_module.ranker import Ranker
 
@@ -78,13 +79,16 @@ def load(
     *,
     rank: int,
     ranks: int,
+    placement: Placement = Placement(),  # noqa: B008 - frozen
 ) -> Run:
     """Returns a job ready to train or resume; all ranks call it. See `training.train`.
 
     Raises:
         CheckpointError: the initial checkpoint is damaged or does not fit, or the ranks see different ones.
     """
-    trainer, start, trainer_of = load_trainer(job, servers, rank=rank, ranks=ranks, is_dealt=bool(service))
+    trainer, start, trainer_of = load_trainer(
+        job, servers, rank=rank, ranks=ranks, is_dealt=bool(service), placement=placement
+    )
     history = start.history
     progress.resume(step=history.num_steps, examples=history.examples)
     source = TrainInput(
@@ -107,11 +111,13 @@ def load_trainer(
     rank: int,
     ranks: int,
     is_dealt: bool = False,
+    placement: Placement = Placement(),  # noqa: B008 - frozen
 ) -> tuple[Trainer, Start, Callable[..., Trainer]]:
     """Returns a trainer ready to train, its starting point, and a factory of trainers like it; see `load`."""
-    spec, precision = settle(job.ranker)
+    spec, precision = settle(job.ranker, placement)
     trainer_of = _trainer_of(spec, servers, is_dealt=is_dealt, is_online=job.stream is not None)
-    trainer: Trainer = trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
+    ranker = Ranker(spec, placement=placement)
+    trainer: Trainer = trainer_of(ranker, rank=rank, ranks=ranks, last_minute=_last_minute(job))
     if rank == 0:
         _tidy(job)
         parts = dense_parts(job.ranker)
@@ -120,8 +126,8 @@ def load_trainer(
     start = _take_up(job, trainer)
     trainer.ranker.calibrations = start.manifest.calibrations
     trainer.begin()
-    if precision.note:
-        start.history.note(precision.note)
+    for note in filter(None, [precision.note, *notes(job.ranker, placement)]):
+        start.history.note(note)
     return trainer, start, trainer_of
 
 

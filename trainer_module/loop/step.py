@@ -113,19 +113,26 @@ def local_step(state: StepState, batch: Batch, unique: dict[str, Unique]) -> Loc
     """Computes losses and gradients of a rank's batch; updates nothing but the newest minute."""
     state.newest_minute.assign(tf.maximum(state.newest_minute, newest_minute(state, batch)))
     # The owners of the rows wait for the gradient of the first layer's inputs: it is sent while the rest is computed.
-    with tf.name_scope("dense"), fused.in_training(are_inputs_first=collectives.are_apart()):
-        gradients, losses_T = _gradients(state, batch, unique)
-    mine = tf.cast(state.ranker.batch_size(batch), tf.float32)
-    rows_are_finite = [tf.reduce_all(tf.math.is_finite(of_group)) for of_group in gradients.rows.values()]
-    not_finite = 1.0 - tf.cast(tf.reduce_all(tf.stack([True, *rows_are_finite])), tf.float32)
-    # Sums, not means: the ranks' batches may differ in size. One message has them all and tells every rank whether to
-    # skip the step: a sum that contains NaN or infinity is not finite on any rank.
-    shared = tf.reshape(gradients.shared_TS, [-1])
-    return Local(tf.concat([gradients.dense, shared, losses_T, [mine, not_finite]], 0), gradients.rows)
+    placement, mine = state.ranker.placement, tf.cast(state.ranker.batch_size(batch), tf.float32)
+    with placement.dense():
+        native = fused.in_training(on_host=placement.accelerator is None, are_inputs_first=collectives.are_apart())
+        with tf.name_scope("dense"), native:
+            gradients, losses_T = _gradients(state, batch, unique, mine)
+        rows_are_finite = [tf.reduce_all(tf.math.is_finite(of_group)) for of_group in gradients.rows.values()]
+        not_finite = 1.0 - tf.cast(tf.reduce_all(tf.stack([True, *rows_are_finite])), tf.float32)
+        # Sums, not means: the ranks' batches may differ in size. One message has them all and tells every rank whether
+        # to skip the step: a sum that contains NaN or infinity is not finite on any rank.
+        shared = tf.reshape(gradients.shared_TS, [-1])
+        return Local(tf.concat([gradients.dense, shared, losses_T, [mine, not_finite]], 0), gradients.rows)
 
 
 def of_all(state: StepState, message: tf.Tensor) -> Summed:
-    """Parses a message that was summed over the ranks."""
+    """Parses a message that was summed over the ranks, where the dense layers are."""
+    with state.ranker.placement.dense():
+        return _parsed(state, message)
+
+
+def _parsed(state: StepState, message: tf.Tensor) -> Summed:
     tasks, size = len(state.ranker.tasks), state.ranker.weights.size
     count = message[-2]
     is_finite = tf.reduce_all(tf.math.is_finite(message)) & tf.equal(message[-1], 0.0)
@@ -150,7 +157,7 @@ def update_dense(state: StepState, summed: Summed) -> StepContext:
     """Counts a step and updates the dense weights; returns the context for the update of the rows."""
     step = state.step.assign_add(1)
     context = StepContext(step, factor_at(state, step))
-    with tf.name_scope("dense_update"):
+    with tf.name_scope("dense_update"), state.ranker.placement.dense():
         longest = state.ranker.spec.training.clip_gradient_norm
         # Scale the rate, not the gradient: Adam normalizes the gradient's scale away.
         rate = context.factor * _share(state, summed.result.count)
@@ -161,12 +168,13 @@ def update_dense(state: StepState, summed: Summed) -> StepContext:
     return context
 
 
-def _gradients(state: StepState, batch: Batch, unique: dict[str, Unique]) -> tuple[_Gradients, tf.Tensor]:
+def _gradients(
+    state: StepState, batch: Batch, unique: dict[str, Unique], count: tf.Tensor
+) -> tuple[_Gradients, tf.Tensor]:
     """Returns gradients of this rank's sums, and each task's sum of losses: [tasks]."""
     ranker = state.ranker
     flat = state.dense.flat.read_value()
     rows = {group: of_group.embeddings_uD for group, of_group in unique.items()}
-    count = tf.cast(ranker.batch_size(batch), tf.float32)
     by_task = state.balance.needs_task_gradients
     with tf.GradientTape(watch_accessed_variables=False, persistent=by_task) as tape:
         tape.watch([flat, rows])

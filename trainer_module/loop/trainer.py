@@ -52,10 +52,11 @@ class Trainer(ABC):
         """
         training = ranker.spec.training
         self.ranker, self.rank, self.ranks, self.last_minute = ranker, rank, ranks, last_minute
-        self.dense = DenseState(training.dense_optimizer, ranker.weights, seed=training.seed)
         average = training.average
-        self.average = None if average is None else Average(average, self.dense.flat.numpy())
-        self.balance = Balance(ranker.spec)
+        with ranker.placement.dense():
+            self.dense = DenseState(training.dense_optimizer, ranker.weights, seed=training.seed)
+            self.average = None if average is None else Average(average, self.dense.flat.numpy())
+            self.balance = Balance(ranker.spec)
         self.skipped_in_a_row = self.next_pause = 0
         self.may_save = True
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")

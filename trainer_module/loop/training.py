@@ -17,6 +17,7 @@ from sangam.trainer_module.loop.run import Run
 from sangam.trainer_module.loop.start import load
 from sangam.trainer_module.monitoring.training import Metrics
 from sangam.trainer_module.parameter_server.client import Servers
+from sangam.trainer_module.placement import Placement
 from sangam.trainer_module.progress import Progress
 
 _LOG = logging.getLogger("sangam.trainer_module.rank")
@@ -31,6 +32,7 @@ def train(
     ranks: int,
     servers: Servers | None = None,
     metrics: Metrics | None = None,
+    placement: Placement = Placement(),  # noqa: B008 - frozen
 ) -> None:
     """Trains a job to its end, from its last checkpoint if any; writes the final checkpoint and the report.
 
@@ -44,13 +46,14 @@ def train(
         ranks: number of ranks.
         servers: the servers that hold the rows; None: the ranks hold them.
         metrics: this rank's Prometheus metrics; None: off.
+        placement: this process's devices.
     """
     progress = Progress(job, rank, Events(job) if rank == 0 else None, metrics=metrics)
     if servers is not None:
         servers.while_waiting = progress.beat
     # Load: this job's last checkpoint, else its base, else start from nothing.
     with progress.beating():
-        run = load(job, service, attempt, progress, servers, rank=rank, ranks=ranks)
+        run = load(job, service, attempt, progress, servers, rank=rank, ranks=ranks, placement=placement)
     _refuse_missing_validation(job)
     checkpointer = Checkpointer(run, job.ranker.training.checkpoint, Path(job.checkpoint_dir), Writer(rank))
     for epoch in run.epochs_left:

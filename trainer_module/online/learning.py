@@ -22,17 +22,25 @@ from sangam.trainer_module.online.publishing import Publisher
 from sangam.trainer_module.online.reading import SegmentReader
 from sangam.trainer_module.online.status import Status
 from sangam.trainer_module.online.turns import DENSE, Turn, agreed
+from sangam.trainer_module.placement import Placement
 from sangam.trainer_module.progress import Progress
 
 _LOG = logging.getLogger("sangam.trainer_module.online")
 _SECONDS_A_MINUTE = 60
 
 
-def learn(job: TrainJob, *, rank: int, ranks: int, metrics: Metrics | None = None) -> None:
+def learn(
+    job: TrainJob,
+    *,
+    rank: int,
+    ranks: int,
+    metrics: Metrics | None = None,
+    placement: Placement = Placement(),  # noqa: B008 - frozen
+) -> None:
     """Trains on segment after segment until the job's stop file exists. All ranks call it together."""
     progress = Progress(job, rank, metrics=metrics)
     with progress.beating():
-        trainer, start, _ = load_trainer(job, None, rank=rank, ranks=ranks)
+        trainer, start, _ = load_trainer(job, None, rank=rank, ranks=ranks, placement=placement)
         online = Learner(job, trainer, start.history, progress)
         segment = start.position.epoch
         checkpoints = Checkpoints(

@@ -235,7 +235,7 @@ class Rows:
             for name, store in self.stores.items():
                 rows, context = store.read(numbers[name]), StepContext(step, rate)
                 seen = _observed(observed.get(name))
-                store.apply(keys[name], numbers[name], rows, gradients[name] * scale, seen, context)
+                store.apply(keys[name], numbers[name], rows, gradients[name], scale, seen, context)
             return tf.constant(True)
 
         return tf.cond(is_finite, apply, lambda: tf.constant(False))

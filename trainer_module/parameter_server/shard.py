@@ -20,7 +20,7 @@ from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.sync import Async, Served, Shadow, Stale
 from sangam.trainer_module.embedding.eviction import Counting, Counts
 from sangam.trainer_module.embedding.persistence import snapshot_of
-from sangam.trainer_module.embedding.row_store import stores_of
+from sangam.trainer_module.embedding.stores import stores_of
 from sangam.trainer_module.parameter_server.center import Center, center_of
 from sangam.trainer_module.parameter_server.dense_part import DensePart
 from sangam.trainer_module.parameter_server.rows import Arrays, Gradients, Pulled, Rows, Update

@@ -65,7 +65,7 @@ class Steps:
         observed = Observed(occurrences, newest)
         numbers = self.store.find_or_make(keys, observed, step)
         rows = self.store.read(numbers)
-        self.store.apply(keys, numbers, rows, gradients, observed, StepContext(step, self.factor))
+        self.store.apply(keys, numbers, rows, gradients, 1.0, observed, StepContext(step, self.factor))
         return self.store.embeddings(keys, numbers, rows)
 
     def __call__(
