@@ -40,7 +40,7 @@ test-fast: setup ## the inner loop: no TensorFlow, no processes; goal: 90 s
 .PHONY: test-long
 OF_PART := $(if $(PART),--part $(PART))
 # Once more as on a processor without AVX-512 and AMX.
-WITHOUT_UNITS := tests/trainer_module/dense tests/trainer_module/test_rank_equivalence.py
+WITHOUT_UNITS := tests/trainer_module/dense
 test-long: setup ## the tests that `make test` leaves out: every mode's faults, engines, pages in a browser; PART=1/3
 	$(PYTEST) $(PARALLEL) -m long $(OF_PART)
 	$(if $(filter-out 1/3,$(PART)),,SANGAM_LAYERS=tensorflow $(PYTEST) $(PARALLEL) -m "not long" $(WITHOUT_UNITS))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import sangam
+from sangam.pipelines.checks import gpu
 from sangam.pipelines.installing import LOCK_FILE
 from sangam.schemas.errors import UserError
 from sangam.trainer_module.launch import machine
@@ -36,7 +37,8 @@ PROBES = {
     "import tensorflow as tf\n"
     "total = float(hvd.allreduce(tf.constant([1.0]), name='doctor')[0])\n"
     "assert total == 1.0, f'allreduce over one rank gave {total}'\n"
-    "print(f'sees TensorFlow {tf.__version__}, has Gloo')",
+    "nccl = 'has NCCL' if hvd.nccl_built() else 'without NCCL: GPUs sum through the host'\n"
+    "print(f'sees TensorFlow {tf.__version__}, has Gloo, {nccl}')",
     "tfra": "import tensorflow as tf\n"
     "import tensorflow_recommenders_addons as tfra\n"
     "table = tfra.dynamic_embedding.CuckooHashTable(tf.int64, tf.float32, tf.constant([0.0, 0.0]))\n"
@@ -77,6 +79,7 @@ def examine(lock: Path | None = None) -> Iterator[Finding]:
         processes=_DEMO_PROCESSES, names=[socket.gethostname()], memory_mib=MIN_MEMORY_GIB * 1024
     )
     yield operations()
+    yield from gpu.examine()
     yield cores()
     yield disk()
 

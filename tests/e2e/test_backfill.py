@@ -13,7 +13,7 @@ from tests.e2e.user_run import LEAN, World, processes_naming, sangam, start, wai
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
 
 DATES = ["2026-03-03", "2026-03-04"]
-EPOCHS = 6
+EPOCHS = 4
 CHANGES: dict[tuple[str | int, ...], Any] = {
     **LEAN,
     ("training", "mode"): "incremental",

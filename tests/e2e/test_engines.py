@@ -58,7 +58,7 @@ def test_online_retail_on_an_engine_has_the_results_of_this_process(
     if not logs.exists():
         pytest.skip(f"needs the real data beside the checkout, in {logs}")
     world = World(tmp_path, repository / "pipelines" / "specs" / "online_retail.yaml")
-    changes = {**ONE_RANK, ("beam",): engine, ("training", "epochs"): 1, ("data", "train_days"): 4}
+    changes = {**ONE_RANK, ("beam",): engine, ("training", "epochs"): 1, ("data", "train_days"): 2}
     (tmp_path / "logs").symlink_to(logs)
     spec = world.spec("engine", {**changes, ("input",): {"transform": "ahead"}})
     done, summary = world.run(spec, date="2011-11-30")

@@ -19,27 +19,27 @@ def data(repository: Path) -> Path:
     return found
 
 
-def test_a_fifth_of_the_census_trains_without_dates_and_is_blessed(
+def test_a_tenth_of_the_census_trains_without_dates_and_is_blessed(
     data: Path, repository: Path, tmp_path: Path
 ) -> None:
     for split in ("train", "validation", "test"):
         table = pq.read_table(data / "census_income" / "nominal" / split / "people.parquet")
         target = tmp_path / "people" / split
         target.mkdir(parents=True)
-        pq.write_table(table.take(list(range(0, table.num_rows, 5))), target / "people.parquet")
-    # A fifth of the data needs more passes over it, and does not come as far as the whole.
+        pq.write_table(table.take(list(range(0, table.num_rows, 10))), target / "people.parquet")
+    # A tenth of the data needs more passes over it, and does not come as far as the whole.
     text = (repository / "pipelines" / "specs" / "census_income.yaml").read_text()
     spec = tmp_path / "census.yaml"
-    spec.write_text(text.replace("epochs: 2", "epochs: 5").replace("at_least: 0.90", "at_least: 0.88"))
+    spec.write_text(text.replace("epochs: 2", "epochs: 5").replace("at_least: 0.90", "at_least: 0.87"))
     done = sangam("run", str(spec), "--data", str(tmp_path / "people"), "--root", str(tmp_path / "root"))
     assert done.returncode == 0, done.stdout + done.stderr
     summary = summary_of(done.stdout)
     assert {split: rows["written"] for split, rows in summary["rows"].items()} == {
-        "train": 39_905,
-        "validation": 9_992,
-        "eval": 9_961,
+        "train": 19_953,
+        "validation": 4_996,
+        "eval": 4_981,
     }
-    assert summary["tasks"]["income"]["auc"] > 0.88
+    assert summary["tasks"]["income"]["auc"] > 0.87
     assert summary["tasks"]["never_married"]["auc"] > 0.98
     page = Path(summary["path"]) / "report.html"
     look_at(page, "Pushed", summary["pushed"]["version"], "never_married", "Precision and recall", "learning rate")

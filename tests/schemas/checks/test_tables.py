@@ -121,6 +121,17 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"training.mode": "daily"}, "training.mode", "(got 'daily') ... 'full', 'incremental'"),
     ({"training.dense_precision": "float16"}, "training.dense_precision", "(got 'float16')"),
+    (
+        {"tables.users.place": "device", "training.dense_place": "host"},
+        "tables.users.place",
+        "(got device, and training.dense_place host) ... auto",
+    ),
+    (
+        {"tables.users.place": "device", "training.sync": {"kind": "stale"}},
+        "tables.users.place",
+        "parameter servers hold the rows ... of kind stale",
+    ),
+    ({"tables.users.place": "gpu"}, "tables.users.place", "(got 'gpu') ... 'host', 'device'"),
     ({"training.checkpoint": {"keep": 0}}, "training.checkpoint.keep", "(got 0)"),
     ({"training.checkpoint": {"every": 10}}, "training.checkpoint.every", "(got 10)"),
     ({"training.max_skipped_steps": -1}, "training.max_skipped_steps", "(got -1)"),
@@ -143,6 +154,7 @@ ALLOWED: list[dict[str, Any]] = [
     {"training.mode": "incremental"},
     {"training.dense_precision": "bfloat16", "training.checkpoint": {"every_steps": 5, "keep": 1}},
     {"training.max_skipped_steps": 0, "cluster": {"retries": 0}},
+    {"tables.users.place": "device", "training.dense_precision": "tf32"},
 ]
 
 
