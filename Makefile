@@ -38,12 +38,11 @@ test-fast: setup ## the inner loop: no TensorFlow, no processes; goal: 90 s
 	$(PYTEST) $(PARALLEL) -m "not slow and not processes and not e2e and not long"
 
 .PHONY: test-long
-OF_PART := $(if $(PART),--part $(PART))
 # Once more as on a processor without AVX-512 and AMX.
 WITHOUT_UNITS := tests/trainer_module/dense
-test-long: setup ## the tests that `make test` leaves out: every mode's faults, engines, pages in a browser; PART=1/3
-	$(PYTEST) $(PARALLEL) -m long $(OF_PART)
-	$(if $(filter-out 1/3,$(PART)),,SANGAM_LAYERS=tensorflow $(PYTEST) $(PARALLEL) -m "not long" $(WITHOUT_UNITS))
+test-long: setup ## the tests that `make test` leaves out: every mode's faults, engines, pages in a browser
+	$(PYTEST) $(PARALLEL) -m long
+	SANGAM_LAYERS=tensorflow $(PYTEST) $(PARALLEL) -m "not long" $(WITHOUT_UNITS)
 
 .PHONY: test-cluster
 test-cluster: setup ## tests on a real Kubernetes of one node, made for them; needs Go, root, containerd; ARGS="-k NAME"

@@ -41,12 +41,13 @@ class Pool:
     labels: NDArray[Any]
 
 
-def ranker(*, is_plain: bool = True, **training: object) -> RankerSpec:
+def ranker(*, is_plain: bool = True, place: str = "host", **training: object) -> RankerSpec:
     """Returns the declaration, one table for each feature.
 
     Args:
         is_plain: numbers enter as they are and no average of the weights is kept, as with every rival; otherwise both
             are as by default.
+        place: memory of the rows.
         training: replaces fields of its training.
     """
     features: dict[str, object] = {
@@ -56,7 +57,7 @@ def ranker(*, is_plain: bool = True, **training: object) -> RankerSpec:
     features |= {f"x_{n:02}": number for n in range(NUM_FLOATS)}
     document = {
         "name": "bench",
-        "tables": {f"table_{n:02}": {"dim": DIM} for n in range(NUM_IDS)},
+        "tables": {f"table_{n:02}": {"dim": DIM, "place": place} for n in range(NUM_IDS)},
         "features": features,
         "tasks": {f"y_{n}": {"kind": "binary"} for n in range(NUM_TASKS)},
         "model": {

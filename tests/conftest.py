@@ -4,7 +4,6 @@ import logging
 import os
 import re
 import sys
-import zlib
 from collections.abc import Iterator
 
 from tests.paths import REPOSITORY
@@ -42,20 +41,11 @@ def _logs_as_before() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--part`."""
-    parser.addoption("--part", help="K/N: every N-th file, from the K-th on, in an order without meaning")
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves out files of other tiers as a whole, so that nothing imports TensorFlow for them."""
     wanted = config.option.markexpr
     if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
         return None
-    if config.option.part:
-        part, parts = map(int, config.option.part.split("/"))
-        if zlib.crc32(str(collection_path.relative_to(REPOSITORY)).encode()) % parts != part % parts:
-            return True
     if not wanted:
         return None
     text = collection_path.read_text(encoding="utf-8")

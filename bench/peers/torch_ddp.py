@@ -13,7 +13,7 @@ from bench.peers.torch_model import Mmoe, loss_of
 _LEARNING_RATE = 0.001
 
 
-class _Ranker(nn.Module):
+class Ranker(nn.Module):
     """All features in one table, one after the other: one lookup, one gradient, one sparse all-reduce."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class _Ranker(nn.Module):
 
 def step_of(batches: Iterator[tuple[Tensor, Tensor, Tensor]], *, bfloat16: bool) -> Callable[[], float]:
     """Returns a training step over the batches. Every rank has all rows."""
-    model = _Ranker()
+    model = Ranker()
     tables = [model.table.weight]
     dense = list(model.dense.parameters())
     # Gradients are averaged over the ranks: those of rows as (ids, values) of every rank.

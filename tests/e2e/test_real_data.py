@@ -30,7 +30,7 @@ def test_a_tenth_of_the_census_trains_without_dates_and_is_blessed(
     # A tenth of the data needs more passes over it, and does not come as far as the whole.
     text = (repository / "pipelines" / "specs" / "census_income.yaml").read_text()
     spec = tmp_path / "census.yaml"
-    spec.write_text(text.replace("epochs: 2", "epochs: 5").replace("at_least: 0.90", "at_least: 0.87"))
+    spec.write_text(text.replace("epochs: 2", "epochs: 5").replace("at_least: 0.90", "at_least: 0.84"))
     done = sangam("run", str(spec), "--data", str(tmp_path / "people"), "--root", str(tmp_path / "root"))
     assert done.returncode == 0, done.stdout + done.stderr
     summary = summary_of(done.stdout)
@@ -39,7 +39,7 @@ def test_a_tenth_of_the_census_trains_without_dates_and_is_blessed(
         "validation": 4_996,
         "eval": 4_981,
     }
-    assert summary["tasks"]["income"]["auc"] > 0.87
+    assert summary["tasks"]["income"]["auc"] > 0.84
     assert summary["tasks"]["never_married"]["auc"] > 0.98
     page = Path(summary["path"]) / "report.html"
     look_at(page, "Pushed", summary["pushed"]["version"], "never_married", "Precision and recall", "learning rate")

@@ -1,31 +1,18 @@
 """Dense layers, and rows, on a second device: proven with two logical CPUs, one as the accelerator."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sangam.schemas.spec import RankerSpec
-from tests.trainer_module.equivalence import TOLERANCE, masked, read_state, with_rules, write_state
+from tests.trainer_module.equivalence import TOLERANCE, read_state
+from tests.trainer_module.placed import PLACES, difference, files_of, learn, placed
 from tests.trainer_module.rank_processes import run_on_ranks
-from tests.trainer_module.sample_job import job, train_on, write_examples
+from tests.trainer_module.sample_job import write_examples
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
-
-OPTIMIZER = "adam"
-PLACES = ("host", "device")
-_COPIES = {"_Send", "_HostSend"}
-
-
-def _placed(place: str, ranks: int = 1, *, without: str = "") -> RankerSpec:
-    document = with_rules(OPTIMIZER, ranks).model_dump(mode="json", exclude_unset=True)
-    for name, table in document["tables"].items():
-        table["place"] = "host" if name == without else place
-    return RankerSpec.model_validate_json(json.dumps(document))
 
 
 def prove(rank: int, ranks: int, directory: Path) -> None:
@@ -38,61 +25,12 @@ def prove(rank: int, ranks: int, directory: Path) -> None:
         together.mkdir(exist_ok=True)
         collectives.share_memory(together)
     if ranks == 1:
-        _learn(_placed("host"), placement.Placement(), directory, "plain", rank)
+        learn(placed("host"), placement.Placement(), directory, "plain", rank)
     for place in PLACES:
         with beside.host():
-            trainer = _learn(_placed(place, ranks), beside, directory, place, rank)
+            trainer = learn(placed(place, ranks), beside, directory, place, rank)
             if ranks == 1:
                 _exchange_checkpoint(trainer, place, directory)
-
-
-def _learn(ranker: RankerSpec, where: Any, directory: Path, name: str, rank: int) -> Any:
-    """Trains an epoch; writes the state, and the operations of a step by device."""
-    from sangam.trainer_module.input.local_reader import own_batches
-    from sangam.trainer_module.loop.in_step import InStepTrainer
-    from sangam.trainer_module.progress import Progress
-    from sangam.trainer_module.ranker import Ranker
-
-    files, ranks = _files(directory), ranker.cluster.ranks
-    trainer = InStepTrainer(Ranker(ranker, placement=where), rank=rank, ranks=ranks)
-    batches = map(masked, own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks))
-    with _graphs() as graphs:
-        report = train_on(trainer, batches, Progress(job(directory, ranker, files), rank))
-    write_state(trainer, report.step_losses, directory / f"{name}-{rank}.npz")
-    (directory / f"{name}-{rank}.json").write_text(json.dumps(_largest(graphs)))
-    return trainer
-
-
-@contextmanager
-def _graphs() -> Iterator[list[Any]]:
-    """Collects the partitioned graphs of the functions that run meanwhile."""
-    from tensorflow.python.eager import context
-
-    graphs: list[Any] = []
-    context.context().enable_graph_collection()
-    yield graphs
-    graphs += context.context().export_run_metadata().function_graphs
-    context.context().disable_graph_collection()
-
-
-def _largest(graphs: Sequence[Any]) -> dict[str, dict[str, list[Any]]]:
-    """Returns the operations of the step, the largest function, by device, and what it sends to the other device.
-
-    A sent tensor is [its type, the operation that computed it].
-    """
-    import tensorflow as tf
-
-    step = max(graphs, key=lambda each: sum(len(part.node) for part in each.partition_graphs))
-    told = {}
-    for part in step.partition_graphs:
-        kinds = {node.name: node.op for node in part.node}
-        sent = [
-            [tf.as_dtype(node.attr["T"].type).name, kinds[node.input[0].split(":")[0]]]
-            for node in part.node
-            if node.op in _COPIES
-        ]
-        told[part.node[0].device[-5:]] = {"operations": sorted({node.op for node in part.node}), "sent": sent}
-    return told
 
 
 def _exchange_checkpoint(trainer: Any, place: str, directory: Path) -> None:
@@ -113,17 +51,13 @@ def _exchange_checkpoint(trainer: Any, place: str, directory: Path) -> None:
     manifest = Manifest(**numbers, days=("2024-02-29",), position=Position(), **layouts)
     write(checkpoint, Contents(manifest, trainer.snapshot(), no_batches(), b"{}", {}), 0, deadline_s=1.0)
     # From the device to the host, and from the host to both.
-    other = _placed("host") if place == "device" else _placed("device", without="tags")
+    other = placed("host") if place == "device" else placed("device", without="tags")
     again = InStepTrainer(Ranker(other, placement=ranker.placement), rank=0, ranks=1)
     again.restore(warm_start(checkpoint, read_manifest(checkpoint), again.ranker, rank=0, ranks=1).snapshot)
-    batch = next(iter(own_batches(other, _files(directory), epoch=0, rank=0, ranks=1)))
+    batch = next(iter(own_batches(other, files_of(directory), epoch=0, rank=0, ranks=1)))
     before, after = (np.concatenate(list(each.predict(batch).values()), 1) for each in (trainer, again))
     rows = [sum(len(group.keys) for group in each.snapshot().groups.values()) for each in (trainer, again)]
     np.savez(directory / f"from-{place}.npz", before=before, after=after, rows=np.array(rows))
-
-
-def _files(directory: Path) -> tuple[str, ...]:
-    return tuple(str(file) for file in sorted((directory.parent / "data").iterdir()))
 
 
 @pytest.fixture(scope="module")
@@ -145,27 +79,17 @@ def two(alone: Path) -> Path:
     return folder
 
 
-def _assert_equal(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    # Groups on a device have another name.
-    found, expected = (
-        {name.removesuffix("_device"): array for name, array in each.items()} for each in (found, expected)
-    )
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_allclose(found[name], array, atol=TOLERANCE, rtol=TOLERANCE, err_msg=name)
-
-
 @pytest.mark.parametrize("place", PLACES)
 def test_a_placement_learns_what_one_device_learns(alone: Path, place: str) -> None:
     plain = read_state(alone, "plain", 1)
     assert plain["losses"][-5:].mean() < plain["losses"][:5].mean()
-    _assert_equal(read_state(alone, place, 1), plain)
+    assert difference(read_state(alone, place, 1), plain) < TOLERANCE
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("place", PLACES)
 def test_two_ranks_with_accelerators_equal_one_process(two: Path, alone: Path, place: str) -> None:
-    _assert_equal(read_state(two, place, 2), read_state(alone, "plain", 1))
+    assert difference(read_state(two, place, 2), read_state(alone, "plain", 1)) < TOLERANCE
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -1,0 +1,71 @@
+"""Scores of a pushed model on the GPU against the host: `python -m bench.gpu.serving VERSION OUTPUT.json`."""
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bench.results import table, write
+from sangam.schemas.contracts.export import RANK
+
+_CANDIDATES = (200, 2_000, 20_000)
+_WARM_CALLS = 5
+
+
+def main() -> None:
+    """Measures every number of candidates on each device; writes the results and prints their table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("version", type=Path, help="folder of a pushed version in form stock")
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of measured calls in each setting")
+    options = parser.parse_args()
+    devices = ["/CPU:0", *(["/GPU:0"] if tf.config.list_physical_devices("GPU") else [])]
+    results = []
+    for device in devices:
+        with tf.device(device):
+            model = tf.saved_model.load(str(options.version))
+            call = model.signatures[RANK]
+            for number in _CANDIDATES:
+                results.append(_measured(call, device, number, options.seconds))
+    write(options.output, {"results": results})
+    print(
+        table(("device", "candidates", "p50, ms", "candidates/s"), [list(map(str, each.values())) for each in results])
+    )
+
+
+def _measured(call: Any, device: str, candidates: int, seconds: float) -> dict[str, Any]:
+    _, inputs = call.structured_input_signature
+    arguments = {name: _filled(spec, candidates) for name, spec in inputs.items()}
+    for _ in range(_WARM_CALLS):
+        call(**arguments)
+    took: list[float] = []
+    given_up = time.monotonic() + seconds
+    while time.monotonic() < given_up or not took:
+        started = time.perf_counter()
+        for scores in call(**arguments).values():
+            scores.numpy()
+        took.append(time.perf_counter() - started)
+    median = statistics.median(took)
+    return {
+        "device": device,
+        "candidates": candidates,
+        "p50_ms": round(median * 1e3, 2),
+        "candidates_per_s": round(candidates / median),
+    }
+
+
+def _filled(spec: tf.TensorSpec, candidates: int) -> tf.Tensor:
+    """Returns values of an input: one row for the user's, one for each candidate."""
+    shape = [candidates if size is None else size for size in spec.shape.as_list()]
+    drawn = np.random.default_rng(0).integers(1, 1000, shape)
+    if spec.dtype == tf.string:
+        return tf.constant(np.char.mod("%d", drawn) if shape else str(drawn))
+    return tf.cast(tf.constant(drawn), spec.dtype)
+
+
+if __name__ == "__main__":
+    main()
