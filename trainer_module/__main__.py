@@ -53,7 +53,8 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
         elif servers is None:
             collectives.start()
         place = placement.take(job.ranker, local_rank=collectives.local_rank())
-        _LOG.info("dense layers on=%s", place.accelerator or "host")
+        through = "device" if collectives.sums_on_device() else "host"
+        _LOG.info("dense layers on=%s gradients summed through=%s", place.accelerator or "host", through)
         settings: dict[str, Any] = {"rank": rank, "ranks": ranks, "placement": place}
         # What names no device is on the host: TensorFlow would take the accelerator for whatever has a kernel there.
         with _monitored(job, rank) as metrics, place.host():

@@ -6,13 +6,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from bench.results import table, write
+from bench.serving import request_for
 from sangam.schemas.contracts.export import RANK
 
 _CANDIDATES = (200, 2_000, 20_000)
+_CONTEXT = {"user_id", "language", "tab", "hour", "network_mbps"}
+"""The demo's columns of a user: one row for all candidates."""
 _WARM_CALLS = 5
 
 
@@ -39,7 +41,8 @@ def main() -> None:
 
 def _measured(call: Any, device: str, candidates: int, seconds: float) -> dict[str, Any]:
     _, inputs = call.structured_input_signature
-    arguments = {name: _filled(spec, candidates) for name, spec in inputs.items()}
+    request = request_for(inputs, context=_CONTEXT, candidates=candidates, seed=1)
+    arguments = {name: tf.constant(values) for name, values in request.items()}
     for _ in range(_WARM_CALLS):
         call(**arguments)
     took: list[float] = []
@@ -56,15 +59,6 @@ def _measured(call: Any, device: str, candidates: int, seconds: float) -> dict[s
         "p50_ms": round(median * 1e3, 2),
         "candidates_per_s": round(candidates / median),
     }
-
-
-def _filled(spec: tf.TensorSpec, candidates: int) -> tf.Tensor:
-    """Returns values of an input: one row for the user's, one for each candidate."""
-    shape = [candidates if size is None else size for size in spec.shape.as_list()]
-    drawn = np.random.default_rng(0).integers(1, 1000, shape)
-    if spec.dtype == tf.string:
-        return tf.constant(np.char.mod("%d", drawn) if shape else str(drawn))
-    return tf.cast(tf.constant(drawn), spec.dtype)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def main() -> None:
                 for precision in _PRECISIONS if placement.accelerator else ("float32",):
                     found = _measured(examples, batch, placement, place, precision, options.seconds)
                     results.append(found)
-                    print(_line(found), flush=True)
+                    print(" | ".join(_line(found)), flush=True)
     write(options.output, {"accelerator": _name(beside), "results": results})
     print(table(_HEADER, [_line(found) for found in results]))
 

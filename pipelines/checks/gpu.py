@@ -74,7 +74,7 @@ def _memory(facts: Mapping[str, Any]) -> Finding:
 
 def _cudnn(error: str, version: int) -> Finding:
     if error:
-        return Finding("cudnn", False, f"cannot load {CUDNN}", _LIBRARIES.format("cuDNN 8.9"))
+        return Finding("cudnn", False, f"cannot be used: {error}", _LIBRARIES.format("cuDNN 8.9"))
     is_new = version >= OLDEST_CUDNN
     number = f"{version // 1000}.{version % 1000 // 100}.{version % 100}"
     return Finding("cudnn", is_new, number, "" if is_new else _LIBRARIES.format("cuDNN 8.9"))
@@ -86,3 +86,10 @@ def _driver(facts: Mapping[str, Any]) -> str:
 
 def _version(cuda: int) -> str:
     return f"{cuda // 1000}.{cuda % 1000 // 10}"
+
+
+if __name__ == "__main__":  # On a machine without the command line's libraries: infra/gpu.
+    told = list(examine())
+    for each in told:
+        print("ok   " if each.is_ok else "wrong", each.name, each.detail, each.fix and f"fix: {each.fix}")
+    sys.exit(not all(each.is_ok for each in told))

@@ -5,6 +5,8 @@ A process of its own: a library that crashes must not end `sangam doctor`.
 
 import ctypes
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +52,20 @@ def facts() -> dict[str, Any]:
     if MANAGEMENT in loaded:
         told |= _managed(loaded[MANAGEMENT])
     if CUDNN in loaded:
-        loaded[CUDNN].cudnnGetVersion.restype = ctypes.c_size_t
-        told["cudnn"] = int(loaded[CUDNN].cudnnGetVersion())
+        told["cudnn"], errors[CUDNN] = _cudnn()
     return told
+
+
+def _cudnn() -> tuple[int, str]:
+    """Returns cuDNN's version, or 0 and why it has none: it ends its process where one of its parts is missing."""
+    program = (
+        f"import ctypes; library = ctypes.CDLL({CUDNN!r}); library.cudnnGetVersion.restype = ctypes.c_size_t; "
+        "print(library.cudnnGetVersion())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    if done.returncode == 0:
+        return int(done.stdout), ""
+    return 0, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
 
 
 def _managed(library: ctypes.CDLL) -> dict[str, Any]:

@@ -9,6 +9,25 @@ from sangam.pipelines.console import print_json, say, terminal
 
 EPILOG = "Example: sangam plan pipelines/specs/short_video.yaml --rows users=80e6,posts=55e6 --ranks 8"
 
+_SamplesPerS = Annotated[
+    float | None,
+    typer.Option(
+        "--samples-per-s", min=0.001, help="Also print what training costs at this rate of all ranks, by `cost`."
+    ),
+]
+_GpuMemory = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Also print which rows fit a GPU of each rank with this memory, as 24GB."),
+]
+_GpuSamplesPerS = Annotated[
+    float | None,
+    typer.Option(
+        "--gpu-samples-per-s",
+        min=0.001,
+        help="Also print the price at this rate of all ranks with GPUs, by `cost.gpu_rank_per_hour`.",
+    ),
+]
+
 
 def plan(
     spec: SpecArgument,
@@ -38,18 +57,16 @@ def plan(
     ranks_per_host: Annotated[
         int | None, typer.Option(min=1, help="Also print the memory that a host of this many ranks needs.")
     ] = None,
-    samples_per_s: Annotated[
-        float | None,
-        typer.Option(
-            "--samples-per-s", min=0.001, help="Also print what training costs at this rate of all ranks, by `cost`."
-        ),
-    ] = None,
+    samples_per_s: _SamplesPerS = None,
+    gpu_memory: _GpuMemory = None,
+    gpu_samples_per_s: _GpuSamplesPerS = None,
     as_json: JsonOption = False,
 ) -> None:
     """Prints the memory that a ranker needs, by table and by process, and what its training costs where the spec has
     prices. Exits with 2 if it does not fit."""
     from sangam.pipelines.checks.plan import document, given, print_plan, refuse_unfit, this_machine
     from sangam.pipelines.checks.planned_cost import planned_cost
+    from sangam.pipelines.checks.planned_gpu import compared_price, planned_gpu
     from sangam.schemas.derived.plan import plan as plan_of
     from sangam.schemas.loading import load_spec
     from sangam.schemas.quantities import parse_rows
@@ -59,12 +76,14 @@ def plan(
     made = plan_of(loaded, rows=counts, ranks=ranks or loaded.cluster.ranks, servers=parameter_servers)
     limits = given(made, memory_per_rank, memory_per_server) or this_machine(made, ranks_per_host)
     cost = planned_cost(loaded, ranks or loaded.cluster.ranks, samples_per_s)
+    gpu, compared = planned_gpu(loaded, made, gpu_memory), compared_price(loaded, samples_per_s, gpu_samples_per_s)
     if as_json:
-        print_json(document(made, limits, ranks_per_host) | {"cost": None if cost is None else cost._asdict()})
+        more = {"cost": None if cost is None else cost._asdict(), "gpu": None if gpu is None else gpu.document()}
+        print_json(document(made, limits, ranks_per_host) | more)
     else:
         print_plan(made, limits, terminal(), ranks_per_host)
-        if cost is not None:
-            say(cost.text())
+        for line in filter(None, [*(gpu.lines() if gpu else ()), cost and cost.text(), compared]):
+            say(line)
     refuse_unfit(made, limits)
     if not as_json:
         say("it fits")

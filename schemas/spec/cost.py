@@ -15,5 +15,7 @@ class Cost(FrozenModel):
     """ISO 4217 code of the currency, such as EUR."""
     rank_per_hour: NonNegativeFloat
     """Price of one rank's machine for an hour."""
+    gpu_rank_per_hour: NonNegativeFloat | None = None
+    """Price of one rank's machine with a GPU for an hour. Only `sangam plan` reads it, to compare."""
     step_per_hour: NonNegativeFloat
     """Price for an hour of the machine of each other step, data worker or parameter server."""

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.errors import mentions
 from tests.trainer_module.equivalence import TOLERANCE, read_state
 from tests.trainer_module.placed import PLACES, difference, files_of, learn, placed
 from tests.trainer_module.rank_processes import run_on_ranks
-from tests.trainer_module.sample_job import write_examples
+from tests.trainer_module.sample_job import declared, write_examples
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -151,3 +152,46 @@ def test_a_checkpoint_of_one_placement_starts_another(alone: Path, place: str) -
     with np.load(alone / f"from-{place}.npz") as held:
         assert held["rows"][0] == held["rows"][1] > 100
         np.testing.assert_allclose(held["after"], held["before"], atol=1e-6)
+
+
+@pytest.mark.parametrize("place", ["auto", "host"])
+def test_without_a_gpu_the_host_has_everything(place: str) -> None:
+    from sangam.trainer_module.placement import Placement, notes, take
+
+    ranker = declared(dense_place=place)
+    assert take(ranker, local_rank=0) == Placement()
+    assert notes(ranker, Placement()) == []
+
+
+def test_a_required_gpu_that_is_missing_is_a_mistake() -> None:
+    from sangam.schemas.errors import UserError
+    from sangam.trainer_module.placement import take
+
+    with pytest.raises(UserError) as error:
+        take(declared(dense_place="device"), local_rank=0)
+    assert mentions(str(error.value), "training.dense_place ... no GPU ... sangam doctor ... auto")
+
+
+def test_rows_that_a_device_would_hold_are_told_to_be_on_the_host() -> None:
+    from sangam.trainer_module.placement import Placement, notes
+
+    [note] = notes(declared(tables={"users": {"place": "device"}}), Placement())
+    assert mentions(note, "tables.users.place ... no GPU ... host's memory")
+    assert notes(declared(tables={"users": {"place": "device"}}), Placement("/GPU:0")) == []
+
+
+def test_a_machine_has_a_gpu_for_each_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    from sangam.schemas.errors import UserError
+    from sangam.trainer_module.placement import Placement, take
+
+    taken: list[object] = []
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["first", "second"])
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda device, kind: taken.append(device))
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda device, grows: taken.append(grows))
+    assert take(declared(), local_rank=1) == Placement("/GPU:0")
+    assert taken == ["second", True]
+    with pytest.raises(UserError) as error:
+        take(declared(), local_rank=2)
+    assert mentions(str(error.value), "rank 3 of a machine with 2 ... at most 2 ... dense_place: host")

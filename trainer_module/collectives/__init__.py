@@ -91,6 +91,11 @@ def are_apart() -> bool:
     return _Job.transport.are_apart
 
 
+def sums_on_device() -> bool:
+    """Returns whether `send_sum` takes an accelerator's tensors without a copy to the host."""
+    return _Job.transport.sums_on_device
+
+
 def allreduce_sum(tensor: tf.Tensor, *, name: str) -> tf.Tensor:
     """See `Transport`."""
     return _Job.transport.allreduce_sum(tensor, name=name)

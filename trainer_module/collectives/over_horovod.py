@@ -11,7 +11,7 @@ from sangam.trainer_module.collectives.transport import Received, Transport
 
 
 class Horovod(Transport):
-    """Sums and messages over Gloo rings."""
+    """Sums and messages over Gloo rings; of a GPU's tensors over NCCL, where Horovod was built with it."""
 
     are_apart = True
 
@@ -19,6 +19,8 @@ class Horovod(Transport):
         """Joins the job of the environment."""
         hvd.init()
         self.local_rank = hvd.local_rank()
+        # Only then has Horovod operations for a GPU.
+        self.sums_on_device = bool(hvd.nccl_built())
 
     def allreduce_sum(self, tensor: tf.Tensor, *, name: str) -> tf.Tensor:
         """See `Transport`."""

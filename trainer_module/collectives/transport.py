@@ -16,10 +16,12 @@ class Transport(Protocol):
     Attributes:
         local_rank: this rank's number on its machine.
         are_apart: whether messages take time in which a rank can compute.
+        sums_on_device: whether `send_sum` takes tensors of an accelerator without a copy to the host.
     """
 
     local_rank: int
     are_apart: bool
+    sums_on_device: bool = False
 
     def allreduce_sum(self, tensor: tf.Tensor, *, name: str) -> tf.Tensor:
         """Returns the sum over the ranks. Shapes are equal on all ranks; one call per `name` is in flight at a time."""
@@ -54,7 +56,7 @@ class Transport(Protocol):
 class Alone(Transport):
     """A job of one rank."""
 
-    local_rank, are_apart = 0, False
+    local_rank, are_apart, sums_on_device = 0, False, True
 
     def allreduce_sum(self, tensor: tf.Tensor, *, name: str) -> tf.Tensor:
         """See `Transport`."""

@@ -62,7 +62,10 @@ def one_step(
         next_keys = send_keys(state, tables, following)
     local = local_step(state, batch, pulled.unique)
     # Send everything before waiting for anything.
-    sent_rows, sent_dense = tables.send_gradients(pulled, local.rows), collectives.send_sum(local.message, name="dense")
+    placement = state.ranker.placement
+    sent_rows = tables.send_gradients(pulled, local.rows)
+    with placement.dense() if collectives.sums_on_device() else placement.host():
+        sent_dense = collectives.send_sum(local.message, name="dense")
     row_gradients = sent_rows()
     with tf.name_scope("exchange"):
         summed = of_all(state, sent_dense())
@@ -179,12 +182,12 @@ class InStepTrainer(Trainer):
         routed = self._route(ids_of(batch))
         with ThreadPoolExecutor(1) as mover:
             for following in ahead:
-                moving = mover.submit(_moved, placement, following)
+                moving = mover.submit(_moved, placement, following) if placement.accelerator else None
                 result, routed = self._train_step(batch, routed, ids_of(following))
                 if int(result.count) == 0:
                     return
                 yield result
-                batch = moving.result()
+                batch = following if moving is None else moving.result()
 
     def evict(self, progress: Progress) -> float:
         """See `Trainer`."""

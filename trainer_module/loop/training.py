@@ -51,14 +51,12 @@ def train(
     progress = Progress(job, rank, Events(job) if rank == 0 else None, metrics=metrics)
     if servers is not None:
         servers.while_waiting = progress.beat
-    # Load: this job's last checkpoint, else its base, else start from nothing.
-    with progress.beating():
-        run = load(job, service, attempt, progress, servers, rank=rank, ranks=ranks, placement=placement)
     _refuse_missing_validation(job)
+    with progress.beating():  # Load: this job's last checkpoint, else its base, else start from nothing.
+        run = load(job, service, attempt, progress, servers, rank=rank, ranks=ranks, placement=placement)
     checkpointer = Checkpointer(run, job.ranker.training.checkpoint, Path(job.checkpoint_dir), Writer(rank))
     for epoch in run.epochs_left:
-        # An earlier process may have finished this epoch and written its checkpoint.
-        was_validated = bool(run.history.report_of(epoch).validation)
+        was_validated = bool(run.history.report_of(epoch).validation)  # By an earlier process, with its checkpoint.
         if not was_validated:
             _train_epoch(run, checkpointer, epoch)
             if job.validation_files:

@@ -52,7 +52,7 @@ def test_a_machine_with_all_of_it_is_fine() -> None:
         ({"gpus": []}, "gpu", "shows no GPU", "cluster.launcher.host.gpu"),
         ({"gpus": [{**_CARD, "free": _GIB}]}, "gpu", "(1.0 of 23.0 GiB free)", "nvidia-smi"),
         ({"errors": {**_ALL, CUDA[1]: "no"}}, "cuda", "cannot load libcublas.so.12", "LD_LIBRARY_PATH"),
-        ({"errors": {**_ALL, CUDNN: "no"}, "cudnn": 0}, "cudnn", "cannot load libcudnn.so.8", "cuDNN 8.9"),
+        ({"errors": {**_ALL, CUDNN: "no"}, "cudnn": 0}, "cudnn", "cannot be used: no", "cuDNN 8.9"),
         ({"cudnn": 8_600}, "cudnn", "8.6.0", "cuDNN 8.9"),
     ],
 )
@@ -101,6 +101,23 @@ def test_the_facts_come_from_the_libraries_of_this_process(tmp_path: Path) -> No
     assert (told["driver"], told["cuda"], told["cudnn"]) == ("545.23.08", 12_030, 8_907)
     assert told["gpus"] == [{"name": "Card", "total": 8 * _GIB, "free": 6 * _GIB}]
     assert [told["errors"][name] for name in _LIBRARIES] == [""] * 3
+
+
+@pytest.mark.processes
+def test_a_cudnn_that_lacks_a_part_is_a_finding_of_its_own(tmp_path: Path) -> None:
+    sources = {
+        DRIVER: _LIBRARIES[DRIVER],
+        CUDNN: """#include <stdio.h>
+            #include <stdlib.h>
+            size_t cudnnGetVersion(void) { fprintf(stderr, "Could not load a part\\n"); abort(); }""",
+    }
+    for name, source in sources.items():
+        command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(tmp_path / name)]
+        subprocess.run(command, input=source, text=True, check=True)
+    command = [sys.executable, "-m", "sangam.pipelines.checks.gpu_probe"]
+    environment = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
+    told = json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+    assert (told["cuda"], told["cudnn"], told["errors"][CUDNN]) == (12_030, 0, "Could not load a part")
 
 
 @pytest.mark.processes
