@@ -74,8 +74,17 @@ def planned_gpu(spec: Spec, made: Plan, memory: str | None) -> PlannedGpu | None
     return PlannedGpu(limit, plans, fitting_tables(spec, rows, ranks=ranks, limit=limit))
 
 
-def compared_price(spec: Spec, samples_per_s: float | None, gpu_samples_per_s: float | None) -> str | None:
+def compared_price(
+    spec: Spec, samples_per_s: float | None, gpu_samples_per_s: float | None, *, ranks: int, gpu_ranks: int | None
+) -> str | None:
     """Returns the price of a billion samples by ranks with GPUs against ranks without; None without a rate.
+
+    Args:
+        spec: with prices.
+        samples_per_s: of all ranks without GPUs; None: unknown.
+        gpu_samples_per_s: of all ranks with GPUs.
+        ranks: number of ranks without GPUs.
+        gpu_ranks: number of ranks with GPUs; None: as many.
 
     Raises:
         UserError: a price or a rate is missing.
@@ -89,9 +98,13 @@ def compared_price(spec: Spec, samples_per_s: float | None, gpu_samples_per_s: f
             "cost.gpu_rank_per_hour"
         )
     on_gpus = prices.model_copy(update={"rank_per_hour": prices.gpu_rank_per_hour})
-    price = per_billion_samples(spec, on_gpus, gpu_samples_per_s)
+    price = per_billion_samples(_with_ranks(spec, gpu_ranks or ranks), on_gpus, gpu_samples_per_s)
     told = f"cost on GPUs: {price:.4g} {prices.currency} for a billion samples"
     if samples_per_s is None:
         return f"{told}; --samples-per-s, of ranks without GPUs, adds the comparison"
-    without = per_billion_samples(spec, prices, samples_per_s)
-    return f"{told}, {(price - without) / without:+.0%} of the {without:.4g} {prices.currency} without"
+    without = per_billion_samples(_with_ranks(spec, ranks), prices, samples_per_s)
+    return f"{told}, {(price - without) / without:+.0%} against {without:.4g} {prices.currency} without"
+
+
+def _with_ranks(spec: Spec, ranks: int) -> Spec:
+    return spec.model_copy(update={"cluster": spec.cluster.model_copy(update={"ranks": ranks})})

@@ -9,6 +9,9 @@ from sangam.pipelines.console import print_json, say, terminal
 
 EPILOG = "Example: sangam plan pipelines/specs/short_video.yaml --rows users=80e6,posts=55e6 --ranks 8"
 
+_RanksPerHost = Annotated[
+    int | None, typer.Option(min=1, help="Also print the memory that a host of this many ranks needs.")
+]
 _SamplesPerS = Annotated[
     float | None,
     typer.Option(
@@ -26,6 +29,9 @@ _GpuSamplesPerS = Annotated[
         min=0.001,
         help="Also print the price at this rate of all ranks with GPUs, by `cost.gpu_rank_per_hour`.",
     ),
+]
+_GpuRanks = Annotated[
+    int | None, typer.Option(min=1, help="Number of ranks with GPUs at that rate. [default: as many]")
 ]
 
 
@@ -54,12 +60,11 @@ def plan(
             help="Memory of a parameter server. [default: what the ranks leave here, shared by the servers]",
         ),
     ] = None,
-    ranks_per_host: Annotated[
-        int | None, typer.Option(min=1, help="Also print the memory that a host of this many ranks needs.")
-    ] = None,
+    ranks_per_host: _RanksPerHost = None,
     samples_per_s: _SamplesPerS = None,
     gpu_memory: _GpuMemory = None,
     gpu_samples_per_s: _GpuSamplesPerS = None,
+    gpu_ranks: _GpuRanks = None,
     as_json: JsonOption = False,
 ) -> None:
     """Prints the memory that a ranker needs, by table and by process, and what its training costs where the spec has
@@ -76,7 +81,10 @@ def plan(
     made = plan_of(loaded, rows=counts, ranks=ranks or loaded.cluster.ranks, servers=parameter_servers)
     limits = given(made, memory_per_rank, memory_per_server) or this_machine(made, ranks_per_host)
     cost = planned_cost(loaded, ranks or loaded.cluster.ranks, samples_per_s)
-    gpu, compared = planned_gpu(loaded, made, gpu_memory), compared_price(loaded, samples_per_s, gpu_samples_per_s)
+    gpu = planned_gpu(loaded, made, gpu_memory)
+    compared = compared_price(
+        loaded, samples_per_s, gpu_samples_per_s, ranks=ranks or loaded.cluster.ranks, gpu_ranks=gpu_ranks
+    )
     if as_json:
         more = {"cost": None if cost is None else cost._asdict(), "gpu": None if gpu is None else gpu.document()}
         print_json(document(made, limits, ranks_per_host) | more)

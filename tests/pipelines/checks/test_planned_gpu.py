@@ -71,11 +71,11 @@ def test_the_price_of_gpus_is_compared(tmp_path: Path) -> None:
     spec = load_spec(
         write(tmp_path / "spec.yaml", changed({"cost": prices, "cluster": {"ranks": 1, "data_workers": 0}}))
     )
-    assert compared_price(spec, 1000.0, None) is None
-    told = compared_price(spec, 1000.0, 8000.0)
+    assert compared_price(spec, 1000.0, None, ranks=4, gpu_ranks=1) is None
+    told = compared_price(spec, 1000.0, 2000.0, ranks=4, gpu_ranks=1)
     assert told is not None
-    assert mentions(told, "cost on GPUs ... -75% of the")
-    alone = compared_price(spec, None, 8000.0)
+    assert mentions(told, "cost on GPUs ... -75% against")
+    alone = compared_price(spec, None, 8000.0, ranks=1, gpu_ranks=None)
     assert alone is not None
     assert "--samples-per-s" in alone
 
@@ -83,4 +83,4 @@ def test_the_price_of_gpus_is_compared(tmp_path: Path) -> None:
 def test_a_rate_without_a_price_is_told(tmp_path: Path) -> None:
     spec = load_spec(write(tmp_path / "spec.yaml", changed({"cost": PRICES})))
     with pytest.raises(UserError, match=r"--gpu-samples-per-s: .*cost.gpu_rank_per_hour"):
-        compared_price(spec, None, 10.0)
+        compared_price(spec, None, 10.0, ranks=1, gpu_ranks=None)
