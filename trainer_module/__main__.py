@@ -19,6 +19,7 @@ from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.monitoring import PLACE
 from sangam.schemas.contracts.training_job import TrainJob, read_job
 from sangam.schemas.errors import UserError
+from sangam.schemas.host import gpus
 from sangam.schemas.host.parent_process import end_with_parent
 from sangam.schemas.host.plain_text import log_to_stderr
 from sangam.trainer_module import collectives, placement
@@ -37,6 +38,7 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
     """Trains as one rank; returns the exit code."""
     end_with_parent(int(parent_pid))
     log_to_stderr()
+    gpus.show()
     job = read_job(Path(job_file))
     threads = job.ranker.cluster.threads_per_rank
     tf.config.threading.set_intra_op_parallelism_threads(threads)

@@ -15,6 +15,7 @@ from typing import Any
 
 from sangam.components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION, Json
 from sangam.components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_members, qualified
+from sangam.schemas.host import gpus
 from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx
 
 _LOG = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ def run_executor(class_path: str, executor_input: Json, inputs_spec: Json, beam_
     if is_on_storage:
         executor_input = _replaced(executor_input, _MOUNT, _STORAGE)
     leave_out_needless_of_tfx()
+    gpus.hide()
     from tfx.utils import import_utils
 
     from sangam.components.kfp_entrypoint.artifacts import Artifacts

@@ -31,6 +31,7 @@ from sangam.pipelines.times import utc_now
 from sangam.schemas.contracts import monitoring
 from sangam.schemas.contracts.root import RunFolder
 from sangam.schemas.errors import UserError
+from sangam.schemas.host import gpus
 from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx
 from sangam.schemas.host.plain_text import log_to_stderr
 from sangam.schemas.spec import digest
@@ -179,6 +180,7 @@ def _run(
     with stop.raised():
         with doing("importing TensorFlow, Beam and TFX"):
             leave_out_needless_of_tfx()
+            gpus.hide()
             import absl.logging
 
             from sangam.pipelines.local.recovery import recover

@@ -21,7 +21,6 @@ class Group:
 
     Attributes:
         name: `<kind of optimizer>_<dim>`, with `_device` on a device.
-        place: memory of its rows.
         dim: floats per embedding.
         tags: the high bits of a table's keys, by table.
         tables: tables by name.
@@ -30,12 +29,16 @@ class Group:
     """
 
     name: str
-    place: Place
     dim: int
     tags: dict[str, int]
     tables: dict[str, Table]
     optimizers: dict[str, RowOptimizer]
     num_slot_floats: int
+
+    @property
+    def place(self) -> Place:
+        """The memory of all its rows."""
+        return next(iter(self.tables.values())).place
 
     @property
     def optimizer_kind(self) -> str:
@@ -82,7 +85,6 @@ def groups_of(spec: RankerSpec) -> dict[str, Group]:
         dim = spec.tables[tables[0]].dim
         groups[name] = Group(
             name=name,
-            place=spec.tables[tables[0]].place,
             dim=dim,
             tags={table: tags[table] for table in tables},
             tables={table: spec.tables[table] for table in tables},

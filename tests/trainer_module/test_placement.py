@@ -58,7 +58,8 @@ def _exchange_checkpoint(trainer: Any, place: str, directory: Path) -> None:
     batch = next(iter(own_batches(other, files_of(directory), epoch=0, rank=0, ranks=1)))
     before, after = (np.concatenate(list(each.predict(batch).values()), 1) for each in (trainer, again))
     rows = [sum(len(group.keys) for group in each.snapshot().groups.values()) for each in (trainer, again)]
-    np.savez(directory / f"from-{place}.npz", before=before, after=after, rows=np.array(rows))
+    sides = {"device": trainer.logits(batch).numpy(), "host": trainer.logits_on_host(batch).numpy()}
+    np.savez(directory / f"from-{place}.npz", before=before, after=after, rows=np.array(rows), **sides)
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +153,7 @@ def test_a_checkpoint_of_one_placement_starts_another(alone: Path, place: str) -
     with np.load(alone / f"from-{place}.npz") as held:
         assert held["rows"][0] == held["rows"][1] > 100
         np.testing.assert_allclose(held["after"], held["before"], atol=1e-6)
+        np.testing.assert_allclose(held["device"], held["host"], atol=1e-6)
 
 
 @pytest.mark.parametrize("place", ["auto", "host"])

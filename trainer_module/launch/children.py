@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.host import gpus
 from sangam.schemas.host.cgroup import OomWatch, OutOfMemory
 from sangam.schemas.host.files import tail
 from sangam.trainer_module.launch.failures import Cause, JobFailedError
@@ -47,8 +48,10 @@ ALLOCATOR = {
 
 
 def environment_of_all() -> dict[str, str]:
-    """Returns the environment shared by all processes of a job."""
-    return {**ALLOCATOR, **os.environ, **_ENVIRONMENT}
+    """Returns the environment shared by all processes of a job; ranks show the GPUs that it hides."""
+    environment = {**ALLOCATOR, **os.environ, **_ENVIRONMENT}
+    gpus.hide(environment)
+    return environment
 
 
 class Child:

@@ -2,8 +2,9 @@
 
 import functools
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,10 @@ class InStepTrainer(Trainer):
         self.tables = ShardedTables(stores, num_ranks=ranks)
         batch = ranker.layout.batch_spec()
         ids = ids_of(batch)
-        self._logits = tf.function(self._read_logits, input_signature=[batch], autograph=False)
+        self._logits, self._host_logits = (
+            tf.function(functools.partial(self._read_logits, where=where), input_signature=[batch], autograph=False)
+            for where in (ranker.placement.dense, ranker.placement.host)
+        )
         route = functools.partial(route_keys, self._state, self.tables)
         self._route = tf.function(route, input_signature=[ids], autograph=False)
         outputs = self._route.get_concrete_function().structured_outputs
@@ -218,10 +222,14 @@ class InStepTrainer(Trainer):
         """See `Trainer`."""
         return self._logits(batch)
 
-    def _read_logits(self, batch: Batch) -> tf.Tensor:
+    def logits_on_host(self, batch: Batch) -> tf.Tensor:
+        """See `Trainer`."""
+        return self._host_logits(batch) if self.ranker.placement.accelerator else self._logits(batch)
+
+    def _read_logits(self, batch: Batch, *, where: Callable[[], AbstractContextManager[Any]]) -> tf.Tensor:
         batch = self.ranker.serving(batch)
         unique = self.tables.read(self.ranker.keys(batch))
-        with self.ranker.placement.dense():
+        with where():
             embeddings = {group: tf.gather(rows.embeddings_uD, rows.index_n) for group, rows in unique.items()}
             return self.ranker.logits(self.ranker.weights.unpack(self.model), batch, embeddings)
 

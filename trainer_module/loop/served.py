@@ -6,7 +6,7 @@ The common part of these modes; `stale`, `shadow` and `asynchronous` differ in t
 import time
 from abc import abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -245,10 +245,18 @@ class ServedTrainer(Trainer):
 
     def logits(self, batch: Batch) -> tf.Tensor:
         """See `Trainer`."""
+        return self._score(batch, self._graphs.score)
+
+    def logits_on_host(self, batch: Batch) -> tf.Tensor:
+        """See `Trainer`."""
+        has_other = self.ranker.placement.accelerator is not None
+        return self._score(batch, self._graphs.score_on_host if has_other else self._graphs.score)
+
+    def _score(self, batch: Batch, score: Callable[..., tf.Tensor]) -> tf.Tensor:
         request = Request.of(self._graphs.read_keys(batch))
         embeddings = self._tables.read(request)
         index = {name: tf.constant(keys.index_n) for name, keys in request.groups.items()}
-        return self._graphs.score(batch, embeddings, index)
+        return score(batch, embeddings, index)
 
     def snapshot(self, copies: Copies | None = None) -> Snapshot:
         """See `Trainer`."""

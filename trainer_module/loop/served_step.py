@@ -1,5 +1,8 @@
 """TensorFlow graphs of a rank whose rows are on parameter servers: the computation between two messages."""
 
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -37,6 +40,7 @@ class ServedStep:
         of_own: a rank's own message -> the same, and the gradient of the dense weights, a sum; updates nothing.
         read_keys: batch -> routed keys for predictions.
         score: batch, embeddings, index -> logits.
+        score_on_host: the same, computed on the host.
     """
 
     def __init__(self, state: StepState, scored: tf.Variable, *, servers: int, is_half: bool):
@@ -61,7 +65,10 @@ class ServedStep:
         self.update = _function(self._updated, message)
         self.of_own = _function(self._gradient_of_own, message)
         self.read_keys = _function(self._routed_to_read, batch)
-        self.score = _function(self._scores, batch, embeddings, index)
+        self.score, self.score_on_host = (
+            _function(functools.partial(self._scores, where=where), batch, embeddings, index)
+            for where in (self._ranker.placement.dense, self._ranker.placement.host)
+        )
 
     def _routed(self, ids: Batch) -> tuple[dict[str, RoutedKeys], tf.Tensor]:
         minutes = event_minutes(self._state, ids)
@@ -100,9 +107,11 @@ class ServedStep:
         gradient = clipped(summed.dense, self._ranker.spec.training.clip_gradient_norm) * summed.result.count
         return summed.result, summed.scale, factor, tf.identity(step), gradient
 
-    def _scores(self, batch: Batch, embeddings: Any, index: Any) -> tf.Tensor:
+    def _scores(
+        self, batch: Batch, embeddings: Any, index: Any, *, where: Callable[[], AbstractContextManager[Any]]
+    ) -> tf.Tensor:
         batch = self._ranker.serving(batch)
-        with self._ranker.placement.dense():
+        with where():
             unique = self._unique(embeddings, index)
             rows = {name: tf.gather(of_group.embeddings_uD, of_group.index_n) for name, of_group in unique.items()}
             return self._ranker.logits(self._ranker.weights.unpack(self._scored), batch, rows)

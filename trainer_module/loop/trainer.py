@@ -171,9 +171,16 @@ class Trainer(ABC):
         self._step.assign(step)
         self._schedule.begin(step=step, pace=pace)
 
+    @abstractmethod
+    def logits_on_host(self, batch: Batch) -> tf.Tensor:
+        """Returns `logits` as a server on a CPU computes them."""
+
     def predict(self, batch: Batch | None) -> dict[str, NDArray[Any]]:
-        """Returns {task: [batch, 1]} without creating rows. All ranks together; None is an empty batch."""
-        logits_BT = self.logits(empty_batch(self.ranker.layout) if batch is None else batch)
+        """Returns {task: [batch, 1]} as an exported model, without creating rows; None is an empty batch.
+
+        On the host: in half precision an accelerator adds up in another order. All ranks together.
+        """
+        logits_BT = self.logits_on_host(empty_batch(self.ranker.layout) if batch is None else batch)
         return {task: values.numpy() for task, values in self.ranker.predictions(logits_BT).items()}
 
     def snapshot(self, copies: Copies | None = None) -> Snapshot:

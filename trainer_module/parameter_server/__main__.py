@@ -62,7 +62,6 @@ def _serve(arguments: argparse.Namespace) -> None:
     threads = job.ranker.cluster.threads_per_rank
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(max(2, threads))
-    tf.config.set_visible_devices([], "GPU")
     sync = job.ranker.training.sync
     assert isinstance(sync, Served)
     service = Service(job, arguments.attempt, server=arguments.number)
