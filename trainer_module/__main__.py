@@ -64,8 +64,9 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
                 learn(job, metrics=metrics, **settings)
             else:
                 train(job, service, attempt, servers=servers, metrics=metrics, **settings)
-    except (UserError, NotFiniteError, tf.errors.InvalidArgumentError) as error:
-        told = full_store(error) if isinstance(error, tf.errors.OpError) else str(error)
+    except (UserError, NotFiniteError, tf.errors.OpError) as error:
+        is_of_tensorflow = isinstance(error, tf.errors.OpError)
+        told = full_store(error) or placement.full_device(error, job.ranker) if is_of_tensorflow else str(error)
         if told is None:
             raise
         job.mistake_file(rank).write_text(told)

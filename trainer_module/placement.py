@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from sangam.schemas.derived.groups import Group
 from sangam.schemas.errors import UserError
+from sangam.schemas.problems import listed
 from sangam.schemas.spec import RankerSpec
 
 HOST = "/CPU:0"
@@ -91,6 +92,19 @@ def logical_accelerator() -> str:
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration() for _ in range(2)])
     return "/CPU:1"
+
+
+def full_device(error: tf.errors.OpError, spec: RankerSpec) -> str | None:
+    """Returns what is wrong if a GPU's memory was full; None for other errors of TensorFlow."""
+    if not (isinstance(error, tf.errors.ResourceExhaustedError) and "GPU" in error.message):
+        return None
+    on_device = [name for name, table in spec.tables.items() if table.place == "device"]
+    rows = f"place: host for {listed(on_device)}, or a capacity; " if on_device else ""
+    return (
+        f"training: the GPU's memory is full (got: {error.message.splitlines()[0]}); declare {rows}a smaller "
+        f"batch_size_per_rank (now {spec.training.batch_size_per_rank}), or more ranks. `sangam plan --gpu-memory` says "
+        "what fits"
+    )
 
 
 def notes(spec: RankerSpec, placement: Placement) -> list[str]:

@@ -197,3 +197,19 @@ def test_a_machine_has_a_gpu_for_each_rank(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UserError) as error:
         take(declared(), local_rank=2)
     assert mentions(str(error.value), "rank 3 of a machine with 2 ... at most 2 ... dense_place: host")
+
+
+def test_a_full_gpu_is_told_with_what_helps() -> None:
+    import tensorflow as tf
+
+    from sangam.trainer_module.placement import full_device
+
+    ranker = declared(tables={"users": {"place": "device"}})
+    message = "OOM when allocating tensor with shape[9,16] on /job:localhost/replica:0/task:0/device:GPU:0 by allocator"
+    told = full_device(tf.errors.ResourceExhaustedError(None, None, message), ranker)
+    assert told is not None
+    assert mentions(
+        told, "memory is full (got: OOM ...); declare place: host for users ... batch_size_per_rank (now 64)"
+    )
+    assert full_device(tf.errors.ResourceExhaustedError(None, None, "OOM on device:CPU:0"), ranker) is None
+    assert full_device(tf.errors.InternalError(None, None, "GPU"), ranker) is None
