@@ -102,8 +102,8 @@ def full_device(error: tf.errors.OpError, spec: RankerSpec) -> str | None:
     rows = f"place: host for {listed(on_device)}, or a capacity; " if on_device else ""
     return (
         f"training: the GPU's memory is full (got: {error.message.splitlines()[0]}); declare {rows}a smaller "
-        f"batch_size_per_rank (now {spec.training.batch_size_per_rank}), or more ranks. `sangam plan --gpu-memory` says "
-        "what fits"
+        f"batch_size_per_rank (now {spec.training.batch_size_per_rank}), or more ranks. "
+        "`sangam plan --gpu-memory` says what fits"
     )
 
 
