@@ -101,9 +101,18 @@ def _finite(value: Any) -> Any:
             return value
 
 
+class _PlainTable(Table):
+    """A table whose cells are measured as they are shown; of strings the console does it."""
+
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        """Adds a row; of a styled text the style of all of it is kept."""
+        shown = (Text(visible(cell.plain), cell.style) if isinstance(cell, Text) else cell for cell in cells)
+        super().add_row(*shown, **options)
+
+
 def table(*columns: str) -> Table:
     """Returns an empty table without borders, the style of all commands."""
-    return Table(*columns, box=None, pad_edge=False)
+    return _PlainTable(*columns, box=None, pad_edge=False)
 
 
 def quieten() -> None:

@@ -23,6 +23,7 @@ def _is_shown(text: str, output: str) -> bool:
 @example(text="\x1b[31m")
 @example(text="[/]")
 @example(text=":warning:")
+@example(text="0000\x1f\t1")
 def test_any_text_is_shown_as_it_is(text: str) -> None:
     console = terminal(io.StringIO())
     rows = table("column", "becomes")

@@ -124,7 +124,13 @@ def test_a_watch_that_is_cut_off(
             [pod] = [name for name in cluster.created("pods") if "coordinator" in name]
             if is_forgotten:
                 cluster.store.forget()
-            cluster.api.cut()
+
+            def cut() -> bool:
+                cluster.api.cut()
+                return cluster.api.requests.count(("watch", "pods")) >= 2
+
+            # Again and again: the first watch may open after a cut.
+            wait_until(cut, "a second watch of the pods")
             cluster.store.log(pod, "two")
             wait_until(lambda: "coordinator: two" in caplog.text, "the next line")
             finish(cluster.store, pod, 0)
