@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from bench.dimensions import NUM_IDS, dense_weights
 from bench.gpu.card import Utilization
 from bench.ours import batches_of
 from bench.results import table, write
@@ -51,7 +52,8 @@ def main() -> None:
                     found = _measured(examples, batch, placement, place, precision, options.seconds)
                     results.append(found)
                     print(" | ".join(_line(found)), flush=True)
-    write(options.output, {"accelerator": _name(beside), "results": results})
+    workload = {"ids_per_example": NUM_IDS, "dense_weights": dense_weights()}
+    write(options.output, {"accelerator": _name(beside), "workload": workload, "results": results})
     print(table(_HEADER, [_line(found) for found in results]))
 
 

@@ -1,11 +1,12 @@
 """GPUs in `sangam plan`: which placement of the rows fits, and the price against ranks without one."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sangam.schemas.derived.cost import per_billion_samples
 from sangam.schemas.derived.device_memory import CONTEXT_BYTES, DevicePlan, device_plan, fitting_tables
+from sangam.schemas.derived.gpu_rate import Rate
 from sangam.schemas.derived.plan import Plan
 from sangam.schemas.errors import UserError
 from sangam.schemas.quantities import parse_bytes, shown_bytes
@@ -75,30 +76,39 @@ def planned_gpu(spec: Spec, made: Plan, memory: str | None) -> PlannedGpu | None
 
 
 def compared_price(
-    spec: Spec, samples_per_s: float | None, gpu_samples_per_s: float | None, *, ranks: int, gpu_ranks: int | None
+    spec: Spec,
+    samples_per_s: float | None,
+    gpu_samples_per_s: float | None,
+    rates: Mapping[str, Rate],
+    *,
+    ranks: int,
+    gpu_ranks: int,
 ) -> str | None:
     """Returns the price of a billion samples by ranks with GPUs against ranks without; None without a rate.
 
     Args:
         spec: with prices.
         samples_per_s: of all ranks without GPUs; None: unknown.
-        gpu_samples_per_s: of all ranks with GPUs.
+        gpu_samples_per_s: of all ranks with GPUs; None: the fastest of the predicted rates, by the ranks.
+        rates: predicted, of one rank by place of the rows.
         ranks: number of ranks without GPUs.
-        gpu_ranks: number of ranks with GPUs; None: as many.
+        gpu_ranks: number of ranks with GPUs.
 
     Raises:
         UserError: a price or a rate is missing.
     """
-    if gpu_samples_per_s is None:
-        return None
     prices = spec.cost
+    if gpu_samples_per_s is None:
+        if not rates or prices is None or prices.gpu_rank_per_hour is None:
+            return None
+        gpu_samples_per_s = gpu_ranks * max(rate.samples_per_s for rate in rates.values())
     if prices is None or prices.gpu_rank_per_hour is None:
         raise UserError(
             f"--gpu-samples-per-s: has no effect: the spec has no price of a GPU (got {gpu_samples_per_s:g}); declare "
             "cost.gpu_rank_per_hour"
         )
     on_gpus = prices.model_copy(update={"rank_per_hour": prices.gpu_rank_per_hour})
-    price = per_billion_samples(_with_ranks(spec, gpu_ranks or ranks), on_gpus, gpu_samples_per_s)
+    price = per_billion_samples(_with_ranks(spec, gpu_ranks), on_gpus, gpu_samples_per_s)
     told = f"cost on GPUs: {price:.4g} {prices.currency} for a billion samples"
     if samples_per_s is None:
         return f"{told}; --samples-per-s, of ranks without GPUs, adds the comparison"

@@ -1,5 +1,6 @@
 """The command `sangam plan`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,10 @@ from sangam.pipelines.console import print_json, say, terminal
 
 EPILOG = "Example: sangam plan pipelines/specs/short_video.yaml --rows users=80e6,posts=55e6 --ranks 8"
 
+_ParameterServers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of parameter servers. [default: cluster.parameter_servers of the spec]"),
+]
 _RanksPerHost = Annotated[
     int | None, typer.Option(min=1, help="Also print the memory that a host of this many ranks needs.")
 ]
@@ -21,6 +26,10 @@ _SamplesPerS = Annotated[
 _GpuMemory = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="Also print which rows fit a GPU of each rank with this memory, as 24GB."),
+]
+_GpuResults = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Predict the rate of a GPU rank from these results of infra/gpu/run.sh."),
 ]
 _GpuSamplesPerS = Annotated[
     float | None,
@@ -43,10 +52,7 @@ def plan(
     ranks: Annotated[
         int | None, typer.Option(min=1, help="Number of ranks. [default: cluster.ranks of the spec]")
     ] = None,
-    parameter_servers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of parameter servers. [default: cluster.parameter_servers of the spec]"),
-    ] = None,
+    parameter_servers: _ParameterServers = None,
     memory_per_rank: Annotated[
         str | None,
         typer.Option(
@@ -63,6 +69,7 @@ def plan(
     ranks_per_host: _RanksPerHost = None,
     samples_per_s: _SamplesPerS = None,
     gpu_memory: _GpuMemory = None,
+    gpu_results: _GpuResults = None,
     gpu_samples_per_s: _GpuSamplesPerS = None,
     gpu_ranks: _GpuRanks = None,
     as_json: JsonOption = False,
@@ -72,6 +79,7 @@ def plan(
     from sangam.pipelines.checks.plan import document, given, print_plan, refuse_unfit, this_machine
     from sangam.pipelines.checks.planned_cost import planned_cost
     from sangam.pipelines.checks.planned_gpu import compared_price, planned_gpu
+    from sangam.pipelines.checks.predicted_gpu import of_gpus, predicted_rates, told
     from sangam.schemas.derived.plan import plan as plan_of
     from sangam.schemas.loading import load_spec
     from sangam.schemas.quantities import parse_rows
@@ -81,16 +89,14 @@ def plan(
     made = plan_of(loaded, rows=counts, ranks=ranks or loaded.cluster.ranks, servers=parameter_servers)
     limits = given(made, memory_per_rank, memory_per_server) or this_machine(made, ranks_per_host)
     cost = planned_cost(loaded, ranks or loaded.cluster.ranks, samples_per_s)
-    gpu = planned_gpu(loaded, made, gpu_memory)
-    compared = compared_price(
-        loaded, samples_per_s, gpu_samples_per_s, ranks=ranks or loaded.cluster.ranks, gpu_ranks=gpu_ranks
-    )
+    gpu, rates = planned_gpu(loaded, made, gpu_memory), predicted_rates(loaded, gpu_results)
+    numbers = {"ranks": made.ranks.number, "gpu_ranks": gpu_ranks or made.ranks.number}
+    compared = compared_price(loaded, samples_per_s, gpu_samples_per_s, rates, **numbers)
     if as_json:
-        more = {"cost": None if cost is None else cost._asdict(), "gpu": None if gpu is None else gpu.document()}
-        print_json(document(made, limits, ranks_per_host) | more)
+        print_json(document(made, limits, ranks_per_host) | of_gpus(gpu, rates) | {"cost": cost and cost._asdict()})
     else:
         print_plan(made, limits, terminal(), ranks_per_host)
-        for line in filter(None, [*(gpu.lines() if gpu else ()), cost and cost.text(), compared]):
+        for line in filter(None, [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared]):
             say(line)
     refuse_unfit(made, limits)
     if not as_json:

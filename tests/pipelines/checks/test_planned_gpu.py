@@ -7,6 +7,7 @@ import pytest
 
 from sangam.pipelines.checks.planned_gpu import compared_price, planned_gpu
 from sangam.schemas.derived.device_memory import CONTEXT_BYTES
+from sangam.schemas.derived.gpu_rate import Rate
 from sangam.schemas.derived.plan import plan
 from sangam.schemas.errors import UserError
 from sangam.schemas.loading import load_spec
@@ -58,6 +59,11 @@ def test_what_does_not_fit_is_told_with_what_would() -> None:
     assert large.document()["plans"]["all rows on the device"]["fits"]
 
 
+def _priced(folder: Path, prices: dict[str, Any]) -> Spec:
+    document = changed({"cost": prices, "cluster": {"ranks": 1, "data_workers": 0}})
+    return load_spec(write(folder / "spec.yaml", document))
+
+
 def test_a_size_without_effect_is_told() -> None:
     spec = load_spec(SPEC)
     spec = spec.model_copy(update={"training": spec.training.model_copy(update={"dense_place": "host"})})
@@ -71,16 +77,28 @@ def test_the_price_of_gpus_is_compared(tmp_path: Path) -> None:
     spec = load_spec(
         write(tmp_path / "spec.yaml", changed({"cost": prices, "cluster": {"ranks": 1, "data_workers": 0}}))
     )
-    assert compared_price(spec, 1000.0, None, ranks=4, gpu_ranks=1) is None
-    told = compared_price(spec, 1000.0, 2000.0, ranks=4, gpu_ranks=1)
+    assert compared_price(spec, 1000.0, None, {}, ranks=4, gpu_ranks=1) is None
+    told = compared_price(spec, 1000.0, 2000.0, {}, ranks=4, gpu_ranks=1)
     assert told is not None
     assert mentions(told, "cost on GPUs ... -75% against")
-    alone = compared_price(spec, None, 8000.0, ranks=1, gpu_ranks=None)
+    alone = compared_price(spec, None, 8000.0, {}, ranks=1, gpu_ranks=1)
     assert alone is not None
     assert "--samples-per-s" in alone
+
+
+def test_a_predicted_rate_gives_the_price_too(tmp_path: Path) -> None:
+    prices = {**PRICES, "gpu_rank_per_hour": PRICES["rank_per_hour"]}
+    spec = load_spec(
+        write(tmp_path / "spec.yaml", changed({"cost": prices, "cluster": {"ranks": 1, "data_workers": 0}}))
+    )
+    rates = {"host": Rate("tf32", 0.01, 0.01, 100.0), "device": Rate("tf32", 0.01, 0.005, 200.0)}
+    told = compared_price(spec, 100.0, None, rates, ranks=1, gpu_ranks=2)
+    assert told is not None
+    # Two GPUs at 200 samples a second each, for the price of two machines.
+    assert mentions(told, "-50% against")
 
 
 def test_a_rate_without_a_price_is_told(tmp_path: Path) -> None:
     spec = load_spec(write(tmp_path / "spec.yaml", changed({"cost": PRICES})))
     with pytest.raises(UserError, match=r"--gpu-samples-per-s: .*cost.gpu_rank_per_hour"):
-        compared_price(spec, None, 10.0, ranks=1, gpu_ranks=None)
+        compared_price(spec, None, 10.0, {}, ranks=1, gpu_ranks=1)
