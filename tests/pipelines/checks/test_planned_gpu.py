@@ -74,9 +74,7 @@ def test_a_size_without_effect_is_told() -> None:
 
 def test_the_price_of_gpus_is_compared(tmp_path: Path) -> None:
     prices = {**PRICES, "gpu_rank_per_hour": 2 * PRICES["rank_per_hour"]}
-    spec = load_spec(
-        write(tmp_path / "spec.yaml", changed({"cost": prices, "cluster": {"ranks": 1, "data_workers": 0}}))
-    )
+    spec = _priced(tmp_path, prices)
     assert compared_price(spec, 1000.0, None, {}, ranks=4, gpu_ranks=1) is None
     told = compared_price(spec, 1000.0, 2000.0, {}, ranks=4, gpu_ranks=1)
     assert told is not None
@@ -88,9 +86,7 @@ def test_the_price_of_gpus_is_compared(tmp_path: Path) -> None:
 
 def test_a_predicted_rate_gives_the_price_too(tmp_path: Path) -> None:
     prices = {**PRICES, "gpu_rank_per_hour": PRICES["rank_per_hour"]}
-    spec = load_spec(
-        write(tmp_path / "spec.yaml", changed({"cost": prices, "cluster": {"ranks": 1, "data_workers": 0}}))
-    )
+    spec = _priced(tmp_path, prices)
     rates = {"host": Rate("tf32", 0.01, 0.01, 100.0), "device": Rate("tf32", 0.01, 0.005, 200.0)}
     told = compared_price(spec, 100.0, None, rates, ranks=1, gpu_ranks=2)
     assert told is not None
