@@ -16,6 +16,14 @@ from tests.trainer_module.sample_job import declared, write_examples
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 
+def on_one_device(rank: int, ranks: int, directory: Path) -> None:
+    """Runs on one rank: trains without an accelerator."""
+    from sangam.trainer_module.placement import Placement
+
+    assert ranks == 1
+    learn(placed("host"), Placement(), directory, "plain", rank)
+
+
 def prove(rank: int, ranks: int, directory: Path) -> None:
     """Runs on every rank: trains with rows on the host and on the accelerator, one rank also without one."""
     from sangam.trainer_module import collectives, placement
@@ -26,7 +34,7 @@ def prove(rank: int, ranks: int, directory: Path) -> None:
         together.mkdir(exist_ok=True)
         collectives.share_memory(together)
     if ranks == 1:
-        learn(placed("host"), placement.Placement(), directory, "plain", rank)
+        on_one_device(rank, ranks, directory)
     for place in PLACES:
         with beside.host():
             trainer = learn(placed(place, ranks), beside, directory, place, rank)
@@ -65,19 +73,24 @@ def _exchange_checkpoint(trainer: Any, place: str, directory: Path) -> None:
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a process that trained by itself."""
-    folder = tmp_path_factory.mktemp("placement")
-    write_examples(folder / "data", minutes_apart=10)
-    (folder / "1" / "logs").mkdir(parents=True)
+    folder = _world(tmp_path_factory.mktemp("placement"))
     run_on_ranks(prove, 1, folder / "1")
     return folder / "1"
 
 
 @pytest.fixture(scope="module")
-def two(alone: Path) -> Path:
-    """The folder of two ranks on the same global batches."""
-    folder = alone.parent / "2"
-    (folder / "logs").mkdir(parents=True)
-    run_on_ranks(prove, 2, folder)
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of one process without an accelerator, and of two ranks with one on the same global batches."""
+    folder = _world(tmp_path_factory.mktemp("two"))
+    run_on_ranks(on_one_device, 1, folder / "1")
+    run_on_ranks(prove, 2, folder / "2")
+    return folder
+
+
+def _world(folder: Path) -> Path:
+    write_examples(folder / "data", minutes_apart=10)
+    for number in ("1", "2"):
+        (folder / number / "logs").mkdir(parents=True)
     return folder
 
 
@@ -90,8 +103,8 @@ def test_a_placement_learns_what_one_device_learns(alone: Path, place: str) -> N
 
 @pytest.mark.long
 @pytest.mark.parametrize("place", PLACES)
-def test_two_ranks_with_accelerators_equal_one_process(two: Path, alone: Path, place: str) -> None:
-    assert difference(read_state(two, place, 2), read_state(alone, "plain", 1)) < TOLERANCE
+def test_two_ranks_with_accelerators_equal_one_process(two: Path, place: str) -> None:
+    assert difference(read_state(two / "2", place, 2), read_state(two / "1", "plain", 1)) < TOLERANCE
 
 
 @pytest.mark.parametrize("place", PLACES)

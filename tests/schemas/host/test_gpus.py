@@ -19,6 +19,7 @@ def test_a_rank_sees_what_was_visible_before_however_often_it_was_hidden(before:
 
 
 def test_the_processes_of_a_job_start_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SANGAM_VISIBLE_GPUS", raising=False)  # A step of another test may have hidden them here.
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     environment = environment_of_all()
     assert environment["CUDA_VISIBLE_DEVICES"] == "-1"
