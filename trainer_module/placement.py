@@ -49,6 +49,9 @@ class Placement:
         return self.dense() if self.are_on_device(group) else self.host()
 
 
+HOST_ALONE = Placement()
+
+
 def take(spec: RankerSpec, *, local_rank: int) -> Placement:
     """Chooses this process's devices, before TensorFlow uses any.
 
@@ -62,7 +65,7 @@ def take(spec: RankerSpec, *, local_rank: int) -> Placement:
     gpus = tf.config.list_physical_devices("GPU")
     if spec.training.dense_place == "host":
         tf.config.set_visible_devices([], "GPU")
-        return Placement()
+        return HOST_ALONE
     if gpus:
         return Placement(_own(gpus, local_rank))
     if os.environ.get(LOGICAL_VARIABLE) == "1":
@@ -72,7 +75,7 @@ def take(spec: RankerSpec, *, local_rank: int) -> Placement:
             "training.dense_place: device: TensorFlow finds no GPU in this process; `sangam doctor` says what is "
             "missing, or declare auto"
         )
-    return Placement()
+    return HOST_ALONE
 
 
 def _own(gpus: Sequence[Any], local_rank: int) -> str:
@@ -85,6 +88,11 @@ def _own(gpus: Sequence[Any], local_rank: int) -> str:
     # Without it TensorFlow takes all of the memory at once, and a server or a second job on the card finds none.
     tf.config.experimental.set_memory_growth(gpus[local_rank], True)
     return "/GPU:0"
+
+
+def beside() -> Placement:
+    """Returns the first GPU as the accelerator, without one a logical CPU: for proofs and benchmarks."""
+    return Placement("/GPU:0" if tf.config.list_physical_devices("GPU") else logical_accelerator())
 
 
 def logical_accelerator() -> str:

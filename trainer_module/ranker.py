@@ -27,7 +27,7 @@ from sangam.trainer_module.encoders.numbers import EncodedNumbers
 from sangam.trainer_module.encoders.pooling import COMBINERS, combine, lists_of_values
 from sangam.trainer_module.input.batch import Batch, Layout, size_of
 from sangam.trainer_module.models import build_model
-from sangam.trainer_module.placement import Placement
+from sangam.trainer_module.placement import HOST_ALONE, Placement
 
 _SECONDS_A_MINUTE = 60
 
@@ -42,7 +42,7 @@ class Ranker:
         self,
         spec: RankerSpec,
         calibrations: Mapping[str, Calibration] | None = None,
-        placement: Placement = Placement(),  # noqa: B008 - frozen
+        placement: Placement = HOST_ALONE,
     ):
         """Builds the model's structure.
 

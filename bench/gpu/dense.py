@@ -1,17 +1,17 @@
 """The dense part of a step, with and without XLA, by precision: `python -m bench.gpu.dense OUTPUT.json`."""
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+from bench.gpu.timed import spread, timed
 from bench.results import table, write
 from bench.workload import ranker
-from sangam.trainer_module.placement import Placement, logical_accelerator
+from sangam.trainer_module import placement
+from sangam.trainer_module.placement import Placement
 from sangam.trainer_module.ranker import Ranker
 
 _PRECISIONS = ("float32", "tf32", "bfloat16")
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=(4_096, 65_536))
     parser.add_argument("--seconds", type=float, default=1.0, help="of measured steps in each setting")
     options = parser.parse_args()
-    beside = Placement("/GPU:0" if tf.config.list_physical_devices("GPU") else logical_accelerator())
+    beside = placement.beside()
     results = [
         _measured(beside, batch, precision, options.seconds, has_xla=has_xla)
         for batch in options.batches
@@ -41,17 +41,10 @@ def _measured(beside: Placement, batch: int, precision: str, seconds: float, *, 
     step = _step(Ranker(ranker(batch_size_per_rank=batch, dense_precision=precision), placement=beside), batch, has_xla)
     told: dict[str, Any] = {"batch": batch, "precision": precision, "xla": has_xla}
     try:
-        for _ in range(_WARM_STEPS):
-            step()
+        took = timed(step, seconds=seconds, warm=_WARM_STEPS)
     except tf.errors.OpError as error:  # Without CUDA's compiler, XLA has none for the card.
         return {**told, "median_ms": None, "error": error.message.splitlines()[0]}
-    took: list[float] = []
-    given_up = time.monotonic() + seconds
-    while time.monotonic() < given_up or not took:
-        started = time.perf_counter()
-        step()
-        took.append(time.perf_counter() - started)
-    return {**told, "median_ms": round(statistics.median(took) * 1e3, 2)}
+    return {**told, "median_ms": round(spread(took)["median_s"] * 1e3, 2)}
 
 
 def _step(of: Ranker, batch: int, has_xla: bool) -> Callable[[], object]:

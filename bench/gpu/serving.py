@@ -1,13 +1,12 @@
 """Scores of a pushed model on the GPU against the host: `python -m bench.gpu.serving VERSION OUTPUT.json`."""
 
 import argparse
-import statistics
-import time
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+from bench.gpu.timed import spread, timed
 from bench.results import table, write
 from bench.serving import request_for
 from sangam.schemas.contracts.export import RANK
@@ -43,16 +42,8 @@ def _measured(call: Any, device: str, candidates: int, seconds: float) -> dict[s
     _, inputs = call.structured_input_signature
     request = request_for(inputs, context=_CONTEXT, candidates=candidates, seed=1)
     arguments = {name: tf.constant(values) for name, values in request.items()}
-    for _ in range(_WARM_CALLS):
-        call(**arguments)
-    took: list[float] = []
-    given_up = time.monotonic() + seconds
-    while time.monotonic() < given_up or not took:
-        started = time.perf_counter()
-        for scores in call(**arguments).values():
-            scores.numpy()
-        took.append(time.perf_counter() - started)
-    median = statistics.median(took)
+    took = timed(lambda: [scores.numpy() for scores in call(**arguments).values()], seconds=seconds, warm=_WARM_CALLS)
+    median = spread(took)["median_s"]
     return {
         "device": device,
         "candidates": candidates,

@@ -7,9 +7,6 @@ not this project; `--device cpu` proves the program.
 import argparse
 import itertools
 import json
-import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +15,9 @@ from torch import Tensor
 
 from bench.dimensions import NUM_FLOATS, NUM_TASKS, TOTAL_IDS, cardinalities
 from bench.gpu.card import Utilization
-from bench.peers.torch_ddp import Ranker
-from bench.peers.torch_model import loss_of
+from bench.gpu.timed import spread, timed
+from bench.peers.torch_ddp import step_of
 
-_LEARNING_RATE = 0.001
 _ZIPF_EXPONENT = 1.05
 _BATCHES_A_PASS = 8
 _WARM_STEPS = 10
@@ -49,47 +45,18 @@ def _measured(device: str, batch: int, precision: str, seconds: float) -> dict[s
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    step = _step(device, batch, bfloat16=precision == "bfloat16")
-    for _ in range(_WARM_STEPS):
-        step()
-    took: list[float] = []
-    given_up = time.monotonic() + seconds
+    batches = itertools.cycle([_batch(batch) for _ in range(_BATCHES_A_PASS)])
+    step = step_of(batches, bfloat16=precision == "bfloat16", device=device)
+    timed(step, seconds=0.0, warm=_WARM_STEPS)
     with Utilization() as card:
-        while time.monotonic() < given_up or len(took) < 2:
-            started = time.perf_counter()
-            step()
-            took.append(time.perf_counter() - started)
-    low, median, high = statistics.quantiles(took, n=4)
+        took = timed(step, seconds=seconds, warm=0)
     return {
         "precision": precision,
         "batch": batch,
-        "median_s": median,
-        "quartiles_s": [low, high],
+        **spread(took),
         "busy_percent": card.percent,
         "peak_bytes": torch.cuda.max_memory_allocated() if device == "cuda" else None,
     }
-
-
-def _step(device: str, batch: int, *, bfloat16: bool) -> Callable[[], float]:
-    model = Ranker().to(device)
-    optimizers = [
-        torch.optim.SparseAdam([model.table.weight], _LEARNING_RATE),
-        torch.optim.Adam(model.dense.parameters(), _LEARNING_RATE, fused=True),
-    ]
-    batches = itertools.cycle([_batch(batch) for _ in range(_BATCHES_A_PASS)])
-
-    def step() -> float:
-        ids_BF, floats, labels_BT = (part.to(device, non_blocking=True) for part in next(batches))
-        with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
-            logits_BT = model(ids_BF, floats)
-        loss = loss_of(logits_BT, labels_BT)
-        loss.backward()
-        for optimizer in optimizers:
-            optimizer.step()
-            optimizer.zero_grad()
-        return float(loss)
-
-    return step
 
 
 def _batch(size: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,8 +6,6 @@ Without a GPU a second logical CPU is the accelerator: the same program, whose n
 import argparse
 import gc
 import itertools
-import statistics
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +13,19 @@ import tensorflow as tf
 
 from bench.dimensions import NUM_IDS, dense_weights
 from bench.gpu.card import Utilization
+from bench.gpu.timed import spread, timed
 from bench.ours import batches_of
 from bench.results import table, write
 from bench.workload import Pool, pool, ranker
 from sangam.trainer_module import collectives
+from sangam.trainer_module import placement as placed
 from sangam.trainer_module.loop.in_step import InStepTrainer
 from sangam.trainer_module.loop.precision import settle
-from sangam.trainer_module.placement import Placement, logical_accelerator
+from sangam.trainer_module.placement import HOST_ALONE, Placement
 from sangam.trainer_module.ranker import Ranker
 
 _BATCHES = (4_096, 65_536)
 _PRECISIONS = ("float32", "tf32", "bfloat16")
-_PASSES = 2
 _BATCHES_A_PASS = 8
 _WARM_STEPS = 10
 """All rows of the pool exist, and the graph is traced, before a step is measured."""
@@ -41,16 +40,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="of measured steps in each setting")
     options = parser.parse_args()
     collectives.start()
-    beside = Placement("/GPU:0" if tf.config.list_physical_devices("GPU") else logical_accelerator())
+    beside = placed.beside()
     results: list[dict[str, Any]] = []
     for batch in options.batches:
         examples = pool(batch * _BATCHES_A_PASS, num_ids=options.ids, seed=1)
-        for placement, place in ((Placement(), "host"), (beside, "host"), (beside, "device")):
+        for placement, place in ((HOST_ALONE, "host"), (beside, "host"), (beside, "device")):
             # What names no device is the host's.
             with tf.device("/CPU:0"):
                 for precision in _PRECISIONS if placement.accelerator else ("float32",):
                     found = _measured(examples, batch, placement, place, precision, options.seconds)
                     results.append(found)
+                    gc.collect()  # The trainer, whose rows fill the device.
                     print(" | ".join(_line(found)), flush=True)
     workload = {"ids_per_example": NUM_IDS, "dense_weights": dense_weights()}
     write(options.output, {"accelerator": _name(beside), "workload": workload, "results": results})
@@ -84,31 +84,26 @@ def _measured(
     settle(declared.model_copy(), placement)
     trainer = InStepTrainer(Ranker(declared, placement=placement), rank=0, ranks=1)
     steps = trainer.steps(itertools.cycle(batches_of(examples, batch)))
-    for _ in range(_WARM_STEPS):
-        first = float(next(steps).losses_T.numpy().sum())
-    took: list[float] = []
-    given_up = time.monotonic() + seconds
+    losses: list[float] = []
+
+    def step() -> None:
+        losses.append(float(next(steps).losses_T.numpy().sum()))
+
+    timed(step, seconds=0.0, warm=_WARM_STEPS)
     with Utilization() as card:
-        while time.monotonic() < given_up or len(took) < _PASSES:
-            started = time.perf_counter()
-            last = float(next(steps).losses_T.numpy().sum())
-            took.append(time.perf_counter() - started)
-    low, median, high = statistics.quantiles(took, n=4) if len(took) > 1 else took * 3
+        took = timed(step, seconds=seconds, warm=0)
     peak = None
     if placement.accelerator == "/GPU:0":
         peak = tf.config.experimental.get_memory_info("GPU:0")["peak"]
         tf.config.experimental.reset_memory_stats("GPU:0")
-    del trainer, steps
-    gc.collect()
     return {
         "dense": "accelerator" if placement.accelerator else "host",
         "rows": place,
         "precision": precision,
         "batch": batch,
         "steps": len(took),
-        "median_s": median,
-        "quartiles_s": [low, high],
-        "losses": [first, last],
+        **spread(took),
+        "losses": [losses[_WARM_STEPS], losses[-1]],
         "busy_percent": card.percent,
         "peak_bytes": peak,
     }

@@ -13,7 +13,7 @@ from bench.peers.torch_model import Mmoe, loss_of
 _LEARNING_RATE = 0.001
 
 
-class Ranker(nn.Module):
+class _Ranker(nn.Module):
     """All features in one table, one after the other: one lookup, one gradient, one sparse all-reduce."""
 
     def __init__(self) -> None:
@@ -30,19 +30,22 @@ class Ranker(nn.Module):
         return self.dense(floats, self.table(ids_BF + self.first).flatten(1))
 
 
-def step_of(batches: Iterator[tuple[Tensor, Tensor, Tensor]], *, bfloat16: bool) -> Callable[[], float]:
+def step_of(
+    batches: Iterator[tuple[Tensor, Tensor, Tensor]], *, bfloat16: bool, device: str = "cpu"
+) -> Callable[[], float]:
     """Returns a training step over the batches. Every rank has all rows."""
-    model = Ranker()
+    model = _Ranker().to(device)
     tables = [model.table.weight]
     dense = list(model.dense.parameters())
     # Gradients are averaged over the ranks: those of rows as (ids, values) of every rank.
     options = {"broadcast_buffers": False, "gradient_as_bucket_view": True, "static_graph": True}
-    trained = model if distributed.get_world_size() == 1 else DistributedDataParallel(model, **options)
+    is_alone = not distributed.is_initialized() or distributed.get_world_size() == 1
+    trained = model if is_alone else DistributedDataParallel(model, **options)
     optimizers = [torch.optim.SparseAdam(tables, _LEARNING_RATE), torch.optim.Adam(dense, _LEARNING_RATE, fused=True)]
 
     def step() -> float:
-        ids_BF, floats, labels_BT = next(batches)
-        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+        ids_BF, floats, labels_BT = (part.to(device, non_blocking=True) for part in next(batches))
+        with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
             logits_BT = trained(ids_BF, floats)
         loss = loss_of(logits_BT, labels_BT)
         loss.backward()

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from sangam.schemas.derived.groups import Group, groups_of
 from sangam.schemas.derived.model_inputs import model_inputs
-from sangam.schemas.derived.sizes import FLOAT_BYTES, dense_parameters, high_share
+from sangam.schemas.derived.process_memory import rank_plan
+from sangam.schemas.derived.sizes import FLOAT_BYTES, high_share
 from sangam.schemas.derived.weight import width_of
 from sangam.schemas.derived.weights import dense_weights
 from sangam.schemas.spec import RankerSpec
@@ -50,16 +51,13 @@ def device_plan(ranker: RankerSpec, rows: Mapping[str, int], *, ranks: int, tabl
         ranks: number of ranks.
         tables: tables whose rows are on the device.
     """
-    training = ranker.training
-    state = 2 + training.dense_optimizer.num_moments + (training.average is not None)
-    held = {name: _held(group, rows, ranks, tables) for name, group in groups_of(ranker).items()}
-    grows = [of for name, of in held.items() if not _is_reserved(groups_of(ranker)[name], tables)]
+    held = [(group, _held(group, rows, ranks, tables)) for group in groups_of(ranker).values()]
     return DevicePlan(
         tables=tuple(name for name in rows if name in tables),
-        dense=dense_parameters(ranker) * FLOAT_BYTES * state,
+        dense=rank_plan(ranker, {}, ranks=ranks).dense,
         batch=_batch_bytes(ranker),
-        rows=sum(held.values()),
-        growth=2 * max(grows, default=0.0),
+        rows=sum(size for _, size in held),
+        growth=2 * max((size for group, size in held if not _is_reserved(group, tables)), default=0.0),
     )
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sangam.schemas.derived.process_memory import most_ids
 from sangam.schemas.derived.sizes import dense_parameters
 from sangam.schemas.spec import RankerSpec
-from sangam.schemas.spec.features import IdsFeature, SequenceFeature
 
 _Positive = Annotated[float, Field(gt=0)]
 
@@ -113,9 +113,4 @@ def _rate(ranker: RankerSpec, workload: Workload, step: MeasuredStep, dense_s: f
 
 def _ids_per_example(ranker: RankerSpec) -> int:
     """Returns the most ids of an example: lists are counted full."""
-    total = 0
-    for name, feature in ranker.features.items():
-        if ranker.table_of(name):
-            total += feature.max_values if isinstance(feature, IdsFeature) else 1
-            total += feature.max_length - 1 if isinstance(feature, SequenceFeature) else 0
-    return total
+    return sum(most_ids(feature) for name, feature in ranker.features.items() if ranker.table_of(name))

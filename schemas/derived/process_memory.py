@@ -20,7 +20,7 @@ from sangam.schemas.derived.sizes import (
     stored_bytes,
 )
 from sangam.schemas.spec import RankerSpec
-from sangam.schemas.spec.features import IdsFeature, SequenceFeature
+from sangam.schemas.spec.features import Feature, IdsFeature, SequenceFeature
 from sangam.schemas.spec.sync import Async, InStep, Served, Shadow, Stale
 
 _COUNTS_BYTES = 64 * 2**20
@@ -145,17 +145,23 @@ def _in_flight_bytes(ranker: RankerSpec, sync: Served) -> int:
     return (sync.staleness + 1) * _batch_bytes(ranker)
 
 
+def most_ids(feature: Feature) -> int:
+    """Returns the most ids that an example has of a feature with a table."""
+    match feature:
+        case IdsFeature():
+            return feature.max_values
+        case SequenceFeature():
+            return feature.max_length
+        case _:
+            return 1
+
+
 def _batch_bytes(ranker: RankerSpec) -> int:
     """Returns the most that a batch has: keys, embeddings and gradients where no id repeats."""
     bytes_per_example = 0
     for name, feature in ranker.features.items():
         if table := ranker.table_of(name):
-            ids = 1
-            if isinstance(feature, IdsFeature):
-                ids = feature.max_values
-            elif isinstance(feature, SequenceFeature):
-                ids = feature.max_length
-            bytes_per_example += ids * (KEY_BYTES + 2 * FLOAT_BYTES * ranker.tables[table].dim)
+            bytes_per_example += most_ids(feature) * (KEY_BYTES + 2 * FLOAT_BYTES * ranker.tables[table].dim)
     return ranker.training.batch_size_per_rank * bytes_per_example
 
 

@@ -93,13 +93,12 @@ def compare(folder: Path) -> dict[str, float]:
 
     collectives.start()
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    beside = placement.Placement("/GPU:0" if has_gpu else placement.logical_accelerator())
+    beside = placement.beside()
     directory, largest = folder / "1", {}
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     for optimizer in TRAINING:
         with beside.host():
-            learn(placed("host", optimizer=optimizer), placement.Placement(), directory, f"plain-{optimizer}", 0)
+            learn(placed("host", optimizer=optimizer), placement.HOST_ALONE, directory, f"plain-{optimizer}", 0)
             plain = read_state(directory, f"plain-{optimizer}", 1)
             for place in PLACES:
                 learn(placed(place, optimizer=optimizer), beside, directory, f"{place}-{optimizer}", 0)

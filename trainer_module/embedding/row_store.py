@@ -27,7 +27,7 @@ from sangam.trainer_module.embedding.in_use import copy_into, copy_of
 from sangam.trainer_module.embedding.per_table import PerTable
 from sangam.trainer_module.embedding.removed_keys import RemovedKeys
 from sangam.trainer_module.embedding.row_optimizers import InPlaceUpdate, StepContext, row_update
-from sangam.trainer_module.placement import Placement
+from sangam.trainer_module.placement import HOST_ALONE, Placement
 from sangam.trainer_module.snapshot import Copies, KeysAndRows
 from sangam.trainer_module.transforms.keys import NO_ID, tags_of
 
@@ -69,7 +69,7 @@ class RowStore(tf.Module):
         seed: int,
         expected_rows: int = 0,
         track_changes: bool = False,
-        placement: Placement = Placement(),  # noqa: B008 - frozen
+        placement: Placement = HOST_ALONE,
     ):
         """Makes an empty store.
 

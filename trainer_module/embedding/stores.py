@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sangam.schemas.derived.groups import Group
 from sangam.trainer_module.embedding.row_store import RowStore
-from sangam.trainer_module.placement import Placement
+from sangam.trainer_module.placement import HOST_ALONE, Placement
 
 
 def stores_of(
@@ -13,7 +13,7 @@ def stores_of(
     seed: int,
     owners: int,
     track_changes: bool = False,
-    placement: Placement = Placement(),  # noqa: B008 - frozen
+    placement: Placement = HOST_ALONE,
 ) -> dict[str, RowStore]:
     """Returns empty stores of one of the processes that share the rows, with room for its share of the capacities.
 

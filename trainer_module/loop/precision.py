@@ -15,7 +15,7 @@ import tensorflow as tf
 from sangam.schemas.spec import RankerSpec
 from sangam.trainer_module import collectives
 from sangam.trainer_module.dense import fused
-from sangam.trainer_module.placement import Placement
+from sangam.trainer_module.placement import HOST_ALONE, Placement
 from sangam.trainer_module.ranker import Ranker, with_precision
 
 _LOG = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Precision:
 
 def settle(
     spec: RankerSpec,
-    placement: Placement = Placement(),  # noqa: B008 - frozen
+    placement: Placement = HOST_ALONE,
 ) -> tuple[RankerSpec, Precision]:
     """Returns the spec with `auto` replaced by the chosen precision. All ranks call it together and agree.
 

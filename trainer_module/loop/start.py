@@ -35,7 +35,7 @@ from sangam.trainer_module.loop.shadow import ShadowTrainer
 from sangam.trainer_module.loop.stale import StaleTrainer
 from sangam.trainer_module.loop.trainer import Trainer
 from sangam.trainer_module.parameter_server.client import Servers
-from sangam.trainer_module.placement import Placement, notes
+from sangam.trainer_module.placement import HOST_ALONE, Placement, notes
 from sangam.trainer_module.progress import Progress, say
 from sangam.trainer_module.ranker import Ranker
 
@@ -79,7 +79,7 @@ def load(
     *,
     rank: int,
     ranks: int,
-    placement: Placement = Placement(),  # noqa: B008 - frozen
+    placement: Placement = HOST_ALONE,
 ) -> Run:
     """Returns a job ready to train or resume; all ranks call it. See `training.train`.
 
@@ -111,7 +111,7 @@ def load_trainer(
     rank: int,
     ranks: int,
     is_dealt: bool = False,
-    placement: Placement = Placement(),  # noqa: B008 - frozen
+    placement: Placement = HOST_ALONE,
 ) -> tuple[Trainer, Start, Callable[..., Trainer]]:
     """Returns a trainer ready to train, its starting point, and a factory of trainers like it; see `load`."""
     spec, precision = settle(job.ranker, placement)

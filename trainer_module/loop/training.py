@@ -17,7 +17,7 @@ from sangam.trainer_module.loop.run import Run
 from sangam.trainer_module.loop.start import load
 from sangam.trainer_module.monitoring.training import Metrics
 from sangam.trainer_module.parameter_server.client import Servers
-from sangam.trainer_module.placement import Placement
+from sangam.trainer_module.placement import HOST_ALONE, Placement
 from sangam.trainer_module.progress import Progress
 
 _LOG = logging.getLogger("sangam.trainer_module.rank")
@@ -32,7 +32,7 @@ def train(
     ranks: int,
     servers: Servers | None = None,
     metrics: Metrics | None = None,
-    placement: Placement = Placement(),  # noqa: B008 - frozen
+    placement: Placement = HOST_ALONE,
 ) -> None:
     """Trains a job to its end, from its last checkpoint if any; writes the final checkpoint and the report.
 

@@ -22,7 +22,7 @@ from sangam.trainer_module.online.publishing import Publisher
 from sangam.trainer_module.online.reading import SegmentReader
 from sangam.trainer_module.online.status import Status
 from sangam.trainer_module.online.turns import DENSE, Turn, agreed
-from sangam.trainer_module.placement import Placement
+from sangam.trainer_module.placement import HOST_ALONE, Placement
 from sangam.trainer_module.progress import Progress
 
 _LOG = logging.getLogger("sangam.trainer_module.online")
@@ -35,7 +35,7 @@ def learn(
     rank: int,
     ranks: int,
     metrics: Metrics | None = None,
-    placement: Placement = Placement(),  # noqa: B008 - frozen
+    placement: Placement = HOST_ALONE,
 ) -> None:
     """Trains on segment after segment until the job's stop file exists. All ranks call it together."""
     progress = Progress(job, rank, metrics=metrics)
