@@ -129,9 +129,10 @@ lock: setup ## resolve pyproject.toml again; an existing uv.lock keeps its versi
 	$(UV) export --quiet --format requirements-txt --no-dev --no-emit-project --no-emit-package uv --no-annotate --no-header --locked > requirements.runtime.lock.new
 	sed -E '/--hash/d; /^setuptools==/d; s/ \\$$//' requirements.runtime.lock.new > requirements.constraints.new
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --generate-hashes --constraint requirements.constraints.new --output-file requirements.build.lock.new infra/horovod-build.in
+	sed -n 's/^tensorflow==/tensorflow[and-cuda]==/p' requirements.constraints.new | $(UV) pip compile --quiet --python-version 3.11 --no-header --no-annotate --generate-hashes --constraint requirements.constraints.new - | sed -n '/^nvidia-/,/[^\\]$$/p' > requirements.gpu.lock.new
 	rm requirements.constraints.new
-	@! grep -nE 'https?://' requirements.lock.new requirements.runtime.lock.new requirements.build.lock.new
-	for lock in requirements.lock requirements.runtime.lock requirements.build.lock; do mv $$lock.new $$lock; done
+	@! grep -nE 'https?://' requirements.lock.new requirements.runtime.lock.new requirements.build.lock.new requirements.gpu.lock.new
+	for lock in requirements.lock requirements.runtime.lock requirements.build.lock requirements.gpu.lock; do mv $$lock.new $$lock; done
 
 .PHONY: wheel
 wheel: setup ## build dist/sangam-*.whl from this commit; docs/upgrading.md

@@ -36,7 +36,7 @@ rm -rf "$tree"/py/lib/python3.11/{test,idlelib,tkinter,config-*,site-packages/*}
 mkdir -p "$tree/py/lib"
 cp .venv/lib/sangam-*.so "$tree/py/lib/"
 .tools/bin/uv pip install --quiet --no-deps --only-binary :all: --target "$tree/wheels" \
-  nvidia-cublas-cu12==12.3.4.1 nvidia-cudnn-cu12==8.9.7.29 nvidia-cuda-runtime-cu12==12.3.101
+  $(grep -oE '^nvidia-(cublas|cudnn|cuda-runtime)-cu12==[0-9.]+' requirements.gpu.lock)
 find "$tree/wheels" -name '*.so*' -not -name 'libcudnn_[!o]*' -not -name 'libcudnn_ops_train*' -not -name 'libnvblas*' -exec cp {} "$tree/cuda/" \;
 rm -rf "$tree/wheels"
 # TensorFlow registers a GPU only if it can open these; nothing of the engine calls them.

@@ -33,21 +33,17 @@ builder=
   echo "images: changes that are not committed are left out" >&2
 
 # What the images stand on: a tag to say which, a digest to pin it. Taken once, then committed and reviewed.
-declare -A tags=(
-  [PYTHON_IMAGE]=docker.io/library/python:3.11-slim-bookworm
-  [CUDA_BUILD_IMAGE]=docker.io/nvidia/cuda:12.3.2-devel-ubuntu22.04
-  [CUDA_IMAGE]=docker.io/nvidia/cuda:12.3.2-runtime-ubuntu22.04
-)
-# base NAME: prints the image that the file gives to a name; asks for its digest if the file lacks it.
+tag=docker.io/library/python:3.11-slim-bookworm
+# Prints the base that the file names; asks for its digest if the file lacks it.
 base() {
   local line digest
-  if ! grep -qs "^$1=" "$bases"; then
-    digest=$(digest_of "${tags[$1]}") || fail "${tags[$1]}: its digest could not be had (see above)"
-    echo "$1=${tags[$1]}@$digest" >>"$bases"
-    echo "images: wrote $1 into $bases; review and commit it" >&2
+  if ! grep -qs "^PYTHON_IMAGE=" "$bases"; then
+    digest=$(digest_of "$tag") || fail "$tag: its digest could not be had (see above)"
+    echo "PYTHON_IMAGE=$tag@$digest" >>"$bases"
+    echo "images: wrote PYTHON_IMAGE into $bases; review and commit it" >&2
   fi
-  line=$(grep "^$1=" "$bases")
-  [[ $line =~ ^$1=[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}$ ]] ||
+  line=$(grep "^PYTHON_IMAGE=" "$bases")
+  [[ $line =~ ^PYTHON_IMAGE=[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}$ ]] ||
     fail "$bases: no image by digest (got '$line'); remove the line to have it written anew"
   echo "${line#*=}"
 }
@@ -67,13 +63,12 @@ secrets=()
 [[ -z ${UV_CONFIG_FILE:-} ]] || secrets+=(--secret "id=uv,src=$UV_CONFIG_FILE")
 [[ -z ${SSL_CERT_FILE:-} ]] || secrets+=(--secret "id=certificates,src=$SSL_CERT_FILE")
 
-# build NAME ACCELERATOR BUILD_IMAGE RUNTIME_IMAGE: prints the image's name with its digest, if it is pushed.
+# build NAME ACCELERATOR PYTHON_IMAGE: prints the image's name with its digest, if it is pushed.
 build() {
   local name=$1 digest title=sangam-$1
   local image=${registry:-localhost}/$title:$commit archive=${archives:-$scratch}/$title.oci.tar
   local bill=${archives:-infra/sbom}/$title.cdx.json
-  local options=(--build-arg "ACCELERATOR=$2" --build-arg "BUILD_IMAGE=$3" --build-arg "RUNTIME_IMAGE=$4"
-    --build-arg "COMMIT=$commit" "${secrets[@]}")
+  local options=(--build-arg "ACCELERATOR=$2" --build-arg "PYTHON_IMAGE=$3" --build-arg "COMMIT=$commit" "${secrets[@]}")
   local labels=() label
   for label in "title=$title" "version=$version" "revision=$commit" "created=$created" "licenses=Apache-2.0" \
     ${source:+"source=$source"}; do
@@ -104,13 +99,7 @@ attach() {
 }
 
 [[ -z $archives ]] || mkdir -p "$archives"
-python=$(base PYTHON_IMAGE)
-cuda_build=$python
-cuda=$python
-if [[ $accelerator == gpu ]]; then
-  cuda_build=$(base CUDA_BUILD_IMAGE)
-  cuda=$(base CUDA_IMAGE)
-fi
-pipeline=$(build pipeline cpu "$python" "$python")
-trainer=$(build trainer "$accelerator" "$cuda_build" "$cuda")
+python=$(base)
+pipeline=$(build pipeline cpu "$python")
+trainer=$(build trainer "$accelerator" "$python")
 [[ -z $registry ]] || echo "--image $pipeline --trainer-image $trainer"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the images of the pipeline and of the trainer (cpu) from what is committed, twice, with buildah, on a base made
-# of Debian's packages and the Python 3.11 of .venv; compares them; and runs the demo in one, locked down as in a pod. By
-# `make images-check`, once per release: about an hour on 2 cores, 30 GB below FOLDER. Archives of the images stay there.
+# Builds the images of the pipeline and of the trainer (gpu) from what is committed, twice, with buildah, on a base made
+# of Debian's packages and the Python 3.11 of .venv; compares them; and runs the demo in the second, locked down as in a pod. By
+# `make images-check`, once per release: about an hour and a half on 2 cores, 30 GB below FOLDER. Archives of the images stay there.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -76,7 +76,7 @@ build_all() {
   echo "PYTHON_IMAGE=localhost/sangam-base:debian@$(buildah inspect --type image --format '{{.FromImageDigest}}' "$image")" \
     >"$folder/bases-$1"
   rm -rf "${folder:?}/$1"
-  REGISTRY='' ACCELERATOR=cpu ENGINE=buildah ARCHIVES=$folder/$1 BASES=$folder/bases-$1 bash "$here/build.sh" \
+  REGISTRY='' ACCELERATOR=gpu ENGINE=buildah ARCHIVES=$folder/$1 BASES=$folder/bases-$1 bash "$here/build.sh" \
     >"$folder/build-$1.log" 2>&1 || fail "build $1 failed: see $folder/build-$1.log"
 }
 
@@ -99,7 +99,7 @@ done
 echo "images-check: comparing ($SECONDS s)"
 python3 "$here/check.py" "$folder/first" "$folder/second"
 rm -rf "${folder:?}/second"
-echo "images-check: the demo in the image ($SECONDS s)"
+echo "images-check: the demo in the trainer's image ($SECONDS s)"
 storage store-first
 container=$(buildah from --pull-never "localhost/sangam-trainer:$commit")
 bash "$here/demo.sh" "$(buildah mount "$container")" "$commit"

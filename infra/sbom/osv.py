@@ -15,7 +15,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-LOCKS = ("requirements.lock", "requirements.runtime.lock", "requirements.build.lock")
+LOCKS = ("requirements.lock", "requirements.runtime.lock", "requirements.build.lock", "requirements.gpu.lock")
 ACCEPTED = "infra/sbom/accepted.csv"
 _ENTRY = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[\w,-]+\])?==([^\s;]+)", re.MULTILINE)
 

@@ -21,16 +21,22 @@ _LIBRARIES = "use the trainer's image for gpu, or install {} and name its folder
 
 def examine() -> Iterator[Finding]:
     """Yields the findings; one where there is no GPU."""
-    command = [sys.executable, "-m", "sangam.pipelines.checks.gpu_probe"]
     try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        facts = probed()
     except subprocess.TimeoutExpired:
         yield Finding("gpu", False, f"the driver does not answer within {_TIMEOUT_S} s", "restart the machine")
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
         yield Finding("gpu", False, f"the driver cannot be asked: {last}", _UPDATE)
     else:
-        yield from findings(json.loads(done.stdout))
+        yield from findings(facts)
+
+
+def probed() -> dict[str, Any]:
+    """Returns the facts of `gpu_probe`, asked in a process of its own."""
+    command = [sys.executable, "-m", "sangam.pipelines.checks.gpu_probe"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    return dict(json.loads(done.stdout))
 
 
 def findings(facts: Mapping[str, Any]) -> Iterator[Finding]:
@@ -88,8 +94,14 @@ def _version(cuda: int) -> str:
     return f"{cuda // 1000}.{cuda % 1000 // 10}"
 
 
-if __name__ == "__main__":  # On a machine without the command line's libraries: infra/gpu.
-    told = list(examine())
+def libraries(facts: Mapping[str, Any]) -> Iterator[Finding]:
+    """Judges what an image has to bring, on any machine: every library but the driver's own loads."""
+    for name in (*CUDA, CUDNN, NCCL):
+        yield Finding(name, not facts["errors"][name], facts["errors"][name] or "loads")
+
+
+if __name__ == "__main__":  # On a machine without the command line's libraries: infra/gpu; in an image's build.
+    told = list(libraries(probed()) if sys.argv[1:] == ["--libraries"] else examine())
     for each in told:
         print("ok   " if each.is_ok else "wrong", each.name, each.detail, each.fix and f"fix: {each.fix}")
     sys.exit(not all(each.is_ok for each in told))

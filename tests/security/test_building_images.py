@@ -115,15 +115,14 @@ def test_images_are_built_from_what_is_committed_and_told_by_digest(world: Path,
     wanted = [f"--{option} registry.example/team/sangam-{name}@{DIGEST}" for option, name in OPTIONS]
     assert done.stdout == " ".join(wanted) + "\n"
     bases = (world / "checkout" / "infra" / "images" / "bases.lock").read_text().splitlines()
-    assert [line.split("=")[0] for line in bases] == ["PYTHON_IMAGE", "CUDA_BUILD_IMAGE", "CUDA_IMAGE"]
+    assert [line.split("=")[0] for line in bases] == ["PYTHON_IMAGE"]
     assert all(line.endswith("@" + DIGEST) for line in bases)
     pipeline, trainer = (_asked(world, " build ", f"/sangam-{name}", "ACCELERATOR")[0] for _, name in OPTIONS)
-    python, cuda_build, cuda = (line.partition("=")[2] for line in bases)
+    python = bases[0].partition("=")[2]
     assert "ACCELERATOR=cpu " in pipeline
-    assert f"BUILD_IMAGE={python} --build-arg RUNTIME_IMAGE={python} " in pipeline
     assert "ACCELERATOR=gpu " in trainer
-    assert f"BUILD_IMAGE={cuda_build} --build-arg RUNTIME_IMAGE={cuda} " in trainer
     for command in (pipeline, trainer):
+        assert f"PYTHON_IMAGE={python} " in command
         assert re.search(r"--build-arg COMMIT=[0-9a-f]{40} ", command)
     sent = (world / "sent").read_text()
     assert "pyproject.toml" in sent
@@ -239,16 +238,6 @@ def test_without_a_program_that_builds_one_sentence_says_what_is_lacking(
     assert os.listdir(world / "checkout" / "infra" / "images") == ["Dockerfile"]
 
 
-def test_a_build_for_cpu_does_not_ask_for_images_of_cuda(world: Path, build: Build) -> None:
-    done = build(ACCELERATOR="cpu")
-    assert done.returncode == 0, done.stderr
-    assert not _asked(world, "cuda")
-    lock = (world / "checkout" / "infra" / "images" / "bases.lock").read_text()
-    assert [line.split("=")[0] for line in lock.splitlines()] == ["PYTHON_IMAGE"]
-    assert build(ACCELERATOR="gpu").returncode == 0
-    assert len(_asked(world, "imagetools")) == 3
-
-
 def test_a_digest_that_cannot_be_had_leaves_no_empty_file(world: Path, build: Build) -> None:
     (world / "no-digest-of").write_text("python:3.11")
     refused = build()
@@ -262,7 +251,7 @@ def test_bases_that_were_reviewed_are_not_looked_up_again(world: Path, build: Bu
     lock.write_text(f"PYTHON_IMAGE=registry.example/base:1@{DIGEST}\n")
     assert build(ACCELERATOR="cpu").returncode == 0
     assert not _asked(world, "imagetools")
-    assert _asked(world, f"RUNTIME_IMAGE=registry.example/base:1@{DIGEST}")
+    assert _asked(world, f"PYTHON_IMAGE=registry.example/base:1@{DIGEST}")
     lock.write_text("PYTHON_IMAGE=registry.example/base:1\n")
     refused = build(ACCELERATOR="cpu")
     assert (refused.returncode, refused.stdout) == (1, "")

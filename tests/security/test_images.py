@@ -38,7 +38,7 @@ def test_images_run_as_a_numbered_user_on_pinned_bases_with_hashed_packages(
         (None, Instruction("COPY", "absent ./"), "COPY absent: "),
         (None, Instruction("ENV", "API_TOKEN=x"), "names a secret"),
         (None, Instruction("FROM", "python:latest AS other"), "FROM python:latest: "),
-        (None, Instruction("ARG", "RUNTIME_IMAGE=python:3.11"), "FROM ${RUNTIME_IMAGE}: "),
+        (None, Instruction("ARG", "PYTHON_IMAGE=python:3.11"), "FROM ${PYTHON_IMAGE}: "),
     ],
 )
 def test_a_careless_change_is_found(
@@ -51,7 +51,7 @@ def test_a_careless_change_is_found(
     if before is not None:
         changed = [after if instruction == before else instruction for instruction in instructions]
     elif after.name == "ARG":
-        changed = [after if instruction.text == "RUNTIME_IMAGE" else instruction for instruction in instructions]
+        changed = [after if instruction.text == "PYTHON_IMAGE" else instruction for instruction in instructions]
     else:
         changed = [after, *instructions]
     assert any(found in problem for problem in problems(changed, repository))
@@ -79,8 +79,11 @@ def _copies(instructions: list[Instruction], from_stage: bool) -> list[Instructi
 
 def test_packages_and_project_are_layers_of_their_own(instructions: list[Instruction]) -> None:
     copies = [found.text for found in _copies(last_stage(instructions), from_stage=True)]
-    packages = [f"--from=packages /opt/{name} /opt/{name}" for name in ("python", "sangam")]
-    assert copies == [*packages, "--from=project /opt/project /opt/sangam"]
+    assert copies == [
+        "--from=packages /opt/sangam /opt/sangam",
+        "--from=accelerator /opt/accelerator /",
+        "--from=project /opt/project /opt/sangam",
+    ]
     stage = instructions[: [found.text for found in instructions].index("packages AS project")]
     project = {"sangam", "schemas", "components", "trainer_module", "pipelines", "README.md", "COMMIT"}
     assert not project & {word for found in stage if found.name in ("COPY", "ARG") for word in found.text.split()}
