@@ -12,7 +12,7 @@ from sangam.schemas.derived.columns import Column, columns
 from sangam.schemas.derived.days import yesterday
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.data import DayLogs, Logs
+from sangam.schemas.spec.data import DayLogs, Logs, Parts, TableLogs
 
 LOGS, INPUTS, DATE, DATA_ROOT, FINGERPRINT, CODE = "logs", "inputs", "date", "data_root", "fingerprint", "code"
 NAME, MODE, PIPELINE_ROOT, START, GENERATION = "name", "mode", "pipeline_root", "start", "generation"
@@ -28,7 +28,7 @@ class Request:
     """A request to ingestion.
 
     Attributes:
-        logs: the spec's data section.
+        logs: the spec's data section; of a table its rows by day or split, once `with_parts` has written them.
         inputs: features, tasks and keys of the spec.
         columns: columns of the inputs.
         date: YYYY-MM-DD; empty for logs without dates.
@@ -39,9 +39,11 @@ class Request:
         code: digest of ingestion's code.
         fingerprint: fingerprint of the files, from the driver; empty if no driver runs.
         start: a `Start` as JSON, from the driver; empty if no driver runs.
+        table: the data section, if it is a table.
+        notes: notes for the user, on the rows of the table.
     """
 
-    logs: Logs
+    logs: Parts
     inputs: Inputs
     columns: tuple[Column, ...]
     date: str
@@ -52,6 +54,8 @@ class Request:
     code: str = ""
     fingerprint: str = ""
     start: str = ""
+    table: TableLogs | None = None
+    notes: tuple[str, ...] = ()
 
 
 def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
@@ -62,7 +66,9 @@ def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
     """
     # Any: mypy takes an annotated union for a value with a warm cache, and for a type with a cold one.
     logs_type: Any = Logs
-    logs: Logs = TypeAdapter(logs_type).validate_json(properties[LOGS])
+    declared: Logs = TypeAdapter(logs_type).validate_json(properties[LOGS])
+    table = declared if isinstance(declared, TableLogs) else None
+    logs = declared.parts if isinstance(declared, TableLogs) else declared
     if not properties.get(DATE) and isinstance(logs, DayLogs) and today < _CLOCK_WAS_SET:
         raise UserError(f"date: this machine's clock is not set (got {today}); set it, or give the date")
     inputs = Inputs.model_validate_json(properties[INPUTS])
@@ -78,6 +84,7 @@ def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
         code=properties[CODE],
         fingerprint=properties.get(FINGERPRINT) or "",
         start=properties.get(START) or "",
+        table=table,
     )
 
 

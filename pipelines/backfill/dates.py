@@ -14,7 +14,7 @@ def check_dates(spec: Spec, first: str, last: str) -> tuple[Day, ...]:
     Raises:
         UserError: the spec reads no days, a date is invalid, or `last` is before `first`.
     """
-    if not isinstance(spec.data, DayLogs):
+    if not isinstance(spec.logs, DayLogs):
         raise UserError(f"backfill: needs logs by day (got spec '{spec.name}', which reads named splits); use `run`")
     bounds = []
     for option, text in (("--from", first), ("--to", last)):

@@ -16,7 +16,8 @@ EPILOG = (
 
 def init(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Folder of the logs: by day, or in splits named train and test.")
+        Path,
+        typer.Argument(metavar="DATA", help="Folder of the logs, or one file."),
     ],
     output: Annotated[Path, typer.Option(metavar="SPEC", help="The YAML file to write.")],
     label: Annotated[
@@ -34,8 +35,9 @@ def init(
 ) -> None:
     """Drafts a spec from logs: reads some of their rows, guesses what each column is, and says why in comments.
 
-    It reads Parquet, CSV and TFRecord, some rows of files of the first day, the last and those between, however many
-    there are. Columns that tell a label are left out of the features. docs/first_spec.md has the rules.
+    It reads Parquet, CSV, JSON Lines and TFRecord: by day, in splits named train and test, or as one table. Of many
+    files it reads some rows of the first day, the last and those between. Columns that tell a label are left out of
+    the features. docs/first_spec.md has the rules.
     """
     from sangam.pipelines.drafting.output import document, print_draft, write_draft
 
@@ -43,4 +45,4 @@ def init(
     if as_json:
         print_json(document(made, output))
     else:
-        print_draft(made, data, output)
+        print_draft(made, output)

@@ -39,7 +39,7 @@ def deploy(api: Api, release: Release, at: str, clock: Clock, say: Say) -> bool:
         say(f"schedule   {name} daily at {at} UTC, unchanged")
     _keep_one(api, name, release.spec.name, launch.pipeline_id, say)
     due = next_due(at, clock.now())
-    date = f", for {date_of(due)}" if isinstance(release.spec.data, DayLogs) else ""
+    date = f", for {date_of(due)}" if isinstance(release.spec.logs, DayLogs) else ""
     say(f"next run   {due:%Y-%m-%d %H:%M} UTC{date}")
     return is_changed
 

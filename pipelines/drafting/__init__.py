@@ -5,12 +5,13 @@ YAML.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sangam.pipelines.drafting.document import read, written
 from sangam.pipelines.drafting.guessing import Guesses, guess
 from sangam.pipelines.drafting.layout import layout_of
+from sangam.pipelines.drafting.rows_of_table import days_of_table, with_labels
 from sangam.pipelines.drafting.sample import read_sample
 from sangam.schemas.derived.days import Day
 
@@ -24,27 +25,34 @@ class Draft:
         guesses: roles of the columns.
         read: share of the logs that was read, in words.
         newest_day: date of a first run; None for logs without days.
+        data: folder that the spec's patterns are relative to.
+        ignored: files that are left out, and why; may be empty.
     """
 
     text: str
     guesses: Guesses
     read: str
     newest_day: Day | None
+    data: Path
+    ignored: str = ""
 
 
 def draft(data: Path, name: str, labels: Sequence[str]) -> Draft:
     """Drafts a spec.
 
     Args:
-        data: folder of the logs.
+        data: folder of the logs, or a single file.
         name: name of the ranker.
         labels: columns to predict; if empty, they are guessed.
 
     Raises:
         UserError: the logs cannot be read, no spec describes their layout, or no column is a label.
     """
-    layout = layout_of(data)
-    sample = read_sample(data, layout)
+    layout, labels, ignored = with_labels(layout_of(data), labels)
+    sample = read_sample(layout.root, layout)
     guesses = guess(sample, labels, is_csv=layout.format == "csv")
+    if layout.is_table and guesses.event_time:
+        layout = replace(layout, days_of_rows=days_of_table(layout, sample, guesses))
     text = written(name, layout, sample, guesses)
-    return Draft(text, guesses, read(sample, layout), layout.days[-1] if layout.is_by_day else None)
+    newest = layout.days[-1] if layout.is_by_day else None
+    return Draft(text, guesses, read(sample, layout), newest, layout.root, ignored)

@@ -18,11 +18,16 @@ MOST_ROWS = 2_000_000
 """Most rows to train on in a first run."""
 MOST_EVAL_DAYS, DAYS_FOR_EACH_EVAL_DAY = 7, 10
 _BATCHES = (256, 128, 64, 32)
+EVAL_FRACTION = 0.1
 MIN_STEPS, MOST_EPOCHS, MOST_EPOCHS_OF_IDS = 1000, 8, 2
 ROWS_OF_ID = 100
 """Fewest rows per id of a table; with fewer, its rows overfit after a few epochs."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./*=-]*")
 _NO_TEXTS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+
+class Lines(dict[str, Any]):
+    """A mapping that is written with a line for each key."""
 
 
 def written(name: str, layout: Layout, sample: Sample, guesses: Guesses) -> str:
@@ -81,24 +86,33 @@ def _head(sample: Sample, layout: Layout) -> Iterator[str]:
 
 def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
     yield "data:"
-    csv: list[tuple[str, Any, str]] = []
-    if guesses.list_separator:
-        csv = [("list_separator", guesses.list_separator, "between the values of a cell; check")]
+    read = list(_reading(sample, guesses))
+    if layout.is_table:
+        entries: list[tuple[str, Any, str]] = [
+            ("kind", "table", ""),
+            ("format", layout.format, ""),
+            ("pattern", layout.patterns["table"], layout.note),
+            *read,
+            *_table_splits(layout, sample, guesses),
+        ]
+        for key, value, why in entries:
+            yield from _entry(key, value, why, 2)
+        return
     if not layout.is_by_day:
         splits = dict(layout.patterns)
         note = "by their names" + ("; validation is scored after every epoch" if "validation" in splits else "")
-        for key, value, why in [("kind", "splits", ""), ("format", layout.format, ""), *csv, ("splits", splits, note)]:
+        for key, value, why in [("kind", "splits", ""), ("format", layout.format, ""), *read, ("splits", splits, note)]:
             yield from _entry(key, value, why, 2)
         return
     days, evaluated, trained = layout.days, eval_days(layout), train_days(layout, sample)
     first = days[-1] - datetime.timedelta(days=evaluated + trained - 1)
     missing = evaluated + trained - sum(day >= first for day in days)
     rows = sample.num_rows_of_logs * sum(first <= day for day in days) // len(days)
-    entries: list[tuple[str, Any, str]] = [
+    entries = [
         ("kind", "days", ""),
         ("format", layout.format, ""),
         ("pattern", layout.patterns["days"], layout.note),
-        *csv,
+        *read,
         ("train_days", trained, f"of {days[0]} to {days[-1]}; about {rows:,} rows, those to evaluate on included"),
         ("eval_days", evaluated, "the newest days, which end with the date of the run"),
     ]
@@ -106,6 +120,44 @@ def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
         entries.append(("missing_days", "skip", f"check: {missing} days of these have no files"))
     for key, value, why in entries:
         yield from _entry(key, value, why, 2)
+
+
+def _reading(sample: Sample, guesses: Guesses) -> Iterator[tuple[str, Any, str]]:
+    """Yields how cells and columns are read."""
+    dialect: dict[str, Any] = {}
+    if sample.dialect.separator != ",":
+        dialect["separator"] = sample.dialect.separator
+    if guesses.absent:
+        dialect["missing"] = sorted(guesses.absent)
+    if sample.dialect.header:
+        dialect["header"] = list(sample.dialect.header)
+    if dialect:
+        why = (
+            "check: the files have no names of columns; write them here" if sample.dialect.header else "as in the files"
+        )
+        yield "csv", dialect, why
+    if guesses.list_separator:
+        yield "list_separator", guesses.list_separator, "between the values of a cell; check"
+    if guesses.forms:
+        zones = "; check the zones" if any("zone" in form for form in guesses.forms.values()) else ""
+        yield "columns", Lines(guesses.forms), f"forms of columns in the files{zones}"
+
+
+def _table_splits(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[tuple[str, Any, str]]:
+    """Yields how the rows of a table are split."""
+    if guesses.event_time is None:
+        by = guesses.user and next(each.column for each in guesses.features if each.name == guesses.user)
+        yield "eval", {"fraction": EVAL_FRACTION}, "by a hash: no column is a time, by which a split would be better"
+        if by:
+            yield "by", by, "all rows of one are on one side"
+        return
+    yield "time", guesses.event_time.column, guesses.event_time.why
+    if not layout.days:
+        yield "eval", {"fraction": EVAL_FRACTION}, "the newest rows"
+        return
+    days, trained = layout.days, train_days(layout, sample)
+    yield "train_days", trained, f"of {days[0]} to {days[-1]}"
+    yield "eval", {"days": eval_days(layout)}, "the newest days, which end with the date of the run"
 
 
 def _event_time(guesses: Guesses) -> Iterator[str]:
@@ -194,6 +246,11 @@ def _section(name: str, entries: list[tuple[str, Mapping[str, Any], str]]) -> It
 def _entry(key: str, value: Any, why: str, indent: int = 0) -> Iterator[str]:
     """Yields the line of a key with its comment after it, or above it if the line would be too long."""
     space = " " * indent
+    if isinstance(value, Lines):
+        yield f"{space}{key}:  # {why}"
+        for inner, each in value.items():
+            yield from _entry(inner, each, "", indent + 2)
+        return
     line = space + _flow({key: value})[1:-1]
     comment = " ".join(why.split())
     if not comment:

@@ -23,9 +23,6 @@ from sangam.pipelines.drafting.values import Values
 
 Settings = dict[str, Any]
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
-_NO_VALUE = frozenset({"NA", "N/A", "na", "n/a", "null", "NULL", "None", "none", "nan", "NaN", "\\N", "-", "?"})
 _WEIGHT = re.compile(r"(instance|sample|example|row)_weight")
 _FREE_TEXT_CHARACTERS, _FREE_TEXT_SHARE = 40, 0.5
 _ONE_PER_ROW, _MIN_ROWS = 0.98, 1000
@@ -93,12 +90,6 @@ def guess_single(column: str, values: Values, facts: ColumnFacts) -> Guess:
 def _text(column: str, values: Values, facts: ColumnFacts) -> Guess:
     texts = list(values.counts)
     share = values.num_different / max(1, int(values.is_present.sum()))
-    numbers = [text for text in texts if _NUMBER.fullmatch(text)]
-    if all(_DATE.fullmatch(text) for text in texts):
-        return Guess(column, "left out", "dates as texts: a spec reads times as integers, seconds since 1970")
-    if 0 < len(texts) - len(numbers) <= len(_NO_VALUE & set(texts)) and any("." in text for text in numbers):
-        words = ", ".join(sorted(_NO_VALUE & set(texts)))
-        return Guess(column, "left out", f"numbers, and {words} for none: leave those cells empty in the logs")
     length = float(np.mean([len(text) for text in texts[:_FEW]]))
     if length > _FREE_TEXT_CHARACTERS and share > _FREE_TEXT_SHARE:
         return Guess(column, "left out", "free text with almost no repeats: write its words as a list in the logs")

@@ -2,10 +2,11 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sangam.pipelines.drafting.features import finished, named
 from sangam.pipelines.drafting.guesses import ColumnFacts, Guess, Settings, guess_single
-from sangam.pipelines.drafting.labels import find_labels
+from sangam.pipelines.drafting.labels import coded, find_labels
 from sangam.pipelines.drafting.leaks import leak_of
 from sangam.pipelines.drafting.lists import guess_list, split_lists
 from sangam.pipelines.drafting.names import name_of, words_of
@@ -29,6 +30,8 @@ class Guesses:
         tables: tables by name.
         user: feature whose ids are users with several rows each.
         list_separator: separator of lists in CSV.
+        forms: forms of columns in the files.
+        absent: texts of the files that stand for no value.
     """
 
     labels: tuple[Guess, ...]
@@ -39,6 +42,8 @@ class Guesses:
     tables: Mapping[str, Table]
     user: str | None
     list_separator: str | None
+    forms: Mapping[str, Mapping[str, Any]]
+    absent: frozenset[str]
 
 
 def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guesses:
@@ -53,9 +58,10 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
         UserError: no column is a label, or none is a feature.
     """
     separator, columns = split_lists(sample.columns) if is_csv else (None, dict(sample.columns))
+    columns = coded(columns, given_labels)
     labels = find_labels(columns, sample.refused, given_labels)
     times = find_times(columns, sample.day_starts)
-    refused = {**sample.refused, **times.left_out, **labels.left_out}
+    refused = {**sample.refused, **labels.left_out}
     inputs = {name: values for name, values in columns.items() if name not in labels.tasks and name != times.event}
     facts = {name: ColumnFacts(is_csv, name in sample.complete) for name in inputs}
     for name in inputs:
@@ -85,6 +91,8 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
         tables=tables_of(features, columns),
         user=user_of(features, columns),
         list_separator=separator,
+        forms={name: values.form for name, values in columns.items() if values.form},
+        absent=frozenset(text for values in columns.values() for text in values.absent),
     )
 
 

@@ -1,10 +1,12 @@
 """Choice of labels: columns that the user names, or binary columns that look like user actions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sangam.pipelines.drafting.leaks import leak_of
 from sangam.pipelines.drafting.names import entity_of, is_action, is_flag
@@ -28,6 +30,24 @@ class Labels:
 
     tasks: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+
+
+def coded(columns: Mapping[str, Values], given: Sequence[str]) -> dict[str, Values]:
+    """Returns the columns with labels of two texts, or of -1 and 1, as 0 and 1; the rarer text is 1."""
+    made = dict(columns)
+    for name in given:
+        values = columns.get(name)
+        if values is None or values.is_list or values.num_different != 2:
+            continue
+        different = sorted(values.counts, key=lambda each: (-values.counts[each], str(each)))
+        if values.kind == "int" and set(different) == {-1, 1}:
+            different = [-1, 1]
+        elif values.kind != "string":
+            continue
+        codes = {str(text): number for number, text in enumerate(different)}
+        ones = pc.cast(pc.equal(values.values, pa.scalar(different[1], values.values.type)), pa.int64())
+        made[name] = replace(values, kind="int", values=ones, form={"kind": "codes", "values": codes})
+    return made
 
 
 def find_labels(columns: Mapping[str, Values], refused: Mapping[str, str], given: Sequence[str]) -> Labels:
@@ -77,8 +97,11 @@ def _given(
             raise UserError(f"--label: no such column (got '{name}'); columns: {_some(columns)}")
         values = columns[name]
         if values.is_list or values.kind == "string":
-            what = "lists" if values.is_list else "texts"
-            raise UserError(f"--label: is no number (got '{name}', a column of {what}); write it as integers 0 and 1")
+            what = "lists" if values.is_list else f"{values.num_different} different texts"
+            raise UserError(
+                f"--label: is no number (got '{name}', a column of {what}); give each text its number under "
+                "data.columns, as {kind: codes, values: {good: 1, bad: 0}}"
+            )
         found.tasks[name] = f"named by --label; {_share(values) if name in binary else 'a number'}"
     for name, values in binary.items():
         if name in found.tasks or values.num_different < 2 or is_flag(name) or _is_of_an_id(values, columns):

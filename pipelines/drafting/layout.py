@@ -1,11 +1,11 @@
-"""The layout of a data folder: files by day, with the date in their paths, or in named splits."""
+"""The layout of logs: files by day, with the date in their paths, in named splits, or as one table."""
 
 import datetime
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,10 +19,12 @@ from sangam.schemas.spec.patterns import DAY_FIELDS, FileFormat
 
 _FORMATS: dict[FileFormat, re.Pattern[str]] = {
     "parquet": re.compile(r"\.(parquet|pq)$", re.IGNORECASE),
-    "csv": re.compile(r"\.csv(\.gz)?$", re.IGNORECASE),
+    "csv": re.compile(r"\.(csv|tsv|dat)(\.gz)?$", re.IGNORECASE),
+    "jsonl": re.compile(r"\.(jsonl|ndjson|json)(\.gz)?$", re.IGNORECASE),
     "tfrecord": re.compile(r"[._]tfrecords?(-\d+-of-\d+)?(\.gz)?$", re.IGNORECASE),
 }
-_ENDINGS = "files end with .parquet, .csv, .csv.gz, .tfrecord or .tfrecord.gz"
+_ENDINGS = "files end with .parquet, .csv, .tsv, .dat, .jsonl, .json or .tfrecord, the latter with or without .gz"
+_OTHERS = re.compile(r"\.(avro|orc|feather|arrow|xlsx|pkl|zip)$", re.IGNORECASE)
 _BETWEEN = r"([-_.]|/(?:[A-Za-z_]+=)?)"
 _YEAR, _MONTH, _DAY = r"(?P<year>(?:19|20)\d\d)", r"(?P<month>0[1-9]|1[0-2])", r"(?P<day>0[1-9]|[12]\d|3[01])"
 _UNPADDED = re.compile(rf"(?<!\d){_YEAR}{_BETWEEN}(?P<month>[1-9]|1[0-2]){_BETWEEN}(?P<day>[1-9]|[12]\d|3[01])(?!\d)")
@@ -52,20 +54,29 @@ class Layout:
 
     Attributes:
         format: format of all files.
-        patterns: the spec's patterns by split; by day one pattern with the key `days`.
-        groups: files by day (YYYY-MM-DD, oldest first) or by split, in the order of their paths.
+        patterns: the spec's patterns by split; by day one pattern with the key `days`, of a table with the key `table`.
+        groups: files by day (YYYY-MM-DD, oldest first) or by split, in the order of their paths; of a table one group.
         note: advice on checking the patterns; may be empty.
+        root: folder that the patterns are relative to.
+        days_of_rows: days of a table's rows, oldest first; empty without times, or for few days.
     """
 
     format: FileFormat
     patterns: Mapping[str, str]
     groups: Mapping[str, tuple[LogFile, ...]]
     note: str = ""
+    root: Path = Path()
+    days_of_rows: tuple[datetime.date, ...] = ()
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the files are one table."""
+        return "table" in self.patterns
 
     @property
     def is_by_day(self) -> bool:
-        """Whether the paths have dates."""
-        return "days" in self.patterns
+        """Whether runs have dates."""
+        return "days" in self.patterns or bool(self.days_of_rows)
 
     @property
     def files(self) -> tuple[LogFile, ...]:
@@ -74,22 +85,28 @@ class Layout:
 
     @property
     def days(self) -> tuple[datetime.date, ...]:
-        """The days that have files, oldest first."""
-        return tuple(map(datetime.date.fromisoformat, self.groups)) if self.is_by_day else ()
+        """The days that have rows, oldest first."""
+        return self.days_of_rows or tuple(map(datetime.date.fromisoformat, self.groups if self.is_by_day else ()))
 
 
 def layout_of(data: Path) -> Layout:
-    """Returns the files of a data folder and their layout.
+    """Returns the files of a data folder and their layout; of a single file the folder around it.
 
     Raises:
         UserError: the folder cannot be read, has no logs, files of several formats, a table format's log, or paths that
             no spec describes.
     """
-    paths = _logs_in(data)
+    if data.is_file():
+        paths = [LogFile(data.name, data.stat().st_size)]
+        data = data.parent
+    else:
+        paths = _logs_in(data)
     formats = {name: [file for file in paths if ending.search(file.path)] for name, ending in _FORMATS.items()}
     present = {name: files for name, files in formats.items() if files}
     if not present:
         got = _some(file.path for file in paths) or "no files"
+        if other := next((match[1] for file in paths if (match := _OTHERS.search(file.path))), ""):
+            raise UserError(f"{data}: .{other} is not read (got {got}); write Parquet, as pandas' to_parquet does")
         raise UserError(f"{data}: no logs (got {got}); {_ENDINGS}")
     if len(present) > 1:
         counts = ", ".join(f"{len(files)} {name}" for name, files in present.items())
@@ -98,12 +115,18 @@ def layout_of(data: Path) -> Layout:
     if file_format == "parquet":
         refuse_tables((f"{data}/{file.path}" for file in files), LocalStorage())
     layout = _by_split(data, file_format, files) or _by_day(data, file_format, files)
-    if layout is None:
-        raise UserError(
-            f"{data}: neither days nor splits in the paths (got {_some(file.path for file in files)}); put the date in "
-            "them, such as 2024-03-07/part.parquet with all digits, or the names train and test"
-        )
-    return layout
+    return replace(layout or table_of(data, file_format, files), root=data)
+
+
+def table_of(data: Path, file_format: FileFormat, files: Sequence[LogFile], note: str = "") -> Layout:
+    """Returns the layout of files as one table."""
+    return Layout(
+        file_format,
+        {"table": _pattern(data, [file.path for file in files], lambda _: None)},
+        {"": tuple(files)},
+        note,
+        data,
+    )
 
 
 def _logs_in(data: Path) -> list[LogFile]:
@@ -143,6 +166,8 @@ def _by_split(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> 
     # Without an evaluation split, the validation split takes its place.
     if EVAL not in by_word and VALIDATION in by_word:
         by_word[EVAL] = by_word.pop(VALIDATION)
+    if list(by_word) == [TRAIN]:
+        return table_of(data, file_format, files)
     for split, names in ((TRAIN, "train"), (EVAL, "test, eval or validation")):
         if split not in by_word:
             raise UserError(
@@ -189,9 +214,7 @@ def _by_day(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> La
     marked = [date.sub("\0", file.path, count=1) for file in files]
     pattern = _pattern(data, marked, lambda text: "\0" in text).replace("\0", template)
     if len(groups) < 2:
-        raise UserError(
-            f"{data}: one day of logs (got {next(iter(groups))}); a run trains on days before the one it evaluates on"
-        )
+        return None
     is_doubtful = any(other != days and None not in other for _, other in read)
     note = "check: day and month can be exchanged in these paths" if is_doubtful else ""
     return Layout(file_format, {"days": pattern}, {day: tuple(group) for day, group in groups.items()}, note)

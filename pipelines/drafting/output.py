@@ -63,10 +63,12 @@ def document(made: Draft, output: Path) -> dict[str, Any]:
     return {"output": str(output), "read": made.read, "newest_day": made.newest_day, **columns}
 
 
-def print_draft(made: Draft, data: Path, output: Path) -> None:
+def print_draft(made: Draft, output: Path) -> None:
     """Prints the content of a draft and the next commands."""
     guesses = made.guesses
     say(f"read {made.read}")
+    if made.ignored:
+        say(made.ignored)
     say("")
     rows = table("column", "becomes", "because")
     event = [guesses.event_time] if guesses.event_time else []
@@ -80,7 +82,8 @@ def print_draft(made: Draft, data: Path, output: Path) -> None:
     say(f"wrote {output}: read its comments first, especially those with `check`. Then:")
     say(f"  {shlex.join(['sangam', 'validate', str(output)])}")
     date = ["--date", str(made.newest_day)] if made.newest_day else []
-    say(f"  {shlex.join(['sangam', 'run', str(output), *date, '--data', str(data), '--root', str(_root(data))])}")
+    folders = ["--data", str(made.data), "--root", str(_root(made.data))]
+    say(f"  {shlex.join(['sangam', 'run', str(output), *date, *folders])}")
 
 
 def _root(data: Path) -> Path:

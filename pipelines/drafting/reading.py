@@ -1,5 +1,6 @@
 """Some rows of one file with all its columns; a small part of a large file suffices."""
 
+import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,16 +9,20 @@ from pathlib import Path
 from typing import assert_never
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
 
 from sangam.components.arrow_files import open_parquet
-from sangam.components.logs.readers.csv import BLOCK_BYTES, checked_head, explained
+from sangam.components.logs.readers import jsonl
+from sangam.components.logs.readers.csv import BLOCK_BYTES, checked_head, explained, opened
 from sangam.components.logs.readers.damage import ERRORS, parquet_problem, plain, unread
+from sangam.components.logs.readers.nested import column_of, paths_of
 from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import CsvDialect
 from sangam.schemas.spec.patterns import FileFormat
 
 _BUFFER_BYTES = 2**20
-_BATCH_ROWS = 256
+_BATCH_ROWS = 4096
+_MOST_BYTES_OF_TEXT = 64 * 2**20
+"""Bytes of a file of text that are read at once."""
 PLACES = 3
 
 
@@ -36,14 +41,15 @@ class Piece:
     is_whole: bool
 
 
-def read_piece(path: Path, file_format: FileFormat, max_rows: int, max_bytes: int) -> Piece:
+def read_piece(path: Path, file_format: FileFormat, max_rows: int, max_bytes: int, dialect: CsvDialect) -> Piece:
     """Reads some rows.
 
     Args:
         path: path of the file.
         file_format: format of the file.
         max_rows: most rows to read.
-        max_bytes: bytes in memory at which reading ends; at most 4 MiB of CSV.
+        max_bytes: bytes in memory at which reading ends.
+        dialect: dialect of CSV.
 
     Raises:
         UserError: the file cannot be read as this format.
@@ -53,7 +59,9 @@ def read_piece(path: Path, file_format: FileFormat, max_rows: int, max_bytes: in
             case "parquet":
                 return _parquet(path, max_rows, max_bytes)
             case "csv":
-                return _csv(path, max_rows)
+                return _csv(path, max_rows, max_bytes, dialect)
+            case "jsonl":
+                return _jsonl(path, max_rows, max_bytes)
             case "tfrecord":
                 return _tfrecord(path, max_rows, max_bytes)
             case _:
@@ -95,51 +103,75 @@ def complete_columns(path: Path) -> Mapping[str, bool]:
 
 
 def _parquet(path: Path, max_rows: int, max_bytes: int) -> Piece:
-    """Reads the first rows of the first row group, of one in the middle and of the last."""
+    """Reads rows spread over the first row group, one in the middle and the last."""
     # Buffered: otherwise the first rows would need whole row groups.
     file = open_parquet(path, buffer_size=_BUFFER_BYTES)
     groups = file.metadata.num_row_groups
     places = sorted({round(place * (groups - 1) / (PLACES - 1)) for place in range(PLACES)}) if groups else []
     tables = [file.schema_arrow.empty_table()]
     for place in places:
+        group = file.metadata.row_group(place)
         wanted, left = -(-max_rows // len(places)), max_bytes // len(places)
-        for batch in file.iter_batches(batch_size=min(wanted, _BATCH_ROWS), row_groups=[place]):
-            tables.append(pa.Table.from_batches([batch]).slice(0, wanted))
-            wanted, left = wanted - batch.num_rows, left - batch.get_total_buffer_size()
-            if wanted <= 0 or left <= 0:
+        # Logs are sorted: a group's head alone may be one hour.
+        share = min(1.0, wanted / max(1, group.num_rows), left / max(1, group.total_byte_size))
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[place]):
+            of_batch = pa.Table.from_batches([batch]).slice(0, min(wanted, math.ceil(batch.num_rows * share)))
+            tables.append(of_batch)
+            wanted -= of_batch.num_rows
+            if wanted <= 0:
                 break
-    table = pa.concat_tables(
-        [each.cast(tables[0].schema) if each.schema != tables[0].schema else each for each in tables]
-    )
-    return Piece(table, file.metadata.num_rows, table.num_rows == file.metadata.num_rows)
+    schema = tables[0].schema
+    table = pa.concat_tables([each.cast(schema) if each.schema != schema else each for each in tables])
+    return Piece(_flat(table), file.metadata.num_rows, table.num_rows == file.metadata.num_rows)
 
 
-def _csv(path: Path, max_rows: int) -> Piece:
-    """Reads the rows of the first block, with types inferred from it."""
+def _flat(table: pa.Table) -> pa.Table:
+    """Returns a table with the fields of structs as columns."""
+    kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
+    # Several columns of one name are refused later.
+    if len(kinds) < len(table.schema.names) or not any(paths_of(*each) != [each[0]] for each in kinds.items()):
+        return table
+    batch = table.combine_chunks().to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], table.schema)
+    names = [path for each in kinds.items() for path in paths_of(*each)]
+    return pa.table([column_of(batch, name) for name in names], names).replace_schema_metadata(table.schema.metadata)
+
+
+def _csv(path: Path, max_rows: int, max_bytes: int, dialect: CsvDialect) -> Piece:
+    """Reads the rows of the first block as texts: types are those of all files together."""
     size = path.stat().st_size
     with path.open("rb") as file:
-        checked_head(file, str(path))
+        head = checked_head(file, str(path), dialect)
         file.seek(0)
         content = plain(file)
-        is_gzip = content is not file
-        block = content.read(BLOCK_BYTES)
+        block_bytes = max(BLOCK_BYTES, min(max_bytes, _MOST_BYTES_OF_TEXT))
+        block = content.read(block_bytes)
         is_end = not content.read(1)
         share = 1.0 if is_end else file.tell() / size
-    if not block.strip():
-        return Piece(pa.table({}), 0, True)
-    # A Python file may be held by a thread of Arrow when the interpreter ends: an abort.
-    native = pa.OSFile(str(path))
-    # A stream: its batches end behind a row, also where rows have line breaks in quotes.
-    reader = pacsv.open_csv(
-        pa.CompressedInputStream(native, "gzip") if is_gzip else native,
-        read_options=pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
-        parse_options=pacsv.ParseOptions(newlines_in_values=True),
-        convert_options=pacsv.ConvertOptions(strings_can_be_null=True, null_values=[""]),
-    )
-    batch = next(iter(reader), None)
+        if not head or not block.strip():
+            return Piece(pa.table({}), 0, True)
+        file.seek(0)
+        reader = opened(file, dialect, {}, block_bytes, as_text=head[0])
+        batch = next(iter(reader), None)
     table = pa.Table.from_batches([batch] if batch else [], reader.schema)
     rows = table.slice(0, max_rows)
     return Piece(rows, round(table.num_rows / share), is_end and rows.num_rows == table.num_rows)
+
+
+def _jsonl(path: Path, max_rows: int, max_bytes: int) -> Piece:
+    """Reads the first lines."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        every, lines = jsonl.lines_of(file, str(path)), []
+        for line in islice(every, max_rows):
+            lines.append(line)
+            max_bytes -= len(line)
+            if max_bytes <= 0:
+                break
+        is_whole = next(every, None) is None
+        share = 1.0 if is_whole else min(1.0, file.tell() / size)
+    if not lines:
+        return Piece(pa.table({}), 0, True)
+    return Piece(_flat(jsonl.table_of(lines, str(path))), round(len(lines) / share), is_whole)
 
 
 def _tfrecord(path: Path, max_rows: int, max_bytes: int) -> Piece:

@@ -1,6 +1,8 @@
 """A sample of the logs: rows of files of the first day, of the last and of those between, column by column."""
 
 import datetime
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,17 +12,21 @@ import numpy as np
 import pyarrow as pa
 
 from sangam.components.logs.readers.folders import folder_texts
+from sangam.pipelines.drafting.dialect import dialect_of
 from sangam.pipelines.drafting.layout import Layout, LogFile
 from sangam.pipelines.drafting.reading import Piece, complete_columns, read_piece
+from sangam.pipelines.drafting.typing import typed
 from sangam.pipelines.drafting.values import Values, joined, values_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.problems import listed
+from sangam.schemas.spec.data import CsvDialect
 
 MAX_ROWS, MAX_MEGABYTES = 100_000, 200
 MAX_GROUPS, MAX_FILES_OF_GROUP = 30, 3
 MAX_FOOTERS = 500
 """Most Parquet footers that are read for columns without missing values."""
 _MOST_CHARACTERS = 128
+_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class Sample:
         num_rows_of_logs: approximate number of rows of all files.
         num_files: number of files that were read.
         is_whole: whether every row is in the sample.
+        dialect: dialect of CSV.
     """
 
     columns: Mapping[str, Values]
@@ -46,6 +53,7 @@ class Sample:
     num_rows_of_logs: int
     num_files: int
     is_whole: bool
+    dialect: CsvDialect
 
 
 def read_sample(data: Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
@@ -55,21 +63,25 @@ def read_sample(data: Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
         UserError: a file cannot be read, there are no rows, or the files of one day have different columns.
     """
     chosen = [(group, file) for group, file in _chosen(layout) if file.size_bytes]
+    is_csv = layout.format == "csv" and chosen
+    dialect = dialect_of(data / chosen[0][1].path) if is_csv else CsvDialect()
     rows_of_file = max(1, max_rows // max(1, len(chosen)))
     bytes_of_file = MAX_MEGABYTES * 10**6 // max(1, len(chosen))
     read = [
         (
             group,
             file,
-            _with_folders(read_piece(data / file.path, layout.format, rows_of_file, bytes_of_file), file, layout),
+            _with_folders(
+                read_piece(data / file.path, layout.format, rows_of_file, bytes_of_file, dialect), file, layout
+            ),
         )
         for group, file in chosen
     ]
     read = [(group, file, piece) for group, file, piece in read if piece.table.num_rows]
     if not read:
         raise UserError(f"{data}: no rows in the logs (got {len(chosen)} files without rows); supply the rows")
-    if layout.format != "tfrecord":
-        # Records of TFRecord may lack columns.
+    if layout.format not in ("tfrecord", "jsonl"):
+        # Records may lack columns.
         _require_one_log(data, read)
     columns, refused = _columns([(file, piece) for _, file, piece in read], layout)
     pieces = [piece for _, _, piece in read]
@@ -85,6 +97,7 @@ def read_sample(data: Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
         num_rows_of_logs=round(sum(piece.num_rows for piece in pieces) * all_bytes / read_bytes),
         num_files=len(read),
         is_whole=is_whole,
+        dialect=dialect,
     )
 
 
@@ -157,21 +170,31 @@ def _column(
         places: its positions in each file.
         layout: format of the files.
     """
-    if not 0 < len(name) <= _MOST_CHARACTERS:
+    if not name or _INDEX.fullmatch(name) or any(name in index_columns(piece.table) for _, piece in read):
+        return "the index of a pandas DataFrame"
+    if len(name) > _MOST_CHARACTERS:
         return f"its name has {len(name)} characters, a spec allows 1 to {_MOST_CHARACTERS}"
     parts = []
     for (file, piece), found in zip(read, places, strict=True):
         if len(found) > 1:
             return f"{len(found)} columns of {file.path} have this name"
-        # A tf.Example omits columns without values.
-        if not found and layout.format != "tfrecord":
+        # A tf.Example, or an object of JSON, omits columns without values.
+        if not found and layout.format not in ("tfrecord", "jsonl"):
             return f"{file.path} does not have it"
         column = piece.table.column(found[0]).combine_chunks() if found else pa.nulls(piece.table.num_rows)
         part = values_of(column, layout.format)
         if isinstance(part, str):
             return part
         parts.append(part)
-    return joined(parts, texts_win=layout.format == "csv")
+    made = joined(parts, texts_win=layout.format == "csv")
+    return made if isinstance(made, str) else typed(name, made, is_csv=layout.format == "csv")
+
+
+def index_columns(table: pa.Table) -> list[str]:
+    """Returns the columns that pandas wrote as the index, by the metadata of the file."""
+    written = (table.schema.metadata or {}).get(b"pandas")
+    found = json.loads(written).get("index_columns", []) if written else []
+    return [each for each in found if isinstance(each, str)]
 
 
 def _complete(data: Path, layout: Layout, columns: Mapping[str, Values], is_whole: bool) -> frozenset[str]:

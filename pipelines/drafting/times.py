@@ -9,7 +9,6 @@ import numpy as np
 from sangam.pipelines.drafting.names import EVENT_TIMES, TIMES, words_of
 from sangam.pipelines.drafting.values import Values
 
-_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _FIRST_S, _LAST_S = 631_152_000, 4_102_444_800
 """Range of plausible times: 1990 to 2100."""
 _DAY_S = 86_400
@@ -25,13 +24,11 @@ class Times:
         event: column with the event's time; empty without one.
         why: reason for this choice.
         others: columns of other times, in seconds.
-        left_out: reason why another column of times cannot be read.
     """
 
     event: str = ""
     why: str = ""
     others: list[str] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
 
 
 def find_times(columns: Mapping[str, Values], day_starts: Any) -> Times:
@@ -44,23 +41,28 @@ def find_times(columns: Mapping[str, Values], day_starts: Any) -> Times:
     found = Times()
     seconds = []
     for name, values in columns.items():
-        unit = _unit_of(values)
-        is_named = bool(TIMES & set(words_of(name)))
+        is_time = values.form.get("kind") == "time"
+        unit = "seconds" if is_time else _unit_of(values)
+        is_named = is_time or bool(TIMES & set(words_of(name)))
         is_of_day = unit == "seconds" and day_starts is not None and _outside(values, day_starts) <= _MOST_OUTSIDE
-        if unit and is_named and values.kind == "float":
-            found.left_out[name] = f"{unit} since 1970 as floats: a spec reads times as integers, in seconds"
-        elif unit and unit != "seconds" and is_named:
-            found.left_out[name] = f"{unit} since 1970: a spec reads seconds; divide by {_UNITS[unit]} in the logs"
-        elif unit and values.kind == "int" and (is_named or is_of_day):
+        if unit and values.kind == "int" and (is_named or is_of_day):
             seconds.append((name, is_of_day))
     for name, is_of_day in sorted(seconds, key=lambda each: not _is_named_as_event(each[0])):
-        is_event = is_of_day if day_starts is not None else _is_named_as_event(name)
+        is_event = is_of_day if day_starts is not None else len(seconds) == 1 or _is_named_as_event(name)
         if is_event and not found.event and not columns[name].num_missing:
             found.event = name
-            found.why = "seconds since 1970, in the day of each log" if is_of_day else "seconds since 1970, by its name"
+            found.why = (
+                "in the day of each log" if is_of_day else "the only time" if len(seconds) == 1 else "by its name"
+            )
+            found.why = f"times, {found.why}" if columns[name].form else f"seconds since 1970, {found.why}"
         else:
             found.others.append(name)
     return found
+
+
+def _why(values: Values, *, is_of_day: bool, is_only: bool) -> str:
+    what = "times" if values.form else "seconds since 1970"
+    return f"{what}, {'in the day of each log' if is_of_day else 'the only ones' if is_only else 'by its name'}"
 
 
 def share_after(values: Values, event: Values) -> float:
@@ -77,8 +79,7 @@ def _unit_of(values: Values) -> str:
     if values.kind not in ("int", "float") or values.is_list or not len(values.present_numbers):
         return ""
     low, high = values.present_numbers.min(), values.present_numbers.max()
-    fits = (unit for unit, size in _UNITS.items() if _FIRST_S * size <= low and high <= _LAST_S * size)
-    return next(fits, "")
+    return "seconds" if low >= _FIRST_S and high <= _LAST_S else ""
 
 
 def _outside(values: Values, day_starts: Any) -> float:

@@ -1,8 +1,8 @@
 """The values of a column in one form, independent of file format and type width."""
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sangam.components.logs.readers.column_types import BINARY, TEXT, advice, is_list
+from sangam.components.logs.readers.forms import numbers_of
 from sangam.components.logs.rows.missing import without_missing
+from sangam.schemas.spec.forms import TimeForm
 from sangam.schemas.spec.patterns import FileFormat
 
 Kind = Literal["int", "float", "string", "null"]
@@ -26,11 +28,15 @@ class Values:
         kind: kind of the values; booleans are integers, `null` is a column without values.
         values: one value per row, null if missing; for a list column the concatenated values of all rows.
         lengths: length of each row's list; None for a column of single values.
+        form: form in the files, as under data.columns; empty: none.
+        absent: texts of the files that stand for no value.
     """
 
     kind: Kind
     values: pa.Array
     lengths: Any = None
+    form: Mapping[str, Any] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
 
     @property
     def is_list(self) -> bool:
@@ -115,10 +121,16 @@ def joined(parts: Sequence[Values], *, texts_win: bool) -> Values | str:
         return f"its type differs between files (got {', '.join(sorted(kinds))}{' and lists' if any(forms) else ''})"
     kind = kinds.pop()
     if not any(forms):
-        return Values(kind, pa.concat_arrays([part.values.cast(_TYPES[kind]) for part in parts]))
+        form = next((part.form for part in typed if part.form), {})
+        return Values(kind, pa.concat_arrays([part.values.cast(_TYPES[kind]) for part in parts]), form=form)
     lengths = [part.is_present.astype(np.int64) if part.lengths is None else part.lengths for part in parts]
     valid = [part.values if part.is_list else part.values.filter(part.values.is_valid()) for part in parts]
     return Values(kind, pa.concat_arrays([each.cast(_TYPES[kind]) for each in valid]), np.concatenate(lengths))
+
+
+def _as_written(form: TimeForm) -> dict[str, Any]:
+    """Returns a form of typed times with the zone that is a guess."""
+    return {"kind": form.kind, "zone": form.zone}
 
 
 def _may_be_lists(parts: Sequence[Values]) -> bool:
@@ -134,6 +146,9 @@ def _single(array: pa.Array) -> Values | str:
     kind, types = array.type, pa.types
     if types.is_null(kind):
         return Values("null", array)
+    if types.is_timestamp(kind) or types.is_date(kind):
+        form = TimeForm(kind="time")
+        return Values("int", numbers_of(array, form, ""), form=_as_written(form))
     if types.is_integer(kind) or types.is_boolean(kind):
         return Values("int", without_missing(array.cast(pa.int64(), safe=False)))
     if types.is_floating(kind):

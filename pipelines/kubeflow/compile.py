@@ -67,7 +67,7 @@ def job_text(ir: dict[str, Any], *, display_name: str, pipeline_root: str) -> st
 def _compiled(spec: Spec, target: Target) -> dict[str, Any]:
     """Returns TFX's pipeline spec, with steps that share a process in one task."""
     placement = Placement(
-        date=_parameter(DATE) if isinstance(spec.data, DayLogs) else "",
+        date=_parameter(DATE) if isinstance(spec.logs, DayLogs) else "",
         data_root=_parameter(DATA_ROOT),
         pipeline_root=_parameter(PIPELINE_ROOT),
         git_commit=target.git_commit,

@@ -57,7 +57,7 @@ def _added(name: str, spec: Spec) -> dict[str, Json]:
     They do not include the run's id, which would make every cache key unique.
     """
     added: dict[str, Json] = {ROOT: {"componentInputParameter": PIPELINE_ROOT}}
-    if name == "example_gen" and isinstance(spec.data, DayLogs):
+    if name == "example_gen" and isinstance(spec.logs, DayLogs):
         added[CREATED] = {"runtimeValue": {"constant": CREATE_TIME}}
     return added
 

@@ -10,6 +10,7 @@ from sangam.components.alerts import target_of
 from sangam.components.logs.files.listing import OneListing
 from sangam.components.logs.files.local_files import LocalStorage
 from sangam.components.logs.files.resolve import require_evaluation_days, resolve
+from sangam.components.logs.tables.files import files_of
 from sangam.pipelines.beam import unreachable
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.derived.days import Day, parse_day, window, yesterday
@@ -17,7 +18,7 @@ from sangam.schemas.derived.plan import refuse_unfit
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Spec, digest
 from sangam.schemas.spec.beam import BeamStepName, Dataflow, engine_of
-from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.data import DayLogs, TableLogs
 from sangam.trainer_module.launch.machine import refuse_missing_horovod
 from sangam.trainer_module.launch.memory import available_bytes
 
@@ -85,11 +86,9 @@ def check_date(spec: Spec, date: str | None) -> Day | None:
     Raises:
         UserError: the date is missing, malformed or has no effect.
     """
-    if not isinstance(spec.data, DayLogs):
+    if not isinstance(spec.logs, DayLogs):
         if date is not None:
-            raise UserError(
-                f"--date: has no effect (got {date}); spec '{spec.name}' reads named splits, not days: leave it out"
-            )
+            raise UserError(f"--date: has no effect (got {date}); spec '{spec.name}' has no days: leave it out")
         return None
     if date is None:
         raise UserError(
@@ -100,10 +99,10 @@ def check_date(spec: Spec, date: str | None) -> Day | None:
     except ValueError as error:
         raise UserError(f"--date: {error}") from None
     try:
-        window(spec.data, day)
+        window(spec.logs, day)
     except OverflowError:
         raise UserError(
-            f"--date: is less than {spec.data.train_days} days after the first date there is (got {date}); give a "
+            f"--date: is less than {spec.logs.train_days} days after the first date there is (got {date}); give a "
             "later one"
         ) from None
     return day
@@ -120,6 +119,9 @@ def check_logs(request: RunRequest, today: datetime.date) -> None:
         UserError: a day or split has no files, or a path is not a regular file.
     """
     logs, storage = request.spec.data, OneListing(LocalStorage())
+    if isinstance(logs, TableLogs):
+        files_of(logs, str(request.data_root), storage)
+        return
     date = request.date.isoformat() if request.date else ""
     if isinstance(logs, DayLogs) and request.date:
         if logs.arrival and request.date >= yesterday(today):

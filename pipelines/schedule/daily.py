@@ -70,7 +70,7 @@ def outcome(code: int) -> str:
 
 def due(spec_path: Path, spec: Spec, data: Path, root: Path, now: datetime.datetime) -> Daily:
     """Returns the run of a timer that fires now: of yesterday's date (UTC), or of no date for logs without dates."""
-    date = date_of(now).isoformat() if isinstance(spec.data, DayLogs) else None
+    date = date_of(now).isoformat() if isinstance(spec.logs, DayLogs) else None
     return Daily(spec_path, spec, data, root, date)
 
 

@@ -57,7 +57,7 @@ def find_problems(spec: Spec) -> list[Problem]:
 def _data(spec: Spec) -> Iterator[Problem]:
     lists = [name for name in spec.features if any(column.is_list for column in feature_columns(spec, name))]
     separator = spec.data.list_separator
-    is_csv = "csv" in (spec.data.format, *(source.format for source in sources_of(spec.data).values()))
+    is_csv = "csv" in (spec.data.format, *(source.format for source in sources_of(spec.logs).values()))
     if separator is None and is_csv and lists:
         yield Problem(
             ("data",), f"CSV needs a list_separator for {listed(lists)} (got none)", "for example list_separator: '|'"
@@ -88,17 +88,17 @@ def _time(spec: Spec) -> Iterator[Problem]:
             "rows expire or are evicted by event time, and the spec has none (got no event_time)",
             "declare event_time: the column with seconds since 1970; or evict: least_frequent",
         )
-    if spec.event_time and not timed and not sources_of(spec.data) and not spec.online:
+    if spec.event_time and not timed and not sources_of(spec.logs) and not spec.online:
         yield Problem(
             ("event_time",),
             f"has no effect: no table expires or evicts by time, no source is joined (got '{spec.event_time}')",
             "remove it, or declare expire_after_days or capacity for a table, data.sources, or online",
         )
-    if spec.training.mode == "incremental" and not isinstance(spec.data, DayLogs):
+    if spec.training.mode == "incremental" and not isinstance(spec.logs, DayLogs):
         yield Problem(
             ("training", "mode"),
             f"needs logs by day (got 'incremental' with data of kind {spec.data.kind})",
-            "use full, or declare data of kind days",
+            "use full, or declare data of kind days, or of kind table with `eval: {days: 1}`",
         )
 
 

@@ -127,10 +127,10 @@ def _volume_problems(spec: Spec) -> Iterator[Problem]:
 
 def _wait_problems(spec: Spec) -> Iterator[Problem]:
     timeout_s = spec.cluster.step("example_gen").timeout_s
-    if isinstance(spec.data, DayLogs) and spec.data.arrival and timeout_s and timeout_s <= spec.data.arrival.wait_s:
+    if isinstance(spec.logs, DayLogs) and spec.logs.arrival and timeout_s and timeout_s <= spec.logs.arrival.wait_s:
         yield Problem(
             ("data", "arrival", "wait_s"),
-            f"exceeds the timeout of example_gen (got {spec.data.arrival.wait_s}, timeout_s {timeout_s})",
+            f"exceeds the timeout of example_gen (got {spec.logs.arrival.wait_s}, timeout_s {timeout_s})",
             "shorten the wait, or raise timeout_s of the step",
         )
 

@@ -16,7 +16,7 @@ def history_problems(spec: Spec) -> Iterator[Problem]:
     if not features:
         return
     names = listed(list(features))
-    if not isinstance(spec.data, DayLogs):
+    if not isinstance(spec.logs, DayLogs):
         yield Problem(
             ("features", next(iter(features))),
             f"needs earlier days (got data of kind {spec.data.kind})",

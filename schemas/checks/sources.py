@@ -15,7 +15,7 @@ _OF_A_VALUE = ("sum", "max", "last")
 
 def source_problems(spec: Spec) -> Iterator[Problem]:
     """Yields every mistake in the sources."""
-    if not sources_of(spec.data):
+    if not sources_of(spec.logs):
         return
     if spec.event_time is None:
         yield Problem(
@@ -27,7 +27,7 @@ def source_problems(spec: Spec) -> Iterator[Problem]:
     yield from _leaks(spec)
     by_name = {column.name: column for _, column in readings(spec)}
     in_log = dict(by_name)
-    for name, source in sources_of(spec.data).items():
+    for name, source in sources_of(spec.logs).items():
         yield from _keys((*_PLACE, name), source, spec, in_log)
         yield from _columns((*_PLACE, name), source, by_name)
         yield from _marker((*_PLACE, name), source, spec)
@@ -36,7 +36,7 @@ def source_problems(spec: Spec) -> Iterator[Problem]:
 def _origins(spec: Spec) -> Iterator[Problem]:
     """Yields columns of two sources, and joined columns that are the event's time."""
     first: dict[str, str] = {}
-    for name, source in sources_of(spec.data).items():
+    for name, source in sources_of(spec.logs).items():
         for column in source.columns:
             known = first.setdefault(column, name)
             where = (*_PLACE, name, "columns", column)
@@ -52,11 +52,11 @@ def _origins(spec: Spec) -> Iterator[Problem]:
 
 def _leaks(spec: Spec) -> Iterator[Problem]:
     """Yields features that read an action, which is known only after the event."""
-    of = origins(spec.data)
+    of = origins(spec.logs)
     for name in spec.features:
         for column in feature_columns(spec, name):
             source = of.get(column.name)
-            if source and isinstance(sources_of(spec.data)[source], Actions):
+            if source and isinstance(sources_of(spec.logs)[source], Actions):
                 yield Problem(
                     ("features", name),
                     f"reads an action of source '{source}' (got '{column.name}')",
@@ -66,7 +66,7 @@ def _leaks(spec: Spec) -> Iterator[Problem]:
 
 
 def _keys(where: Loc, source: Source, spec: Spec, in_log: dict[str, Column]) -> Iterator[Problem]:
-    of = origins(spec.data)
+    of = origins(spec.logs)
     for name, key in source.keys.items():
         place = (*where, "keys", name)
         if name in of:
@@ -128,8 +128,8 @@ def _shape(column: Column) -> str:
 
 
 def _marker(where: Loc, source: Source, spec: Spec) -> Iterator[Problem]:
-    assert isinstance(spec.data, DayLogs)
-    if source.marker and not spec.data.arrival:
+    assert isinstance(spec.logs, DayLogs)
+    if source.marker and not spec.logs.arrival:
         yield Problem(
             (*where, "marker"),
             f"has no effect without data.arrival, which sets the wait (got '{source.marker}')",

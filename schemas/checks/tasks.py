@@ -63,13 +63,13 @@ def _binary(loc: Loc, task: BinaryTask) -> Iterator[Problem]:
 
 def _calibration(spec: Spec, loc: Loc, kind: str) -> Iterator[Problem]:
     stopping = spec.training.early_stopping
-    if isinstance(spec.data, DayLogs) and spec.data.validation_days == 0:
+    if isinstance(spec.logs, DayLogs) and spec.logs.validation_days == 0:
         yield Problem(
             loc,
             f"is fitted on days that are neither trained on nor judged on (got {kind}, and data.validation_days 0)",
             "declare data.validation_days: 1 or more, or remove it",
         )
-    if isinstance(spec.data, SplitLogs) and spec.data.splits.validation is None:
+    if isinstance(spec.logs, SplitLogs) and spec.logs.splits.validation is None:
         yield Problem(
             loc,
             f"is fitted on examples that are neither trained on nor judged on (got {kind}, and no "

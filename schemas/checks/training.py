@@ -26,7 +26,7 @@ def training_problems(spec: Spec) -> Iterator[Problem]:
 
 def _order(spec: Spec) -> Iterator[Problem]:
     training = spec.training
-    if training.order in ("time", "shuffled_within_day") and not isinstance(spec.data, DayLogs):
+    if training.order in ("time", "shuffled_within_day") and not isinstance(spec.logs, DayLogs):
         yield Problem(_ORDER, f"needs logs by day (got {training.order} of named splits)", "remove it, or use shuffled")
     elif training.order == "time" and training.shuffle_buffer not in (1, SHUFFLE_BUFFER):
         yield Problem(
@@ -112,8 +112,8 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
         )
     if max(training.epochs, training.incremental_epochs or 0) == 1:
         yield Problem(_STOPPING, "has no effect: there is one epoch (got epochs 1)", "remove it, or raise epochs")
-    if isinstance(spec.data, DayLogs):
-        if spec.data.validation_days == 0:
+    if isinstance(spec.logs, DayLogs):
+        if spec.logs.validation_days == 0:
             yield Problem(
                 _STOPPING,
                 "needs examples that are not trained on (got data.validation_days 0)",
@@ -125,7 +125,7 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
             "needs validation days (got named splits, whose validation split is never trained on)",
             "remove it",
         )
-    elif spec.data.splits.validation is None:
+    elif spec.logs.splits.validation is None:
         yield Problem(
             _STOPPING,
             "needs examples that are not trained on (got no data.splits.validation)",

@@ -8,7 +8,7 @@ from sangam.schemas.host.lock import LOCK_FILE
 _ARTIFACTS, _METADATA, _RUNS, _BLESSED = "artifacts", "metadata.sqlite", "runs", "blessed"
 _CHECKPOINTS, _TRAINING, _INGESTION, _EXAMPLES = "checkpoints", "training", "ingestion", "examples"
 _BACKFILL, _SCHEDULE, _TUNE, _ONLINE = "backfill", "schedule", "tune", "online"
-_METRICS = "metrics"
+_METRICS, _TABLES = "metrics", "tables"
 _REMOVED = ".removed"
 SUMMARY_FILE, SPEC_FILE, PAGE_FILE = "summary.json", "spec.json", "report.html"
 NAMES = frozenset(
@@ -25,7 +25,7 @@ NAMES = frozenset(
         _INGESTION,
         _EXAMPLES,
     }
-    | {_BACKFILL, _SCHEDULE, _TUNE, _ONLINE, _METRICS}
+    | {_BACKFILL, _SCHEDULE, _TUNE, _ONLINE, _METRICS, _TABLES}
 )
 """Sangam's own folders in a pipeline root, beside the pushed models."""
 
@@ -135,6 +135,10 @@ class Root:
     def examples(self, ranker: str) -> str:
         """Returns the folder, or address, of a ranker's examples by day."""
         return f"{self.uri.rstrip('/')}/{_EXAMPLES}/{ranker}"
+
+    def tables(self, ranker: str) -> str:
+        """Returns the folder, or address, of the rows of a ranker's table of logs by day or split."""
+        return f"{self.uri.rstrip('/')}/{_TABLES}/{ranker}"
 
     @property
     def digests(self) -> Path:

@@ -87,7 +87,7 @@ def _changes(spec: Spec) -> dict[str, Any]:
 def _may_refit(spec: Spec) -> bool:
     """Says whether a run of the best spec may train on the validation days too, once its epoch is known."""
     tasks = [task for task in spec.tasks.values() if isinstance(task, BinaryTask)]
-    return isinstance(spec.data, DayLogs) and not any(task.calibration or task.keep_negatives for task in tasks)
+    return isinstance(spec.logs, DayLogs) and not any(task.calibration or task.keep_negatives for task in tasks)
 
 
 def _good_starts() -> tuple[dict[str, Any], ...]:
@@ -123,7 +123,7 @@ def _ranges(spec: Spec) -> Iterator[tuple[str, Range]]:
     yield from ((key, _sets(sets)) for key, sets in search_crosses.sets_of(spec).items())
     if spec.tables:
         yield "rows", _sets(_row_optimizers(spec))
-    if isinstance(spec.data, DayLogs):
+    if isinstance(spec.logs, DayLogs):
         yield "training.order", _choice(training.order, [None, "time"])
     yield from _models(spec)
     # A number with a scale of its own keeps it: bins have no use for it.

@@ -17,6 +17,6 @@ def timeout_s(spec: Spec, name: StepName) -> int:
         return declared
     if name == "trainer":
         return spec.cluster.deadline_s + _TRAINER_MORE_S
-    if name == "example_gen" and isinstance(spec.data, DayLogs) and spec.data.arrival:
-        return DEFAULT_S + spec.data.arrival.wait_s
+    if name == "example_gen" and isinstance(spec.logs, DayLogs) and spec.logs.arrival:
+        return DEFAULT_S + spec.logs.arrival.wait_s
     return DEFAULT_S

@@ -39,7 +39,7 @@ def tuning_problems(spec: Spec, document: Document) -> Iterator[Problem]:
     yield from _objective(spec, spec.tune)
     yield from _pruning(spec, spec.tune)
     if not has_validation(spec):
-        missing = "data.validation_days" if isinstance(spec.data, DayLogs) else "data.splits.validation"
+        missing = "data.validation_days" if isinstance(spec.logs, DayLogs) else "data.splits.validation"
         yield Problem(
             ("tune",),
             f"has no split to compare trials on (got no {missing})",
@@ -56,7 +56,7 @@ def tuning_problems(spec: Spec, document: Document) -> Iterator[Problem]:
 
 def has_validation(spec: Spec) -> bool:
     """Says whether some examples are neither trained on nor judged by gates."""
-    return spec.data.validation_days > 0 if isinstance(spec.data, DayLogs) else spec.data.splits.validation is not None
+    return spec.logs.validation_days > 0 if isinstance(spec.logs, DayLogs) else spec.logs.splits.validation is not None
 
 
 def _objective(spec: Spec, tune: Tuning) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from sangam.schemas.spec.base import ColumnName, FrozenModel, Name
 from sangam.schemas.spec.beam import Beam, LocalBeam
 from sangam.schemas.spec.cluster import Cluster, SpecCluster
 from sangam.schemas.spec.cost import Cost
-from sangam.schemas.spec.data import Logs
+from sangam.schemas.spec.data import Logs, Parts, TableLogs
 from sangam.schemas.spec.drift import Drift
 from sangam.schemas.spec.features import (
     AgeFeature,
@@ -130,7 +130,7 @@ class Spec(RankerSpec):
     """A ranker: its data, features, tasks, model, training, export, gates and push target."""
 
     data: Logs
-    """Logs by day or in named splits, joined sources, and bounds on bad values; docs/data.md."""
+    """Logs by day, in named splits or as one table, joined sources, and bounds on bad values; docs/data.md."""
     input: Input = Input()
     """Place where examples are transformed; docs/training.md#where-examples-are-transformed."""
     cluster: SpecCluster = SpecCluster()
@@ -162,6 +162,11 @@ class Spec(RankerSpec):
     """Search of `sangam tune`; `auto` is short for `{auto: true}`; docs/tuning.md."""
     intended_use: str = ""
     """Text for the model card: users and uses that the model is meant for."""
+
+    @property
+    def logs(self) -> Parts:
+        """The logs as ingestion reads them: a table's rows lie by day or split."""
+        return self.data.parts if isinstance(self.data, TableLogs) else self.data
 
     @property
     def transforms_ahead(self) -> bool:

@@ -1,11 +1,12 @@
-"""Logs, by day or in named splits, and bounds on bad data."""
+"""Logs, by day, in named splits or as one table, and bounds on bad data."""
 
 import datetime
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from sangam.schemas.spec.base import FrozenModel, Name, PositiveInt
+from sangam.schemas.spec.base import ColumnName, FrozenModel, Name, PositiveInt
+from sangam.schemas.spec.forms import Form, Zone
 from sangam.schemas.spec.patterns import DayPattern, FileFormat, FilePattern
 from sangam.schemas.spec.sources import Source
 
@@ -22,9 +23,25 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 """A tolerated share: at least 0, less than 1."""
 
 
+class CsvDialect(FrozenModel):
+    """How the cells of CSV files are written."""
+
+    separator: Annotated[str, Field(min_length=1, max_length=2)] = ","
+    """Text between cells, for example `;`, `|`, a tab, or `::`."""
+    missing: tuple[str, ...] = ()
+    """Texts that stand for no value in every column, as an empty cell does, for example `NULL` and `\\N`."""
+    header: Annotated[tuple[ColumnName, ...], Field(min_length=1)] | None = None
+    """Names of the columns of files without a header line. Left out: the first line has them."""
+
+
 class _Logs(FrozenModel):
     format: FileFormat
     """Format of the files; docs/data.md."""
+    csv: CsvDialect = CsvDialect()
+    """Dialect of CSV files."""
+    columns: dict[ColumnName, Form] = Field(default_factory=dict)
+    """Forms of columns, by their names in the files: times, codes, thresholds, numbers as text. Others are numbers, ids
+    and times in seconds since 1970."""
     list_separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
     """Character between the values of a multi-valued cell; only for CSV."""
     max_dropped_fraction: Fraction = 0.01
@@ -127,4 +144,95 @@ class SplitLogs(_Logs):
     """Bounds on times of events."""
 
 
-Logs = Annotated[DayLogs | SplitLogs, Field(discriminator="kind")]
+class NewestDays(FrozenModel):
+    """The newest days."""
+
+    days: Days
+    """Number of days."""
+
+
+class Share(FrozenModel):
+    """A share of the rows."""
+
+    fraction: Annotated[float, Field(gt=0, le=0.5)]
+    """Share of the rows: the newest by `time`, or those that a hash selects."""
+
+
+class After(FrozenModel):
+    """The rows from a day on."""
+
+    after: Annotated[str, AfterValidator(_is_day)]
+    """Last day, as YYYY-MM-DD, that is not in it."""
+
+
+class TableLogs(_Logs):
+    """Logs as one table, in files without dates in their paths. Rows are split by `time`, otherwise by a hash.
+    Ingestion writes the rows of each day or split once; the files may grow or be replaced every day."""
+
+    kind: Literal["table"]
+    pattern: FilePattern
+    """Files of the table, relative to the data folder, for example `orders.csv` or `*.parquet`."""
+    time: ColumnName | None = None
+    """Column with the time of the event, which determines a row's day and split; `columns` has its form, if it is not
+    in seconds since 1970."""
+    zone: Zone = "UTC"
+    """Time zone of the days."""
+    by: ColumnName | None = None
+    """Column whose hash determines the split of rows without `time`: rows of one value stay together. Left out: each
+    row by itself, in which case a user's rows are in both splits."""
+    eval: NewestDays | Share | After
+    """Rows that the model is judged on. `days`: a run has a date, evaluates on the days that end with it and trains on
+    those before, as with logs by day; `fraction`, `after`: a run has no date."""
+    validation: NewestDays | Share | None = None
+    """Rows that are scored after every epoch instead of trained on: `days` with `eval: {days: ...}`, otherwise
+    `fraction`. They are the newest of those to train on."""
+    train_days: Days | None = None
+    """With `eval: {days: ...}`: number of days before the evaluation days. Left out: all."""
+    missing_days: Literal["error", "skip"] = "skip"
+    """With `eval: {days: ...}`: treatment of a day without rows, as with logs by day."""
+    times: SplitTimes = SplitTimes()
+    """Bounds on times of events."""
+
+    @property
+    def is_by_day(self) -> bool:
+        """Whether runs have dates."""
+        return isinstance(self.eval, NewestDays)
+
+    @property
+    def parts(self) -> DayLogs | SplitLogs:
+        """The logs that ingestion reads: the table's rows, written by day or split."""
+        fields = {name: getattr(self, name) for name in _Logs.model_fields if name not in ("format", "csv", "columns")}
+        if isinstance(self.eval, NewestDays):
+            return DayLogs(
+                kind="days",
+                format="parquet",
+                pattern=PART_OF_DAY,
+                train_days=self.train_days or MOST_DAYS,
+                eval_days=self.eval.days,
+                validation_days=self.validation.days if isinstance(self.validation, NewestDays) else 0,
+                missing_days=self.missing_days,
+                **fields,
+            )
+        names = [TRAIN, EVAL, *([VALIDATION] if self.validation else [])]
+        splits = SplitLogs.Splits.model_validate({name: f"{name}/*.parquet" for name in names})
+        return SplitLogs(kind="splits", format="parquet", splits=splits, times=self.times, **fields)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "TableLogs":
+        if self.time is None and not isinstance(self.eval, Share):
+            raise ValueError("eval: days and after need `time`; name the column, or use {fraction: 0.1}")
+        if self.time is not None and self.by is not None:
+            raise ValueError("by: has no effect with `time`, which splits the rows; remove one of them")
+        if self.validation is not None and isinstance(self.validation, NewestDays) != self.is_by_day:
+            raise ValueError("validation: needs the form of eval; {days: 1} with {days: ...}, else {fraction: 0.1}")
+        if self.train_days is not None and not self.is_by_day:
+            raise ValueError("train_days: has no effect without `eval: {days: ...}`; remove it")
+        return self
+
+
+PART_OF_DAY = "{YYYY}-{MM}-{DD}/*.parquet"
+"""Pattern of a table's rows of a day, where ingestion has written them."""
+
+Logs = Annotated[DayLogs | SplitLogs | TableLogs, Field(discriminator="kind")]
+Parts = DayLogs | SplitLogs
+"""Logs whose files are a day's or a split's."""

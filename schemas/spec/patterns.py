@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 DAY_FIELDS = {"year": ("{YYYY}",), "month": ("{MM}", "{M}"), "day": ("{DD}", "{D}")}
 """Fields of a pattern by part of the date; {M} and {D} have no leading zero."""
 
-FileFormat = Literal["parquet", "csv", "tfrecord"]
+FileFormat = Literal["parquet", "csv", "jsonl", "tfrecord"]
 
 
 def _inside_the_data_folder(pattern: str) -> str:

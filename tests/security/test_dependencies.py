@@ -13,7 +13,13 @@ import pytest
 
 from tests.paths import REPOSITORY
 
-LOCKS = ("requirements.lock", "requirements.runtime.lock", "requirements.build.lock", "requirements.gpu.lock", "infra/uv.lock.txt")
+LOCKS = (
+    "requirements.lock",
+    "requirements.runtime.lock",
+    "requirements.build.lock",
+    "requirements.gpu.lock",
+    "infra/uv.lock.txt",
+)
 _ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(\[[\w,-]+\])?==(?P<version>\S+)")
 
 

@@ -25,7 +25,7 @@ from sangam.schemas.derived.history import days_of_history
 from sangam.schemas.derived.sources import sources_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.data import EVAL, TRAIN, DayLogs, Logs, SplitLogs
+from sangam.schemas.spec.data import EVAL, TRAIN, DayLogs, Parts, SplitLogs
 
 HISTORY = "history"
 """Split name of files that are read only for history features."""
@@ -83,7 +83,7 @@ class Files:
 
 
 def resolve(
-    logs: Logs, date: str, data_root: str, storage: Storage, *, after: str = "", inputs: Inputs | None = None
+    logs: Parts, date: str, data_root: str, storage: Storage, *, after: str = "", inputs: Inputs | None = None
 ) -> Files:
     """Returns the files that a run reads.
 
@@ -110,7 +110,7 @@ def resolve(
     return files
 
 
-def _parquet_files(logs: Logs, files: Files) -> list[str]:
+def _parquet_files(logs: Parts, files: Files) -> list[str]:
     """Returns the first and last Parquet file of each log: all its files are in one table, or each day is one."""
     sources = sources_of(logs)
     paths: dict[str, list[str]] = {}
@@ -177,7 +177,7 @@ def absent_markers(logs: DayLogs, day: Day, data_root: str, storage: Storage) ->
     ]
 
 
-def without(files: Files, logs: Logs, empty_paths: Iterable[str]) -> Files:
+def without(files: Files, logs: Parts, empty_paths: Iterable[str]) -> Files:
     """Returns the files without the empty ones; a day with only empty files becomes a missing day.
 
     Raises:

@@ -32,10 +32,14 @@ def _wrong(kind: pa.DataType, allowed: str) -> str:
 
 def advice(kind: pa.DataType) -> str:
     """Returns how to write the values of a type that no column may have; empty if there is no other way."""
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return "declare it under data.columns: {kind: time}, with its zone"
     if pa.types.is_temporal(kind):
-        return "write times as integers, seconds since 1970"
+        return "write it as an integer or a float"
     if pa.types.is_struct(kind):
-        return "write each field that is needed as a column of its own"
+        return f"name its fields, such as COLUMN.{kind.field(0).name}" if kind.num_fields else "it has no fields"
+    if pa.types.is_map(kind):
+        return "write the keys that are needed as columns of their own"
     if is_list(kind) and (told := advice(kind.value_type)):
         return f"of its values: {told}"
     return ""
@@ -43,7 +47,13 @@ def advice(kind: pa.DataType) -> str:
 
 def is_list(kind: pa.DataType) -> bool:
     """Returns whether values of this type are lists."""
-    checks = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    checks = (
+        pa.types.is_list,
+        pa.types.is_large_list,
+        pa.types.is_fixed_size_list,
+        pa.types.is_list_view,
+        pa.types.is_large_list_view,
+    )
     return any(check(kind) for check in checks)
 
 

@@ -1,13 +1,15 @@
-"""CSV with a header line, comma separated, RFC 4180 quotes, plain or gzip; an empty cell is a missing value.
+"""CSV of any separator, RFC 4180 quotes, plain or gzip; an empty cell is a missing value.
 
-Lines in error texts count the header and leave out blank lines; a line break within quotes counts as one line.
+Without `csv.header` the first line has the names. Lines in error texts count it and leave out blank lines; a line
+break within quotes counts as one line.
 """
 
 import csv
 import io
+import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, BinaryIO
 
@@ -19,11 +21,15 @@ import pyarrow.csv as pacsv
 from sangam.components.logs.readers.batches import Inspection, Rows
 from sangam.components.logs.readers.column_types import TARGET
 from sangam.components.logs.readers.damage import plain, unread
+from sangam.components.logs.readers.one_mark import OneMark
 from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import CsvDialect
 from sangam.schemas.spec.features import ColumnType
 
 BLOCK_BYTES = 4 * 2**20
+SEPARATORS = (",", ";", "\t", "|", "::")
+"""Usual separators of cells."""
 _TO_UTF8 = "write UTF-8, as by `iconv -f UTF-16 -t UTF-8`"
 _NULL = pa.scalar(b"\\N", pa.binary())
 _SPACED = 10
@@ -36,10 +42,10 @@ _BAD_VALUE = re.compile(
 _BAD_ROW = re.compile(r"(?:Row #(?P<line>\d+): )?Expected (?P<wanted>\d+) columns, got (?P<got>\d+)")
 
 
-def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
+def inspect(file: BinaryIO, path: str, columns: Sequence[Column], dialect: CsvDialect) -> Inspection:
     """Checks the header's columns and that there is a row."""
     try:
-        head = checked_head(file, path, columns)
+        head = checked_head(file, path, dialect, columns)
     except UserError as error:
         return Inspection(problems=(str(error),))
     if not head:
@@ -53,14 +59,14 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     return Inspection(problems=tuple(problems), is_empty=len(head) == 1, columns=tuple(header))
 
 
-def checked_head(file: BinaryIO, path: str, columns: Sequence[Column] = ()) -> list[list[str]]:
-    """Returns the cells of at most two lines, the first that are not blank.
+def checked_head(file: BinaryIO, path: str, dialect: CsvDialect, columns: Sequence[Column] = ()) -> list[list[str]]:
+    """Returns the names of the columns and the cells of the first line, none of either without a line.
 
     Raises:
         UserError: the file is damaged, or of another dialect.
     """
     try:
-        head = _head(file)
+        head = _head(file, dialect)
     except csv.Error as error:
         raise UserError(f"{path}: is not a CSV file (got: {error})") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -68,9 +74,17 @@ def checked_head(file: BinaryIO, path: str, columns: Sequence[Column] = ()) -> l
     if any("\0" in cell for line in head for cell in line):
         raise UserError(f"{path}: is not UTF-8 (got bytes of value 0, as in UTF-16); {_TO_UTF8}")
     header = head[0] if head else [""]
-    separator = next((mark for mark in ";\t|" if mark in header[0]), None)
+    marks = (mark for mark in SEPARATORS if mark in header[0] and mark != dialect.separator)
+    separator = next(marks, None)
     if separator and len(header) == 1 and header[0] not in {column.name for column in columns}:
-        raise UserError(f"{path}: its cells are separated by {separator!r} (got {header[0][:60]!r}); write commas")
+        raise UserError(
+            f"{path}: its cells are separated by {separator!r} (got {header[0][:60]!r}); "
+            f"declare `csv: {{separator: {json.dumps(separator)}}}` under data"
+        )
+    if dialect.header and head and len(head[1]) != len(header):
+        raise UserError(
+            f"{path}: wrong number of cells (got {len(head[1])} in the first line); data.csv.header has {len(header)}"
+        )
     return head
 
 
@@ -82,43 +96,38 @@ def _refuse_dialect(array: pa.Array, column: Column, path: str) -> None:
     """
     place = f"{path}: column '{column.name}'"
     if pc.any(pc.equal(array, _NULL)).as_py():
-        raise UserError(f"{place}: is null as Hive and MySQL write it (got '\\N'); leave the cell empty")
+        raise UserError(
+            f"{place}: is null as Hive and MySQL write it (got '\\N'); declare `csv: {{missing: ['\\N']}}` under data"
+        )
     known = array.drop_null()
     if len(known) >= _SPACED and pc.all(pc.starts_with(known, b" ")).as_py():
         shown = known[0].as_py().decode(errors="replace")
         raise UserError(f"{place}: each value begins with a space (got '{shown}'); write none after commas")
 
 
-def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: str | None) -> Iterator[Rows]:
+def read(
+    file: BinaryIO, path: str, columns: Sequence[Column], dialect: CsvDialect, list_separator: str | None
+) -> Iterator[Rows]:
     """Yields the columns with their types in the spec.
 
     Args:
         file: open for reading.
         path: path of the file, for error texts.
         columns: columns of the inputs.
+        dialect: how cells are written.
         list_separator: between the values in a cell of a list column.
 
     Raises:
         UserError: for a cell that is not of its column's type, a line with a wrong number of cells, a corrupt file.
     """
-    num_lines = 1
+    num_lines = 0 if dialect.header else 1
     header: list[str] = []
     try:
-        header = next(iter(_head(file)), [])
+        header = next(iter(_head(file, dialect)), [])
         file.seek(0)
         columns = [column for column in columns if column.name in header]
         types = {column.name: _cells(column) for column in columns}
-        is_gzip = plain(file) is not file
-        content = _native(file)
-        reader = pacsv.open_csv(
-            pa.CompressedInputStream(content, "gzip") if is_gzip else content,
-            # One thread: only then do pyarrow's errors contain the line.
-            read_options=pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
-            parse_options=pacsv.ParseOptions(newlines_in_values=True),
-            convert_options=pacsv.ConvertOptions(
-                column_types=types, include_columns=list(types), strings_can_be_null=True, null_values=[""]
-            ),
-        )
+        reader = opened(file, dialect, types, BLOCK_BYTES)
         for batch in reader:
             for column in columns:
                 if column.type == "string":
@@ -133,6 +142,45 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
             num_lines += batch.num_rows
     except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error) as error:
         raise UserError(explained(error, path, columns, header)) from error
+
+
+def opened(
+    file: BinaryIO,
+    dialect: CsvDialect,
+    types: Mapping[str, pa.DataType],
+    block_bytes: int,
+    as_text: Sequence[str] = (),
+) -> pacsv.CSVStreamingReader:
+    """Opens the columns of a file with the given types.
+
+    Args:
+        file: open for reading, at its start.
+        dialect: how cells are written.
+        types: types of the columns to read, by name.
+        block_bytes: bytes of a batch, and most of a line.
+        as_text: names of all columns, to be read as texts; names may repeat.
+    """
+    is_gzip = plain(file) is not file
+    separator = dialect.separator
+    if len(separator) == 1:
+        content = _native(file)
+        content = pa.CompressedInputStream(content, "gzip") if is_gzip else content
+    else:
+        content, separator = pa.PythonFile(OneMark(plain(file), separator.encode()), mode="r"), OneMark.MARK.decode()
+    return pacsv.open_csv(
+        content,
+        # One thread: only then do pyarrow's errors contain the line.
+        read_options=pacsv.ReadOptions(
+            use_threads=False, block_size=block_bytes, column_names=list(dialect.header) if dialect.header else None
+        ),
+        parse_options=pacsv.ParseOptions(newlines_in_values=True, delimiter=separator),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict.fromkeys(as_text, pa.string()) or dict(types),
+            include_columns=list(types),
+            strings_can_be_null=True,
+            null_values=["", *dialect.missing],
+        ),
+    )
 
 
 def _native(file: BinaryIO) -> pa.NativeFile:
@@ -152,10 +200,17 @@ def _cells(column: Column) -> pa.DataType:
     return pa.float64() if column.is_binary else TARGET[column.type]
 
 
-def _head(file: BinaryIO) -> list[list[str]]:
-    text = io.TextIOWrapper(plain(file), encoding="utf-8-sig", errors="replace", newline="")
+def _head(file: BinaryIO, dialect: CsvDialect) -> list[list[str]]:
+    content, separator = plain(file), dialect.separator
+    if len(separator) > 1:
+        content, separator = io.BufferedReader(OneMark(content, separator.encode())), OneMark.MARK.decode()
+    text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="replace", newline="")
     try:
-        return list(islice((line for line in csv.reader(text) if line), 2))
+        lines = (line for line in csv.reader(text, delimiter=separator) if line)
+        if not dialect.header:
+            return list(islice(lines, 2))
+        first = next(lines, None)
+        return [list(dialect.header), first] if first else []
     finally:
         # Otherwise the wrapper would close the file when it is collected.
         text.detach()

@@ -13,7 +13,7 @@ from sangam.components.logs.readers.column_types import TARGET
 from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
 from sangam.schemas.problems import listed
-from sangam.schemas.spec.data import DayLogs, Logs
+from sangam.schemas.spec.data import Logs, SplitLogs
 
 _MISSING = ("", "__HIVE_DEFAULT_PARTITION__")
 _NOT = {"int": "not an int", "float": "not a float"}
@@ -87,7 +87,7 @@ def with_folders(rows: Rows, path: str, columns: Sequence[Column], logs: Logs) -
 
 def _in_patterns(logs: Logs) -> frozenset[str]:
     """Returns the columns that the spec's patterns name."""
-    patterns = [logs.pattern] if isinstance(logs, DayLogs) else logs.splits.model_dump(exclude_none=True).values()
+    patterns = logs.splits.model_dump(exclude_none=True).values() if isinstance(logs, SplitLogs) else [logs.pattern]
     folders = [folder for pattern in patterns for folder in pattern.split("/")[:-1]]
     return frozenset(folder.partition("=")[0] for folder in folders if "=" in folder)
 

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import BinaryIO, assert_never
 
-from sangam.components.logs.readers import csv, parquet, tfrecord
+from sangam.components.logs.readers import csv, jsonl, parquet, tfrecord
 from sangam.components.logs.readers.batches import Inspection, Rows
 from sangam.components.logs.readers.folders import absent_problem, with_folders
+from sangam.components.logs.readers.forms import as_stored, with_forms
+from sangam.components.logs.readers.nested import root_of
 from sangam.schemas.derived.columns import Column
 from sangam.schemas.spec.data import Logs
 
@@ -19,7 +21,7 @@ def inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) ->
     absent = {
         column.name: absent_problem(column, path, found.columns, logs)
         for column in columns
-        if column.name not in found.columns
+        if not root_of(column.name, found.columns)
     }
     problems = [f"{path}: column '{name}': {problem}" for name, problem in absent.items() if problem]
     return replace(found, problems=(*found.problems, *problems))
@@ -28,9 +30,11 @@ def inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) ->
 def _inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     match logs.format:
         case "parquet":
-            return parquet.inspect(file, path, columns)
+            return parquet.inspect(file, path, columns, logs.columns)
         case "csv":
-            return csv.inspect(file, path, columns)
+            return csv.inspect(file, path, columns, logs.csv)
+        case "jsonl":
+            return jsonl.inspect(file, path, columns)
         case "tfrecord":
             return tfrecord.inspect(file, path, columns)
         case _:
@@ -44,7 +48,7 @@ def read(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> It
         UserError: if the file does not fit the spec.
     """
     for rows in _read(logs, file, path, columns):
-        yield with_folders(rows, path, columns, logs)
+        yield with_forms(with_folders(rows, path, columns, logs), path, columns, logs)
 
 
 def _read(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
@@ -52,8 +56,10 @@ def _read(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> I
         case "parquet":
             return parquet.read(file, path, columns)
         case "csv":
-            return csv.read(file, path, columns, logs.list_separator)
+            return csv.read(file, path, as_stored(columns, logs), logs.csv, logs.list_separator)
+        case "jsonl":
+            return jsonl.read(file, path, as_stored(columns, logs))
         case "tfrecord":
-            return tfrecord.read(file, path, columns)
+            return tfrecord.read(file, path, columns, logs.columns)
         case _:
             assert_never(logs.format)

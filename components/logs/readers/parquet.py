@@ -1,20 +1,25 @@
 """Parquet, page by page: memory does not grow with row groups."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
+
+import pyarrow as pa
 
 from sangam.components.arrow_files import open_parquet
 from sangam.components.logs.readers.batches import BATCH_ROWS, Inspection, Rows
 from sangam.components.logs.readers.column_types import type_problem
 from sangam.components.logs.readers.damage import ERRORS, parquet_problem
+from sangam.components.logs.readers.forms import form_problem
+from sangam.components.logs.readers.nested import column_of, roots_of, type_of
 from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.spec.forms import Form
 
 BUFFER_BYTES = 2**20
 """Bytes of a column chunk that are read at once."""
 
 
-def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
+def inspect(file: BinaryIO, path: str, columns: Sequence[Column], forms: Mapping[str, Form]) -> Inspection:
     """Reads columns, types and the number of rows from the footer."""
     try:
         parquet = open_parquet(file)
@@ -28,7 +33,11 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
             problems.append(
                 f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
             )
-        elif count and (problem := type_problem(column, schema.field(column.name).type)):
+            continue
+        kind = type_of(column.name, schema)
+        form = forms.get(column.name)
+        problem = kind and (form_problem(form, kind) if form else type_problem(column, kind))
+        if problem:
             problems.append(f"{path}: column '{column.name}': {problem}")
     num_rows = parquet.metadata.num_rows
     return Inspection(problems=tuple(problems), is_empty=num_rows == 0, num_rows=num_rows, columns=tuple(schema.names))
@@ -43,7 +52,10 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
     names = [column.name for column in columns]
     try:
         # Buffered: otherwise the first rows would need a whole row group in memory.
-        for batch in open_parquet(file, buffer_size=BUFFER_BYTES).iter_batches(batch_size=BATCH_ROWS, columns=names):
-            yield Rows(batch)
+        parquet = open_parquet(file, buffer_size=BUFFER_BYTES)
+        present = parquet.schema_arrow.names
+        names = [name for name in names if roots_of([name], present)]
+        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=roots_of(names, present)):
+            yield Rows(pa.RecordBatch.from_arrays([column_of(batch, name) for name in names], names))
     except ERRORS as error:
         raise UserError(parquet_problem(file, path, error, names)) from error

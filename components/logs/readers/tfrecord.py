@@ -7,7 +7,7 @@ Reference: tensorflow/core/lib/io/record_writer.h: uint64 length, masked crc32c 
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import BinaryIO, cast
 
@@ -19,8 +19,10 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 from sangam.components.logs.readers.batches import Inspection, Rows
 from sangam.components.logs.readers.column_types import is_list, type_problem
 from sangam.components.logs.readers.damage import plain, unread
+from sangam.components.logs.readers.forms import form_problem
 from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.spec.forms import Form
 
 # All features of a record are decoded, so batches are smaller than those of columnar files.
 _BATCH_RECORDS = 1024
@@ -41,7 +43,7 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     return Inspection(is_empty=first is None)
 
 
-def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
+def read(file: BinaryIO, path: str, columns: Sequence[Column], forms: Mapping[str, Form]) -> Iterator[Rows]:
     """Yields the columns of the inputs; records that are not tf.Examples are counted and left out.
 
     Raises:
@@ -68,7 +70,8 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
         wanted, found = frozenset(column.name for column in columns), frozenset(batch.schema.names)
         absent = wanted - found
         arrays = [
-            pa.nulls(len(readable)) if column.name in absent else _array(batch, column, path) for column in columns
+            pa.nulls(len(readable)) if column.name in absent else _array(batch, column, path, forms)
+            for column in columns
         ]
         selected = pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
         yield Rows(selected, absent=absent, num_unreadable=len(chunk) - len(readable), unread=found - wanted)
@@ -170,14 +173,16 @@ def _mixed_types(error: str, path: str) -> str:
     return f"{path}: column '{name}': has two types (got {first} in some records, {second} in others); log it as one"
 
 
-def _array(batch: pa.RecordBatch, column: Column, path: str) -> pa.Array:
+def _array(batch: pa.RecordBatch, column: Column, path: str, forms: Mapping[str, Form]) -> pa.Array:
     """Returns a column, as scalars if it is not a list column."""
     array = batch.column(batch.schema.get_field_index(column.name))
-    return array if column.is_list or not is_list(array.type) else _scalar(array, column, path)
+    return array if column.is_list or not is_list(array.type) else _scalar(array, column, path, forms)
 
 
-def _scalar(array: pa.Array, column: Column, path: str) -> pa.Array:
-    problem = type_problem(column, array.type.value_type)
+def _scalar(array: pa.Array, column: Column, path: str, forms: Mapping[str, Form]) -> pa.Array:
+    form = forms.get(column.name)
+    kind = array.type.value_type
+    problem = form_problem(form, kind) if form else type_problem(column, kind)
     if problem:
         raise UserError(f"{path}: column '{column.name}': {problem}")
     lengths = np.asarray(array.value_lengths().fill_null(0))

@@ -12,7 +12,7 @@ from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.sources import sources_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.problems import listed
-from sangam.schemas.spec.data import Logs
+from sangam.schemas.spec.data import Parts
 
 UNREADABLE = "not a tf.Example"
 _ERRORS_SHOWN = 10
@@ -61,7 +61,7 @@ def with_joined(counts: Sequence[FileCounts], joined: Mapping[str, Mapping[str, 
     return [count.model_copy(update={"joined": found}) if count.path == first else count for count in counts]
 
 
-def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column]) -> IngestionReport:
+def summed(files: Files, counts: Sequence[FileCounts], logs: Parts, columns: Sequence[Column]) -> IngestionReport:
     """Sums up the files' counts and judges them.
 
     Raises:
@@ -125,7 +125,7 @@ def _require_columns(split: str, counts: Sequence[FileCounts], columns: Sequence
 
 
 def _times_problems(
-    files: Files, split: str, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column]
+    files: Files, split: str, counts: Sequence[FileCounts], logs: Parts, columns: Sequence[Column]
 ) -> Iterator[str]:
     # All days have the same descriptions of their ranges.
     ranges = ranges_of(logs, files.of_split(split)[0].day)

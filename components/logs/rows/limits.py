@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sangam.components.logs.rows.times import TimeRange, ranges_of
 from sangam.schemas.derived.columns import TimeKind
-from sangam.schemas.spec.data import Logs
+from sangam.schemas.spec.data import Parts
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Limits:
     max_id_bytes: int | None = None
 
 
-def limits_of(logs: Logs, day: str | None) -> Limits:
+def limits_of(logs: Parts, day: str | None) -> Limits:
     """Returns the spec's limits for the rows of a day; None for logs without days."""
     return Limits(
         times=ranges_of(logs, day),

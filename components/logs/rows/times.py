@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sangam.schemas.derived.columns import Column, TimeKind
 from sangam.schemas.derived.days import Day, parse_day
-from sangam.schemas.spec.data import DayLogs, Logs, SplitLogs
+from sangam.schemas.spec.data import DayLogs, Parts, SplitLogs
 
 _DAY_S = 86_400
 _UNITS: dict[str, tuple[int, int]] = {
@@ -99,7 +99,7 @@ class TimeCounts(BaseModel):
         )
 
 
-def ranges_of(logs: Logs, day: str | None) -> dict[TimeKind, TimeRange]:
+def ranges_of(logs: Parts, day: str | None) -> dict[TimeKind, TimeRange]:
     """Returns the allowed range of times, by kind.
 
     Args:

@@ -9,6 +9,7 @@ from sangam.components.logs.files.listing import OneListing
 from sangam.components.logs.files.resolve import fingerprint, resolve
 from sangam.components.logs.files.storage import TfxStorage, open_file
 from sangam.components.logs.request import DATE, FINGERPRINT, GENERATION, START, parse, today_utc
+from sangam.components.logs.tables.parts import with_parts
 from sangam.components.steps.example_gen.start import starting_point
 from sangam.components.steps.example_gen.store import DayStore
 
@@ -30,6 +31,7 @@ class Driver(AddingDriver):
         storage = OneListing(TfxStorage())
         try:
             show("resolving the days: the base, and the files of each day")
+            request = with_parts(request, TfxStorage())
             start = starting_point(request, storage)
             files = resolve(
                 request.logs, request.date, request.data_root, storage, after=start.after, inputs=request.inputs

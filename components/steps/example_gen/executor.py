@@ -36,6 +36,7 @@ from sangam.components.logs.joining.pipeline import JoinRun, join
 from sangam.components.logs.joining.plan import plan_of
 from sangam.components.logs.request import Request, parse, today_utc
 from sangam.components.logs.rows.counts import FileCounts, refuse_errors, summed, with_joined
+from sangam.components.logs.tables.parts import with_parts
 from sangam.components.reports.artifact_files import write_ingestion
 from sangam.components.reports.ingestion import IngestionReport
 from sangam.components.steps.example_gen.equal_files import notes_on_equal_files, of_equal_sizes
@@ -78,6 +79,7 @@ class Executor(BeamExecutor):
         wait_for_logs(request, TfxStorage(), today)
         examples = artifact_utils.get_single_instance(output_dict["examples"])
         storage = OneListing(TfxStorage())
+        request = with_parts(request, TfxStorage())
         start = starting_point(request, storage)
         files = _resolved(request, storage, start)
         identities = _identities(request, files)
@@ -104,7 +106,7 @@ class Executor(BeamExecutor):
         report = report.model_copy(
             update={
                 "base": start.base,
-                "notes": [*start.notes, *_history_notes(request, start, files, history), *equal_notes],
+                "notes": [*request.notes, *start.notes, *_history_notes(request, start, files, history), *equal_notes],
                 "history_days": [str(day.day) for day in history],
                 "window_start": _window_start(request),
             }

@@ -73,10 +73,10 @@ def decide(keep: Keep, there: Inventory, *, next_train_day: str = "") -> list[De
 
 def newest_train_day(spec: Spec, dates: Sequence[str]) -> str:
     """Returns the newest train day of the date after these; empty for logs without days."""
-    if not isinstance(spec.data, DayLogs) or not dates:
+    if not isinstance(spec.logs, DayLogs) or not dates:
         return ""
     following = parse_day(max(dates)) + datetime.timedelta(days=1)
-    return window(spec.data, following)[TRAIN][-1].isoformat()
+    return window(spec.logs, following)[TRAIN][-1].isoformat()
 
 
 def _versions(number: int, there: Inventory) -> Iterator[Decision]:

@@ -1,0 +1,77 @@
+"""The files of a table, and the times of its rows."""
+
+import glob
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sangam.components.logs.files.day_files import require_regular, visible
+from sangam.components.logs.files.listing import Listed, Storage
+from sangam.components.logs.files.resolve import DataFile
+from sangam.components.logs.files.table_formats import refuse_tables
+from sangam.components.logs.rows.times import TimeRange, check_times
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.derived.days import parse_day
+from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import TableLogs
+
+OpenFile = Callable[[str], BinaryIO]
+_TABLE = "table"
+
+
+def files_of(table: TableLogs, data_root: str, storage: Storage) -> list[DataFile]:
+    """Returns the files of a table.
+
+    Raises:
+        UserError: there is none, or a path is not a regular file.
+    """
+    [found] = storage.match([posixpath.join(glob.escape(data_root), table.pattern)])
+    shown: list[Listed] = visible(found, table.pattern)
+    require_regular(shown)
+    files = [DataFile(each.path, _TABLE, None, each.facts) for each in shown if each.facts]
+    if not files:
+        raise UserError(
+            f"data.pattern: no file matches (got {posixpath.join(data_root, table.pattern)}); check the data folder "
+            "and the pattern"
+        )
+    if table.format == "parquet":
+        refuse_tables([files[0].path, files[-1].path], storage)
+    return files
+
+
+def times_in(table: TableLogs, files: Sequence[DataFile], open_file: OpenFile) -> NDArray[np.int64]:
+    """Returns the times of all rows that have one within the table's bounds, reading no other column."""
+    column = time_column(table)
+    # Other formats than tf.Example need no TensorFlow.
+    from sangam.components.logs.readers import formats
+
+    parts = []
+    for file in files:
+        with open_file(file.path) as opened:
+            for rows in formats.read(table, opened, file.path, [column]):
+                checked = check_times(column_of(rows.batch, column.name), column, range_of(table))
+                known = np.asarray(checked.values.is_valid()) & ~checked.is_outside
+                parts.append(np.asarray(checked.values.fill_null(0))[known])
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def time_column(table: TableLogs) -> Column:
+    """Returns the column of times."""
+    assert table.time
+    return Column(table.time, "int", is_required=False, time="event")
+
+
+def column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """Returns a column of a batch."""
+    array = batch.column(batch.schema.get_field_index(name))
+    return array.cast(pa.binary()) if pa.types.is_integer(array.type) and not pa.types.is_int64(array.type) else array
+
+
+def range_of(table: TableLogs) -> TimeRange:
+    """Returns the range of the times of events."""
+    first, last = parse_day(table.times.earliest), parse_day(table.times.latest)
+    return TimeRange(first, last, usual=first)

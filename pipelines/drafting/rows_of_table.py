@@ -1,0 +1,75 @@
+"""The rows of a table: their days, and files of a table that lack the label."""
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from sangam.components.logs.files.listing import FileFacts
+from sangam.components.logs.files.resolve import DataFile
+from sangam.components.logs.tables.files import times_in
+from sangam.components.logs.tables.splitting import days_of
+from sangam.pipelines.drafting.dialect import dialect_of
+from sangam.pipelines.drafting.guessing import Guesses
+from sangam.pipelines.drafting.layout import Layout, table_of
+from sangam.pipelines.drafting.reading import read_piece
+from sangam.pipelines.drafting.sample import Sample
+from sangam.schemas.spec.data import EVAL, TRAIN, CsvDialect, TableLogs
+
+FEWEST_DAYS = 10
+"""Fewest days with rows for runs by day; with fewer, a share of the newest rows is evaluated on."""
+
+
+def days_of_table(layout: Layout, sample: Sample, guesses: Guesses) -> tuple[datetime.date, ...]:
+    """Returns the days that have rows, oldest first; none if they are few. Reads the times of all rows."""
+    assert guesses.event_time
+    name = guesses.event_time.column
+    table = TableLogs.model_validate(
+        {
+            "kind": "table",
+            "format": layout.format,
+            "pattern": layout.patterns["table"],
+            "csv": sample.dialect.model_copy(update={"missing": tuple(sorted(guesses.absent))}),
+            "columns": {name: guesses.forms[name]} if name in guesses.forms else {},
+            "time": name,
+            "eval": {"fraction": 0.1},
+        }
+    )
+    paths = [str(layout.root / file.path) for file in layout.files if file.size_bytes]
+    files = [DataFile(path, "table", None, FileFacts(0, 0)) for path in paths]
+    days = np.unique(days_of(times_in(table, files, _open), table.zone))
+    if len(days) < FEWEST_DAYS:
+        return ()
+    first = datetime.date(1970, 1, 1)
+    return tuple(first + datetime.timedelta(days=int(day)) for day in days)
+
+
+def with_labels(layout: Layout, labels: Sequence[str]) -> tuple[Layout, Sequence[str], str]:
+    """Returns the files to train and evaluate on, the labels, and what is left out, in words.
+
+    A competition's test file has no label: its rows are to be predicted. The training file alone is then a table, and
+    the column that only it has is the label.
+    """
+    if TRAIN not in layout.patterns or EVAL not in layout.patterns:
+        return layout, labels, ""
+    train, test = (_names(layout, split) for split in (TRAIN, EVAL))
+    lacking = [name for name in train if name not in test]
+    wanted = list(labels) or lacking
+    if not lacking or not set(wanted) <= set(lacking) or (not labels and len(lacking) > 1):
+        return layout, labels, ""
+    ignored = ", ".join(file.path for file in layout.groups[EVAL])
+    table = replace(table_of(layout.root, layout.format, layout.groups[TRAIN]), root=layout.root)
+    return table, wanted, f"{ignored}: ignored: has no label ({', '.join(wanted)})"
+
+
+def _open(path: str) -> BinaryIO:
+    return Path(path).open("rb")
+
+
+def _names(layout: Layout, split: str) -> list[str]:
+    path = layout.root / layout.groups[split][0].path
+    dialect = dialect_of(path) if layout.format == "csv" else CsvDialect()
+    return list(read_piece(path, layout.format, 1, 2**20, dialect).table.column_names)
