@@ -2,13 +2,14 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from sangam.pipelines.commands.options import JsonOption
 from sangam.pipelines.console import print_json, quieten, say, terminal
 from sangam.schemas.errors import UserError
+from sangam.schemas.spec.patterns import FileFormat
 
 EPILOG = "Example: sangam generate --output demo/logs --first-day 2024-03-01 --days 7 --rows-per-day 20000"
 
@@ -29,9 +30,7 @@ def generate(
             "it was; trends of posts and hashtags move four times as fast, and posts appear all day. 0: nothing moves.",
         ),
     ] = 0.0,
-    format_: Annotated[Literal["parquet", "csv", "tfrecord"], typer.Option("--format", help="File format.")] = (
-        "parquet"
-    ),
+    format_: Annotated[FileFormat, typer.Option("--format", help="File format.")] = "parquet",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace days that hold other logs.")] = False,
     as_json: JsonOption = False,
 ) -> None:

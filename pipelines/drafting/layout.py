@@ -58,6 +58,7 @@ class Layout:
         groups: files by day (YYYY-MM-DD, oldest first) or by split, in the order of their paths; of a table one group.
         note: advice on checking the patterns; may be empty.
         root: folder that the patterns are relative to.
+        ignored: files of neither split, such as a sample of a competition's answer.
         days_of_rows: days of a table's rows, oldest first; empty without times, or for few days.
     """
 
@@ -66,6 +67,7 @@ class Layout:
     groups: Mapping[str, tuple[LogFile, ...]]
     note: str = ""
     root: Path = Path()
+    ignored: tuple[LogFile, ...] = ()
     days_of_rows: tuple[datetime.date, ...] = ()
 
     @property
@@ -108,12 +110,13 @@ def layout_of(data: Path) -> Layout:
         if other := next((match[1] for file in paths if (match := _OTHERS.search(file.path))), ""):
             raise UserError(f"{data}: .{other} is not read (got {got}); write Parquet, as pandas' to_parquet does")
         raise UserError(f"{data}: no logs (got {got}); {_ENDINGS}")
+    if parquet := present.get("parquet"):
+        # Before their logs count as files of another format.
+        refuse_tables((f"{data}/{file.path}" for file in parquet), LocalStorage())
     if len(present) > 1:
         counts = ", ".join(f"{len(files)} {name}" for name, files in present.items())
         raise UserError(f"{data}: files of several formats (got {counts}); give a folder with those of one")
     [(file_format, files)] = present.items()
-    if file_format == "parquet":
-        refuse_tables((f"{data}/{file.path}" for file in files), LocalStorage())
     layout = _by_split(data, file_format, files) or _by_day(data, file_format, files)
     return replace(layout or table_of(data, file_format, files), root=data)
 
@@ -156,9 +159,11 @@ def _is_visible(name: str) -> bool:
 
 
 def _by_split(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> Layout | None:
-    """Returns the layout if every path names a split, and None if none does."""
-    words = {file: _SPLIT.findall(file.path.lower()) for file in files}
-    if not all(words.values()):
+    """Returns the layout if paths name splits: all of them, or some train and some eval; None if not."""
+    words = {file: found for file in files if (found := _SPLIT.findall(file.path.lower()))}
+    others = tuple(file for file in files if file not in words)
+    files = list(words)
+    if not files or (others and not {_split_of(found[0]) for found in words.values()} >= {TRAIN, EVAL}):
         return None
     by_word: dict[str, list[LogFile]] = {}
     for file in files:
@@ -178,13 +183,14 @@ def _by_split(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> 
     for split in sorted(by_word, key=(TRAIN, VALIDATION, EVAL).index):
         patterns[split] = _pattern(data, [file.path for file in by_word[split]], _SPLIT.search)
         groups[split] = tuple(by_word[split])
-        strange = [file.path for file in files if file not in groups[split] and matches(patterns[split], file.path)]
+        rest = [file.path for file in (*files, *others) if file not in groups[split]]
+        strange = [path for path in rest if matches(patterns[split], path)]
         if strange:
             raise UserError(
                 f"{data}: the files of split {split} match {patterns[split]}, and so do others (got {_some(strange)}); "
                 "put each split into a folder of its own"
             )
-    return Layout(file_format, patterns, groups)
+    return Layout(file_format, patterns, groups, ignored=others)
 
 
 def _split_of(word: str) -> str:

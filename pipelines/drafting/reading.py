@@ -20,7 +20,7 @@ from sangam.schemas.spec.data import CsvDialect
 from sangam.schemas.spec.patterns import FileFormat
 
 _BUFFER_BYTES = 2**20
-_BATCH_ROWS = 4096
+_BATCH_ROWS = 256
 _MOST_BYTES_OF_TEXT = 64 * 2**20
 """Bytes of a file of text that are read at once."""
 PLACES = 3
@@ -117,8 +117,8 @@ def _parquet(path: Path, max_rows: int, max_bytes: int) -> Piece:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[place]):
             of_batch = pa.Table.from_batches([batch]).slice(0, min(wanted, math.ceil(batch.num_rows * share)))
             tables.append(of_batch)
-            wanted -= of_batch.num_rows
-            if wanted <= 0:
+            wanted, left = wanted - of_batch.num_rows, left - of_batch.get_total_buffer_size()
+            if wanted <= 0 or left <= 0:
                 break
     schema = tables[0].schema
     table = pa.concat_tables([each.cast(schema) if each.schema != schema else each for each in tables])

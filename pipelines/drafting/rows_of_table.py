@@ -53,16 +53,17 @@ def with_labels(layout: Layout, labels: Sequence[str]) -> tuple[Layout, Sequence
     A competition's test file has no label: its rows are to be predicted. The training file alone is then a table, and
     the column that only it has is the label.
     """
+    left_out = [f"{file.path}: ignored: is named neither train nor test" for file in layout.ignored]
     if TRAIN not in layout.patterns or EVAL not in layout.patterns:
         return layout, labels, ""
     train, test = (_names(layout, split) for split in (TRAIN, EVAL))
     lacking = [name for name in train if name not in test]
     wanted = list(labels) or lacking
     if not lacking or not set(wanted) <= set(lacking) or (not labels and len(lacking) > 1):
-        return layout, labels, ""
+        return layout, labels, "\n".join(left_out)
     ignored = ", ".join(file.path for file in layout.groups[EVAL])
     table = replace(table_of(layout.root, layout.format, layout.groups[TRAIN]), root=layout.root)
-    return table, wanted, f"{ignored}: ignored: has no label ({', '.join(wanted)})"
+    return table, wanted, "\n".join([f"{ignored}: ignored: has no label ({', '.join(wanted)})", *left_out])
 
 
 def _open(path: str) -> BinaryIO:

@@ -1,15 +1,17 @@
 """A day of logs as bytes in one of the formats that ingestion reads."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-FileFormat = Literal["parquet", "csv", "tfrecord"]
+from sangam.schemas.spec.patterns import FileFormat
+
 LIST_SEPARATOR = "|"
 
 
@@ -21,6 +23,8 @@ def write_table(table: pa.Table, folder: Path, file_format: FileFormat) -> None:
             pyarrow.parquet.write_table(table, path, compression="snappy")
         case "csv":
             pyarrow.csv.write_csv(_with_joined_lists(table), path)
+        case "jsonl":
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()), encoding="utf-8")
         case "tfrecord":
             # Imported here: only this format needs TensorFlow, which takes seconds to load.
             import tensorflow as tf

@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from sangam.pipelines.synthetic.files import FileFormat, write_table
+from sangam.pipelines.synthetic.files import write_table
 from sangam.pipelines.synthetic.simulation import simulate
 from sangam.pipelines.synthetic.world import MAX_DRIFT, Scale
 from sangam.schemas.errors import UserError
+from sangam.schemas.spec.patterns import FileFormat
 
 SUCCESS = "_SUCCESS"
 _LOG = logging.getLogger(__name__)

@@ -60,7 +60,7 @@ def _inspection(folder: Path, marker: Path) -> str:
     from sangam.components.logs.readers import parquet
 
     with write_crafted(folder / "a.parquet", TABLE, marker).open("rb") as file:
-        [problem] = parquet.inspect(file, "a.parquet", []).problems
+        [problem] = parquet.inspect(file, "a.parquet", [], {}).problems
     return problem
 
 

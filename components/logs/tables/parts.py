@@ -34,7 +34,7 @@ from sangam.components.logs.rows.conversion import convert
 from sangam.components.logs.rows.times import TimeCounts, check_times, times_problem
 from sangam.components.logs.tables.files import column_of, files_of, range_of, time_column, times_in
 from sangam.components.logs.tables.splitting import Keys, PartsOf, parts_of
-from sangam.components.logs.tables.writing import PartsWriter
+from sangam.components.logs.tables.writing import PartsWriter, stored
 from sangam.schemas.contracts.example_files import DIGEST_DIGITS
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.derived.columns import Column
@@ -151,7 +151,7 @@ def _rows_of(
             first_row += batch.num_rows
             # Outside rows have no part; any is computed, and not used.
             of_rows = parts(keys)
-            yield batch.select(names).filter(pa.array(keep)), of_rows[keep]
+            yield stored(batch, request.columns).filter(pa.array(keep)), of_rows[keep]
 
 
 def _own_columns(table: TableLogs, columns: Sequence[Column]) -> list[Column]:

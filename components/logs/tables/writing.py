@@ -3,6 +3,7 @@
 import io
 import posixpath
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,33 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from tfx.dsl.io import fileio
 
+from sangam.components.logs.readers.column_types import TARGET
+from sangam.schemas.derived.columns import Column
+
 ROWS_OF_FILE = 50_000
 MOST_ROWS = 1_000_000
 """Most rows in memory."""
+
+
+def stored(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+    """Returns columns of the logs with the same types for all files and batches; values are unchanged."""
+    arrays = [_stored(batch.column(batch.schema.get_field_index(column.name)), column) for column in columns]
+    return pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
+
+
+def _stored(array: pa.Array, column: Column) -> pa.Array:
+    # A label may be 1.0 or NaN in one file and an integer in another.
+    target = pa.float64() if column.type == "float" or column.is_binary else TARGET[column.type]
+    if column.is_list:
+        return array.cast(pa.large_list(target))
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_float16(array.type):
+        # Arrow has no cast from float16.
+        return pa.array(array.to_numpy(zero_copy_only=False).astype(np.float64), mask=np.asarray(array.is_null()))
+    if pa.types.is_boolean(array.type) and pa.types.is_floating(target):
+        array = array.cast(pa.int64())
+    return array.cast(target)
 
 
 class PartsWriter:

@@ -10,9 +10,10 @@ import pyarrow as pa
 from ruamel.yaml import YAML
 
 from sangam.pipelines.drafting import Draft, draft
-from sangam.pipelines.synthetic.files import FileFormat, write_table
+from sangam.pipelines.synthetic.files import write_table
 from sangam.schemas.loading.documents import check_document
 from sangam.schemas.spec import Spec
+from sangam.schemas.spec.patterns import FileFormat
 
 FIRST_DAY = datetime.date(2024, 3, 1)
 ROWS_OF_DAY, DAYS = 500, 4

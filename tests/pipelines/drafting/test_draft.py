@@ -22,6 +22,7 @@ from sangam.pipelines.drafting.sample import read_sample
 from sangam.pipelines.synthetic import generate
 from sangam.schemas.errors import UserError
 from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.data import CsvDialect
 from sangam.schemas.spec.features import Feature, MatchFeature
 from sangam.schemas.spec.patterns import FileFormat
 from tests.errors import place_and_value, tells
@@ -112,7 +113,7 @@ def test_long_rows_end_a_sample_by_their_bytes(tmp_path: Path, file_format: File
     columns = {"user_id": USERS, "clicked": CLICKED, "text": ["x" * 1000] * ROWS}
     logs = write_days(tmp_path, columns, file_format)
     [file] = (logs / "2024-03-01").glob("part-*")
-    piece = read_piece(file, file_format, max_rows=10**6, max_bytes=10_000)
+    piece = read_piece(file, file_format, max_rows=10**6, max_bytes=10_000, dialect=CsvDialect())
     assert piece.table.num_rows < ROWS_OF_DAY
     assert not piece.is_whole
 

@@ -65,17 +65,13 @@ def test_what_is_missing_does_not_stop_a_run(tmp_path: Path) -> None:
     ("column", "values", "why"),
     [
         ("version", np.ones(ROWS), "one value"),
-        ("day", ["2024-03-01"] * 1000 + ["2024-03-02"] * 1000, "dates as texts"),
         ("request_id", [f"r{number}" for number in range(ROWS)], "another text in each row"),
         ("session_id", np.arange(ROWS), "another id in each row"),
         ("city_id", some([1.0, 2.0, 3.0]), "ids written as floats"),
-        ("shown", np.array(EVENT_TIME, "datetime64[s]"), "timestamp"),
-        ("created_ts", EVENT_TIME * 1000, "milliseconds"),
-        ("updated_at", EVENT_TIME + 0.5, "as floats"),
         ("n" * 129, RNG.random(ROWS), "129 characters"),
         ("sample_weight", RNG.random(ROWS), "weight"),
         ("review", [f"the story of number {n} is longer than all the others" for n in range(ROWS)], "free text"),
-        ("nested", [{"a": 1}] * ROWS, "struct"),
+        ("moment", pa.array([1] * ROWS, pa.time32("s")), "time32"),
         ("nothing", pa.nulls(ROWS), "no row"),
     ],
 )
@@ -86,6 +82,27 @@ def test_what_cannot_be_a_feature_is_left_out_with_the_reason(
     assert why in left_out(made)[column]
     assert set(document["features"]) == {"user"}
     assert column in made.text
+
+
+@pytest.mark.parametrize(
+    ("values", "form"),
+    [
+        (np.array(EVENT_TIME, "datetime64[s]"), {"kind": "time", "zone": "UTC"}),
+        (EVENT_TIME * 1000, {"kind": "time", "unit": "ms"}),
+        (EVENT_TIME + 0.5, {"kind": "time", "unit": "s"}),
+        ([f"{each}Z" for each in np.array(EVENT_TIME, "datetime64[s]")], {"kind": "time", "zone": "UTC"}),
+        (
+            [str(each).replace("-", "/").replace("T", " ") for each in np.array(EVENT_TIME, "datetime64[s]")],
+            {"kind": "time", "format": "%Y/%m/%d %H:%M:%S", "zone": "UTC"},
+        ),
+    ],
+)
+def test_times_of_any_form_are_the_time_of_the_event(tmp_path: Path, values: Any, form: dict[str, Any]) -> None:
+    document, made = drafted(tmp_path, {"shown_at": values, **LABEL})
+    assert document["data"]["columns"] == {"shown_at": form}
+    assert made.guesses.event_time is not None
+    assert made.guesses.event_time.column == "shown_at"
+    assert document["features"]["hour"] == {"kind": "time", "column": "shown_at", "part": "hour"}
 
 
 def test_lists(tmp_path: Path) -> None:

@@ -103,14 +103,12 @@ def test_what_ingestion_skips_is_not_there(tmp_path: Path) -> None:
         ((), "(got no files)"),
         (("notes.txt",), "(got notes.txt)"),
         (("2024-03-01/a.csv", "2024-03-02/b.parquet"), "(got 1 parquet, 1 csv)"),
-        (("a.csv",), "(got a.csv)"),
-        (("24-3-1/a.csv", "24-3-2/a.csv"), "(got 24-3-1/a.csv, 24-3-2/a.csv)"),
-        (("2024-03-01/a.csv",), "(got 2024-03-01)"),
+        (("a.avro",), "(got a.avro) ... Parquet"),
         (("2024-03-01/a.csv", "2024_03_02/a.csv"), "(got 2024-03-01/a.csv, 2024_03_02/a.csv)"),
         (("2024-03-01/a.csv", "2024-03-02/x/a.csv"), "(got DATE/a.csv, DATE/x/a.csv)"),
         (("2024-03-01/a.csv", "items/a.csv"), "(got items/a.csv)"),
-        (("train.csv",), "(got train.csv)"),
-        (("train_a.csv", "test_a.csv", "train_test.csv", "trains.csv"), "(got "),
+        (("test.csv",), "(got test.csv)"),
+        (("a_train.csv", "b_train.csv", "a_test.csv"), "(got "),
     ],
 )
 def test_what_no_spec_describes_is_told(tmp_path: Path, paths: tuple[str, ...], value: str) -> None:
@@ -122,6 +120,26 @@ def test_a_folder_that_is_none_is_told(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     with pytest.raises(UserError, match=place_and_value(str(file), "no such folder")):
         layout_of(file)
-    file.write_text("x")
-    with pytest.raises(UserError, match=place_and_value(str(file), "is not a folder")):
-        layout_of(file)
+
+
+@pytest.mark.parametrize(
+    ("paths", "pattern"),
+    [
+        (("orders.csv",), "orders.csv"),
+        (("part-0.parquet", "part-1.parquet"), "part-*.parquet"),
+        (("2024-03-01.csv",), "2024-03-01.csv"),
+        (("country=IN/a.parquet", "country=US/a.parquet"), "country=*/a.parquet"),
+        (("train.csv",), "train.csv"),
+        (("24-3-1/a.csv", "24-3-2/a.csv"), "*/a.csv"),
+    ],
+)
+def test_files_without_several_days_are_one_table(tmp_path: Path, paths: tuple[str, ...], pattern: str) -> None:
+    layout = layout_of(files(tmp_path, *paths))
+    assert dict(layout.patterns) == {"table": pattern}
+    assert [file.path for file in layout.files] == sorted(paths)
+    assert not layout.is_by_day
+
+
+def test_a_file_is_a_table_in_the_folder_around_it(tmp_path: Path) -> None:
+    layout = layout_of(files(tmp_path, "a.csv", "b.csv") / "a.csv")
+    assert (layout.root, dict(layout.patterns)) == (tmp_path, {"table": "a.csv"})

@@ -22,7 +22,7 @@ SHAPES: list[Case] = [
     ({"data": None}, "data", "(got null)"),
     ({"data.kind": REMOVED}, "data.kind", "is missing ... 'days', 'splits'"),
     ({"data.kind": "day"}, "data.kind", "(got 'day') ... 'days', 'splits'"),
-    ({"data.format": "orc"}, "data.format", "(got 'orc') ... 'parquet', 'csv', 'tfrecord'"),
+    ({"data.format": "orc"}, "data.format", "(got 'orc') ... 'parquet', 'csv', 'jsonl', 'tfrecord'"),
     ({"data.train_days": "6"}, "data.train_days", "(got '6')"),
     ({"data.train_days": 0}, "data.train_days", "(got 0)"),
     ({"data.train_days": 1.5}, "data.train_days", "(got 1.5)"),

@@ -16,6 +16,7 @@ import os, sys
 from sangam.components.logs.readers import csv, parquet
 from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.spec.data import CsvDialect
 
 csv.BLOCK_BYTES, columns, codes = 2**14, [Column("n", "int")], []
 for _ in range(6):
@@ -23,7 +24,8 @@ for _ in range(6):
     if not child:
         file = open(sys.argv[1], "rb")
         is_parquet = sys.argv[1].endswith(".parquet")
-        rows = parquet.read(file, "file", columns) if is_parquet else csv.read(file, "file", columns, None)
+        logs = CsvDialect(), None
+        rows = parquet.read(file, "file", columns) if is_parquet else csv.read(file, "file", columns, *logs)
         try:
             next(rows)
         except UserError:

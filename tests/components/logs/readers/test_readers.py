@@ -246,8 +246,8 @@ def test_words_for_nothing_are_text_in_a_csv_and_only_an_empty_cell_is_missing(t
 @pytest.mark.parametrize(
     ("content", "value"),
     [
-        ("s;n\na;1\n", "';' (got 's;n') ... commas"),
-        ("s\tn\na\t1\n", r"'\t' (got 's\tn') ... commas"),
+        ("s;n\na;1\n", "';' (got 's;n') ... separator"),
+        ("s\tn\na\t1\n", r"'\t' (got 's\tn') ... separator"),
         ("s,n\na,1\n".encode("utf-16"), "UTF-16 ... iconv"),
     ],
 )
@@ -259,7 +259,7 @@ def test_another_dialect_of_csv_is_seen_before_the_run(tmp_path: Path, content: 
 
 
 @pytest.mark.parametrize(
-    ("cells", "value"), [(["a", "\\N"], r"(got '\N') ... empty"), ([" a", " b"] * 5, "space (got ' a')")]
+    ("cells", "value"), [(["a", "\\N"], r"(got '\N') ... missing"), ([" a", " b"] * 5, "space (got ' a')")]
 )
 @pytest.mark.parametrize("is_list", [False, True])
 def test_texts_of_other_dialects_become_no_ids(tmp_path: Path, cells: list[str], value: str, is_list: bool) -> None:
