@@ -3,14 +3,16 @@
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from sangam.components.logs.files.local_files import LocalStorage
-from sangam.components.logs.files.resolve import has_files
+from sangam.components.logs.files.local_files import LocalStorage, open_local
+from sangam.components.logs.files.resolve import DataFile, has_files
+from sangam.components.logs.tables.files import days_with_rows, files_of
 from sangam.components.processes.stopping import Stopped, StopSignals
 from sangam.components.record.outcome import outcome_of
 from sangam.components.record.store import read_run
@@ -33,7 +35,7 @@ from sangam.schemas.derived.days import Day
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import tail
 from sangam.schemas.loading import load_spec
-from sangam.schemas.spec.data import TRAIN, DayLogs
+from sangam.schemas.spec.data import TRAIN, DayLogs, TableLogs
 
 _TAIL_LINES = 15
 
@@ -124,8 +126,8 @@ def document(backfill: Backfill) -> dict[str, Any]:
 def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date: RunDate) -> DateRecord:
     request, text = backfill.request, date.isoformat()
     identity = identity_of(request)
-    assert isinstance(request.spec.data, DayLogs)
-    if request.spec.data.missing_days == "skip" and not _has_logs(request, date):
+    assert isinstance(request.spec.logs, DayLogs)
+    if request.spec.logs.missing_days == "skip" and not _has_logs(request, date):
         note = f"{text} has no logs to evaluate a model on"
         return DateRecord(date=text, state="skipped", identity=identity, notes=[note])
     log = backfill.folder / f"{text}.log"
@@ -171,8 +173,17 @@ def _record_of(date: str, identity: str, is_blessed: bool, summary: Path) -> Dat
 
 
 def _has_logs(request: RunRequest, date: Day) -> bool:
-    assert isinstance(request.spec.data, DayLogs)
-    return has_files(request.spec.data, date, str(request.data_root), LocalStorage())
+    logs, data_root = request.spec.data, str(request.data_root)
+    if isinstance(logs, TableLogs):
+        return date in _days_of(logs.model_dump_json(), tuple(files_of(logs, data_root, LocalStorage())))
+    assert isinstance(logs, DayLogs)
+    return has_files(logs, date, data_root, LocalStorage())
+
+
+@lru_cache(maxsize=1)
+def _days_of(table: str, files: tuple[DataFile, ...]) -> frozenset[Day]:
+    """Returns the days of a table, given as JSON; read again only when a file has changed."""
+    return frozenset(days_with_rows(TableLogs.model_validate_json(table), files, open_local))
 
 
 def _line(done: DateRecord, was_done: bool) -> str:

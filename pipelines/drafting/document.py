@@ -44,7 +44,10 @@ def written(name: str, layout: Layout, sample: Sample, guesses: Guesses) -> str:
         [*_head(sample, layout), *_entry("name", name, "")],
         _data(layout, sample, guesses),
         _event_time(guesses),
-        _section("tables", [(table, each.settings, each.why) for table, each in guesses.tables.items()]),
+        [
+            *_section("tables", [(table, each.settings, each.why) for table, each in guesses.tables.items()]),
+            *_tables_of_left_out(guesses),
+        ],
         # The section lists left-out columns as comments: an uncommented one is a feature.
         [*_section("features", features), *_left_out(guesses)],
         _section("tasks", [(each.name, _task(each), each.why) for each in guesses.labels]),
@@ -169,10 +172,18 @@ def _event_time(guesses: Guesses) -> Iterator[str]:
 
 def _left_out(guesses: Guesses) -> Iterator[str]:
     if guesses.left_out:
-        yield "  # Left out. To use one, remove the first # of its line."
+        yield "  # Left out. To use one, remove the first # of its line, for ids here and under tables."
     for each in guesses.left_out:
         text = _flow({each.name: each.settings})[1:-1] if each.settings else " ".join(each.column.split())
         yield from _commented(text, each)
+
+
+def _tables_of_left_out(guesses: Guesses) -> Iterator[str]:
+    """Yields as comments the tables that left-out features need."""
+    others = {each.settings["table"]: each.name for each in guesses.left_out if "table" in each.settings}
+    for table, feature in others.items():
+        if table not in guesses.tables:
+            yield f"  # {_flow({table: {'dim': 8}})[1:-1]}  # for feature {feature}, which is left out"
 
 
 def _commented(text: str, guess: Guess) -> Iterator[str]:

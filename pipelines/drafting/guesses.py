@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -64,19 +64,18 @@ class ColumnFacts:
 
 
 def guess_single(column: str, values: Values, facts: ColumnFacts) -> Guess:
-    """Returns the role of a column of single values; an id has no table yet."""
-    if values.num_different == 1 and not values.num_missing:
-        return Guess(column, "left out", f"one value in all rows read ({_shown(values)}): it has no information")
-    if values.kind == "string":
-        return _text(column, values, facts)
-    if (values.present_numbers % 1 == 0).all() and _is_id(column, values):
-        if values.kind == "float":
-            return Guess(column, "left out", "ids written as floats: write them as integers or texts")
+    """Returns the role of a column of single values; an id has no table yet. A left-out column has the settings of the
+    feature that it could be."""
+    made = _feature(column, values, facts)
+    why = _why_left_out(column, values, made)
+    if why and made.kind == "id" and values.kind == "float":
+        return Guess(column, "left out", why)  # No feature reads floats as ids.
+    return replace(made, kind="left out", why=why) if why else made
+
+
+def _feature(column: str, values: Values, facts: ColumnFacts) -> Guess:
+    if values.kind == "string" or ((values.present_numbers % 1 == 0).all() and _is_id(column, values)):
         return _id(column, values, facts, _why_id(column, values))
-    if _WEIGHT.fullmatch("_".join(words_of(column))):
-        return Guess(
-            column, "left out", "a weight by its name: for tasks, as example_weight", "", _number(values, facts)
-        )
     why = f"{'integers' if values.kind == 'int' else 'numbers'} {_range(values)}{_missing(values)}"
     settings = _number(values, facts)
     if values.kind == "int" and words_of(column)[-1:] and words_of(column)[-1] in POSITIONS:
@@ -87,15 +86,25 @@ def guess_single(column: str, values: Values, facts: ColumnFacts) -> Guess:
     return Guess(column, "numeric", why, "", settings)
 
 
-def _text(column: str, values: Values, facts: ColumnFacts) -> Guess:
-    texts = list(values.counts)
-    share = values.num_different / max(1, int(values.is_present.sum()))
-    length = float(np.mean([len(text) for text in texts[:_FEW]]))
-    if length > _FREE_TEXT_CHARACTERS and share > _FREE_TEXT_SHARE:
-        return Guess(column, "left out", "free text with almost no repeats: write its words as a list in the logs")
-    if share > _ONE_PER_ROW and values.is_present.sum() >= _MIN_ROWS and not (USERS | ITEMS) & set(words_of(column)):
-        return Guess(column, "left out", "another text in each row: nothing to learn; as a key it can group examples")
-    return _id(column, values, facts, _why_id(column, values))
+def _why_left_out(column: str, values: Values, made: Guess) -> str:
+    """Returns why a column should be no feature; empty if it should be one."""
+    if values.num_different == 1 and not values.num_missing:
+        return f"one value in all rows read ({_shown(values)}): it has no information"
+    if made.kind != "id":
+        is_weight = _WEIGHT.fullmatch("_".join(words_of(column)))
+        return "a weight by its name: for tasks, as example_weight" if is_weight else ""
+    if values.kind == "float":
+        return "ids written as floats: write them as integers or texts"
+    present = int(values.is_present.sum())
+    share = values.num_different / max(1, present)
+    if values.kind == "string":
+        length = float(np.mean([len(text) for text in list(values.counts)[:_FEW]]))
+        if length > _FREE_TEXT_CHARACTERS and share > _FREE_TEXT_SHARE:
+            return "free text with almost no repeats: write its words as a list in the logs"
+    if share > _ONE_PER_ROW and present >= _MIN_ROWS and not (USERS | ITEMS) & set(words_of(column)):
+        what = "text" if values.kind == "string" else "id"
+        return f"another {what} in each row: nothing to learn; as a key it can group examples"
+    return ""
 
 
 def _is_id(column: str, values: Values) -> bool:
@@ -116,10 +125,6 @@ def _why_id(column: str, values: Values) -> str:
 
 
 def _id(column: str, values: Values, facts: ColumnFacts, why: str) -> Guess:
-    words = set(words_of(column))
-    share = values.num_different / max(1, int(values.is_present.sum()))
-    if share > _ONE_PER_ROW and values.is_present.sum() >= _MIN_ROWS and not (USERS | ITEMS) & words:
-        return Guess(column, "left out", "another id in each row: nothing to learn; as a key it can group examples")
     # Later cells of a CSV may have other characters than digits.
     settings: Settings = {"kind": "id", "type": "int" if values.kind == "int" and not facts.is_csv else "string"}
     if not facts.is_complete:

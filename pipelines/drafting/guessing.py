@@ -10,8 +10,9 @@ from sangam.pipelines.drafting.labels import coded, find_labels
 from sangam.pipelines.drafting.leaks import leak_of
 from sangam.pipelines.drafting.lists import guess_list, split_lists
 from sangam.pipelines.drafting.names import name_of, words_of
+from sangam.pipelines.drafting.passing import DAY_S, passing
 from sangam.pipelines.drafting.sample import Sample
-from sangam.pipelines.drafting.tables import Table, tables_of, user_of, with_tables
+from sangam.pipelines.drafting.tables import Table, tables_of, user_of, with_table, with_tables
 from sangam.pipelines.drafting.times import Times, find_times, share_after
 from sangam.pipelines.drafting.values import Values
 from sangam.schemas.errors import UserError
@@ -68,6 +69,9 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
         if why := _leak(columns[name], columns, labels.tasks):
             refused[name] = why
     made = _guesses(inputs, facts, columns, times, set(labels.tasks), refused)
+    ids = {name: inputs[name] for name, one in made.items() if one.kind == "id"}
+    for name, share in passing(ids, _days(sample, columns, times)).items():
+        refused.setdefault(name, f"{share:.1%} of its newest day's ids came on a day before: nothing to learn")
     kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
     features = finished(
         kept, [one.column for one in made.values() if one.kind == "weights"], columns, times, labels.tasks
@@ -96,6 +100,15 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
     )
 
 
+def _days(sample: Sample, columns: Mapping[str, Values], times: Times) -> Any:
+    """Returns the day of each row; None without days, or where only some rows were read, whose ids come again less."""
+    if not sample.is_whole:
+        return None
+    if sample.day_starts is not None:
+        return sample.day_starts // DAY_S
+    return columns[times.event].numbers // DAY_S if times.event else None
+
+
 def _guesses(
     inputs: Mapping[str, Values],
     facts: Mapping[str, ColumnFacts],
@@ -120,9 +133,11 @@ def _guesses(
 def _left_out(made: Guess, why: str | None, taken: set[str]) -> Guess:
     """Returns the guess for a left-out column, with the settings of a possible numeric feature."""
     kind = made.kind if made.kind == "weights" else "left out"
-    if made.settings.get("kind") not in ("numeric", "age", "vector"):
+    if not made.settings:
         return Guess(made.column, kind, why or made.why)
     [could_be] = named([made], taken)
+    if could_be.settings["kind"] == "id" and "table" not in could_be.settings:
+        could_be = with_table(could_be, could_be.name)
     return replace(could_be, kind=kind, why=why or made.why)
 
 

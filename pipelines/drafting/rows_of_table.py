@@ -3,15 +3,11 @@
 import datetime
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import BinaryIO
-
-import numpy as np
 
 from sangam.components.logs.files.listing import FileFacts
+from sangam.components.logs.files.local_files import open_local
 from sangam.components.logs.files.resolve import DataFile
-from sangam.components.logs.tables.files import times_in
-from sangam.components.logs.tables.splitting import days_of
+from sangam.components.logs.tables.files import days_with_rows
 from sangam.pipelines.drafting.dialect import dialect_of
 from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout, table_of
@@ -40,11 +36,8 @@ def days_of_table(layout: Layout, sample: Sample, guesses: Guesses) -> tuple[dat
     )
     paths = [str(layout.root / file.path) for file in layout.files if file.size_bytes]
     files = [DataFile(path, "table", None, FileFacts(0, 0)) for path in paths]
-    days = np.unique(days_of(times_in(table, files, _open), table.zone))
-    if len(days) < FEWEST_DAYS:
-        return ()
-    first = datetime.date(1970, 1, 1)
-    return tuple(first + datetime.timedelta(days=int(day)) for day in days)
+    days = days_with_rows(table, files, open_local)
+    return tuple(days) if len(days) >= FEWEST_DAYS else ()
 
 
 def with_labels(layout: Layout, labels: Sequence[str]) -> tuple[Layout, Sequence[str], str]:
@@ -64,10 +57,6 @@ def with_labels(layout: Layout, labels: Sequence[str]) -> tuple[Layout, Sequence
     ignored = ", ".join(file.path for file in layout.groups[EVAL])
     table = replace(table_of(layout.root, layout.format, layout.groups[TRAIN]), root=layout.root)
     return table, wanted, "\n".join([f"{ignored}: ignored: has no label ({', '.join(wanted)})", *left_out])
-
-
-def _open(path: str) -> BinaryIO:
-    return Path(path).open("rb")
 
 
 def _names(layout: Layout, split: str) -> list[str]:

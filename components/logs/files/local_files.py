@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, BinaryIO
 
 from sangam.components.logs.files.listing import THREADS, FileFacts, Listed
 
@@ -20,6 +20,11 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+
+
+def open_local(path: str) -> BinaryIO:
+    """Opens a file of the local file system for reading bytes."""
+    return open(path, "rb")
 
 
 class LocalStorage:

@@ -9,7 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 from tfx.dsl.io import fileio
 
 from sangam.components.logs.files.listing import THREADS, FileFacts, Listed
-from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.local_files import LocalStorage, open_local
 
 
 class TfxStorage:
@@ -56,7 +56,7 @@ def _facts(path: str) -> FileFacts | None:
 
 def open_file(path: str) -> BinaryIO:
     """Opens a file for reading bytes."""
-    return remote_file(path) if _is_remote(path) else open(path, "rb")
+    return remote_file(path) if _is_remote(path) else open_local(path)
 
 
 def remote_file(path: str) -> BinaryIO:

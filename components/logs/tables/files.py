@@ -1,5 +1,6 @@
 """The files of a table, and the times of its rows."""
 
+import datetime
 import glob
 import posixpath
 from collections.abc import Callable, Sequence
@@ -14,13 +15,14 @@ from sangam.components.logs.files.listing import Listed, Storage
 from sangam.components.logs.files.resolve import DataFile
 from sangam.components.logs.files.table_formats import refuse_tables
 from sangam.components.logs.rows.times import TimeRange, check_times
+from sangam.components.logs.tables.splitting import days_of
 from sangam.schemas.derived.columns import Column
-from sangam.schemas.derived.days import parse_day
+from sangam.schemas.derived.days import Day, parse_day
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.data import TableLogs
 
 OpenFile = Callable[[str], BinaryIO]
-_TABLE = "table"
+_TABLE, _FIRST_DAY = "table", datetime.date(1970, 1, 1)
 
 
 def files_of(table: TableLogs, data_root: str, storage: Storage) -> list[DataFile]:
@@ -57,6 +59,12 @@ def times_in(table: TableLogs, files: Sequence[DataFile], open_file: OpenFile) -
                 known = np.asarray(checked.values.is_valid()) & ~checked.is_outside
                 parts.append(np.asarray(checked.values.fill_null(0))[known])
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def days_with_rows(table: TableLogs, files: Sequence[DataFile], open_file: OpenFile) -> list[Day]:
+    """Returns the days of all rows with a time, oldest first."""
+    days = np.unique(days_of(times_in(table, files, open_file), table.zone))
+    return [_FIRST_DAY + datetime.timedelta(days=int(day)) for day in days]
 
 
 def time_column(table: TableLogs) -> Column:
