@@ -1,0 +1,33 @@
+"""What `sangam init` drafts from logs of all kinds runs to a pushed model, with no edit."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.user_run import sangam
+from tests.first_hours.shapes import SHAPES
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_printed_commands_push_a_model(tmp_path: Path, shape: str) -> None:
+    write, labels = SHAPES[shape]
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    spec = tmp_path / "spec.yaml"
+    options = [part for label in labels for part in ("--label", label)]
+    drafted = sangam("init", str(write(folder)), "--output", str(spec), *options)
+    assert drafted.returncode == 0, drafted.stderr
+    validated, run = (line.split() for line in drafted.stdout.splitlines()[-2:])
+    assert sangam(*validated[1:]).returncode == 0
+    # The command as it is printed, but for the root.
+    assert run[:3] == ["sangam", "run", str(spec)]
+    done = sangam(*run[1:-1], str(tmp_path / "root"))
+    assert done.returncode == 0, drafted.stdout + done.stdout + done.stderr
+    [summary] = (tmp_path / "root" / "runs").glob("2*/summary.json")
+    result = json.loads(summary.read_text())
+    assert result["pushed"], result
+    # Better than the mean, or than no order: the columns were read right.
+    assert all((task["auc"] or 1) > 0.6 for task in result["tasks"].values()), result["tasks"]
