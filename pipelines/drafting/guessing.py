@@ -4,6 +4,8 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from sangam.pipelines.drafting.features import finished, named
 from sangam.pipelines.drafting.guesses import ColumnFacts, Guess, Settings, guess_single
 from sangam.pipelines.drafting.labels import coded, find_labels
@@ -16,6 +18,9 @@ from sangam.pipelines.drafting.tables import Table, tables_of, user_of, with_tab
 from sangam.pipelines.drafting.times import Times, find_times, share_after
 from sangam.pipelines.drafting.values import Values
 from sangam.schemas.errors import UserError
+
+SKEWED = 2.0
+"""Standard deviations per median from which a label of at least 0, such as money, is predicted by its logarithm."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +167,18 @@ def _leak(values: Values, columns: Mapping[str, Values], labels: Mapping[str, st
     return next((f"leak: {why.format(label=f'label {label}')}" for why, label in told if why), "")
 
 
+def _units(numbers: Any) -> Settings:
+    """Returns the loss of a regression, and the center and scale of its labels."""
+    is_skewed = numbers.min() >= 0 and numbers.std() > SKEWED * np.median(numbers)
+    used = np.log1p(numbers) if is_skewed else numbers
+    loss: Settings = {"loss": {"kind": "log"}} if is_skewed else {}
+    return {**loss, "center": float(f"{used.mean():.3g}"), "scale": float(f"{used.std() or 1.0:.3g}")}
+
+
 def _label(name: str, why: str, values: Values, is_complete: bool) -> Guess:
     settings: Settings = {"kind": "binary" if values.is_binary else "regression"}
+    if not values.is_binary:
+        settings |= _units(values.present_numbers)
     if not is_complete:
         # By default, rows without the label are dropped, and the run stops if they are too many.
         settings["missing_label"] = "mask"

@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from sangam.components.logs.files.day_files import require_regular
 from sangam.components.logs.files.local_files import LocalStorage
 from sangam.components.logs.files.table_formats import refuse_tables
+from sangam.components.logs.tables.delta import delta_version
 from sangam.pipelines.drafting.patterns import common_pattern, matches
 from sangam.schemas.errors import UserError
 from sangam.schemas.problems import listed
 from sangam.schemas.spec.data import EVAL, TRAIN, VALIDATION
-from sangam.schemas.spec.patterns import DAY_FIELDS, FileFormat
+from sangam.schemas.spec.patterns import DAY_FIELDS, FileFormat, TableFormat
 
 _FORMATS: dict[FileFormat, re.Pattern[str]] = {
     "parquet": re.compile(r"\.(parquet|pq)$", re.IGNORECASE),
@@ -62,7 +64,7 @@ class Layout:
         days_of_rows: days of a table's rows, oldest first; empty without times, or for few days.
     """
 
-    format: FileFormat
+    format: TableFormat
     patterns: Mapping[str, str]
     groups: Mapping[str, tuple[LogFile, ...]]
     note: str = ""
@@ -98,6 +100,8 @@ def layout_of(data: Path) -> Layout:
         UserError: the folder cannot be read, has no logs, files of several formats, a table format's log, or paths that
             no spec describes.
     """
+    if (data / "_delta_log").is_dir():
+        return _of_delta(data)
     if data.is_file():
         paths = [LogFile(data.name, data.stat().st_size)]
         data = data.parent
@@ -121,7 +125,17 @@ def layout_of(data: Path) -> Layout:
     return replace(layout or table_of(data, file_format, files), root=data)
 
 
-def table_of(data: Path, file_format: FileFormat, files: Sequence[LogFile], note: str = "") -> Layout:
+def _of_delta(data: Path) -> Layout:
+    """Returns the layout of a Delta Lake table."""
+    root, version = data.parent, delta_version(str(data), None)
+    require_regular(version.files)
+    facts = ((Path(each.path).relative_to(root).as_posix(), each.facts) for each in version.files)
+    files = [LogFile(path, each.size_bytes) for path, each in facts if each]
+    note = f"version {version.number} now; a run reads the newest"
+    return Layout("delta", {"table": data.name}, {"": tuple(files)}, note, root)
+
+
+def table_of(data: Path, file_format: TableFormat, files: Sequence[LogFile], note: str = "") -> Layout:
     """Returns the layout of files as one table."""
     return Layout(
         file_format,

@@ -17,7 +17,7 @@ from sangam.components.logs.readers.damage import ERRORS, parquet_problem, plain
 from sangam.components.logs.readers.nested import column_of, paths_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.data import CsvDialect
-from sangam.schemas.spec.patterns import FileFormat
+from sangam.schemas.spec.patterns import TableFormat
 
 _BUFFER_BYTES = 2**20
 _BATCH_ROWS = 256
@@ -41,7 +41,7 @@ class Piece:
     is_whole: bool
 
 
-def read_piece(path: Path, file_format: FileFormat, max_rows: int, max_bytes: int, dialect: CsvDialect) -> Piece:
+def read_piece(path: Path, file_format: TableFormat, max_rows: int, max_bytes: int, dialect: CsvDialect) -> Piece:
     """Reads some rows.
 
     Args:
@@ -56,7 +56,7 @@ def read_piece(path: Path, file_format: FileFormat, max_rows: int, max_bytes: in
     """
     try:
         match file_format:
-            case "parquet":
+            case "parquet" | "delta":
                 return _parquet(path, max_rows, max_bytes)
             case "csv":
                 return _csv(path, max_rows, max_bytes, dialect)
@@ -70,10 +70,10 @@ def read_piece(path: Path, file_format: FileFormat, max_rows: int, max_bytes: in
         raise UserError(_problem(path, file_format, error)) from None
 
 
-def _problem(path: Path, file_format: FileFormat, error: Exception) -> str:
+def _problem(path: Path, file_format: TableFormat, error: Exception) -> str:
     try:
         with path.open("rb") as file:
-            if file_format == "parquet":
+            if file_format in ("parquet", "delta"):
                 return parquet_problem(file, str(path), error)
     except OSError as unopened:
         return f"{path}: cannot be opened (got: {unopened.strerror}); check its permissions"

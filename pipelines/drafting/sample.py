@@ -103,6 +103,9 @@ def read_sample(data: Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
 
 def _chosen(layout: Layout) -> list[tuple[str, LogFile]]:
     groups = list(layout.groups.items())
+    if layout.is_table:
+        [(name, files)] = groups
+        return [(name, files[place]) for place in _spread(len(files), MAX_GROUPS)]
     return [
         (name, files[place])
         for name, files in (groups[place] for place in _spread(len(groups), MAX_GROUPS))
@@ -114,7 +117,9 @@ def _with_folders(piece: Piece, file: LogFile, layout: Layout) -> Piece:
     """Adds the columns that only the names of folders hold."""
     table = piece.table
     for name, text in folder_texts(file.path).items():
-        if name not in table.column_names and any(f"{name}=*" in path.split("/") for path in layout.patterns.values()):
+        if name not in table.column_names and (
+            layout.format == "delta" or any(f"{name}=*" in path.split("/") for path in layout.patterns.values())
+        ):
             table = table.append_column(name, pa.array([text] * table.num_rows, pa.string()))
     return replace(piece, table=table)
 
@@ -201,7 +206,7 @@ def _complete(data: Path, layout: Layout, columns: Mapping[str, Values], is_whol
     names = {name for name, values in columns.items() if not values.num_missing}
     if is_whole:
         return frozenset(names)
-    if layout.format != "parquet" or len(layout.files) > MAX_FOOTERS:
+    if layout.format not in ("parquet", "delta") or len(layout.files) > MAX_FOOTERS:
         return frozenset()
     for file in layout.files:
         known = dict(complete_columns(data / file.path))

@@ -47,22 +47,25 @@ def find_times(columns: Mapping[str, Values], day_starts: Any) -> Times:
         is_of_day = unit == "seconds" and day_starts is not None and _outside(values, day_starts) <= _MOST_OUTSIDE
         if unit and values.kind == "int" and (is_named or is_of_day):
             seconds.append((name, is_of_day))
-    for name, is_of_day in sorted(seconds, key=lambda each: not _is_named_as_event(each[0])):
-        is_event = is_of_day if day_starts is not None else len(seconds) == 1 or _is_named_as_event(name)
-        if is_event and not found.event and not columns[name].num_missing:
+    by_day, is_only = day_starts is not None, len(seconds) == 1
+    # A table's rows have the time that is named so, otherwise the finest one.
+    order = sorted(seconds, key=lambda each: (not _is_named_as_event(each[0]), -columns[each[0]].num_different))
+    for name, is_of_day in order:
+        if (is_of_day or not by_day) and not found.event and not columns[name].num_missing:
             found.event = name
-            found.why = (
-                "in the day of each log" if is_of_day else "the only time" if len(seconds) == 1 else "by its name"
-            )
-            found.why = f"times, {found.why}" if columns[name].form else f"seconds since 1970, {found.why}"
+            found.why = _why(name, columns[name], is_of_day=is_of_day, is_only=is_only)
         else:
             found.others.append(name)
     return found
 
 
-def _why(values: Values, *, is_of_day: bool, is_only: bool) -> str:
+def _why(name: str, values: Values, *, is_of_day: bool, is_only: bool) -> str:
     what = "times" if values.form else "seconds since 1970"
-    return f"{what}, {'in the day of each log' if is_of_day else 'the only ones' if is_only else 'by its name'}"
+    if is_of_day:
+        return f"{what}, in the day of each log"
+    if is_only:
+        return f"{what}, the only ones"
+    return f"{what}, by its name" if _is_named_as_event(name) else f"{what}, the finest; check"
 
 
 def share_after(values: Values, event: Values) -> float:

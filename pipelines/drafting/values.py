@@ -13,7 +13,7 @@ from sangam.components.logs.readers.column_types import BINARY, TEXT, advice, is
 from sangam.components.logs.readers.forms import numbers_of
 from sangam.components.logs.rows.missing import without_missing
 from sangam.schemas.spec.forms import TimeForm
-from sangam.schemas.spec.patterns import FileFormat
+from sangam.schemas.spec.patterns import TableFormat
 
 Kind = Literal["int", "float", "string", "null"]
 _TYPES: dict[Kind, pa.DataType] = {"int": pa.int64(), "float": pa.float64(), "string": pa.large_string()}
@@ -84,7 +84,7 @@ class Values:
         return is_number and bool(np.isin(self.present_numbers, (0, 1)).all())
 
 
-def values_of(column: pa.Array, file_format: FileFormat) -> Values | str:
+def values_of(column: pa.Array, file_format: TableFormat) -> Values | str:
     """Returns a column of a file, or the reason why no spec reads it."""
     if not is_list(column.type):
         return _single(column)

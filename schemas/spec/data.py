@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from sangam.schemas.spec.base import ColumnName, FrozenModel, Name, PositiveInt
 from sangam.schemas.spec.forms import Form, Zone
-from sangam.schemas.spec.patterns import DayPattern, FileFormat, FilePattern
+from sangam.schemas.spec.patterns import DayPattern, FileFormat, FilePattern, TableFormat
 from sangam.schemas.spec.sources import Source
 
 TRAIN, VALIDATION, EVAL = "train", "validation", "eval"
@@ -35,8 +35,6 @@ class CsvDialect(FrozenModel):
 
 
 class _Logs(FrozenModel):
-    format: FileFormat
-    """Format of the files; docs/data.md."""
     csv: CsvDialect = CsvDialect()
     """Dialect of CSV files."""
     columns: dict[ColumnName, Form] = Field(default_factory=dict)
@@ -104,6 +102,8 @@ class DayLogs(_Logs):
     trains on the `train_days` before them; days are never split at random."""
 
     kind: Literal["days"]
+    format: FileFormat
+    """Format of the files; docs/data.md."""
     pattern: DayPattern
     """Files of a day, relative to the data folder, for example `{YYYY}-{MM}-{DD}/*.parquet`."""
     train_days: Days
@@ -138,6 +138,8 @@ class SplitLogs(_Logs):
         """Files of the examples that are scored after every epoch, and neither trained on nor judged."""
 
     kind: Literal["splits"]
+    format: FileFormat
+    """Format of the files; docs/data.md."""
     splits: Splits
     """File patterns of the splits."""
     times: SplitTimes = SplitTimes()
@@ -170,8 +172,12 @@ class TableLogs(_Logs):
     Ingestion writes the rows of each day or split once; the files may grow or be replaced every day."""
 
     kind: Literal["table"]
+    format: TableFormat
+    """Format of the files; `delta`: the pattern is the folder of a Delta Lake table."""
     pattern: FilePattern
     """Files of the table, relative to the data folder, for example `orders.csv` or `*.parquet`."""
+    version: Annotated[int, Field(ge=0)] | None = None
+    """Version of a Delta Lake table. Left out: the newest when a run begins."""
     time: ColumnName | None = None
     """Column with the time of the event, which determines a row's day and split; `columns` has its form, if it is not
     in seconds since 1970."""
@@ -201,7 +207,7 @@ class TableLogs(_Logs):
     @property
     def parts(self) -> DayLogs | SplitLogs:
         """The logs that ingestion reads: the table's rows, written by day or split."""
-        fields = {name: getattr(self, name) for name in _Logs.model_fields if name not in ("format", "csv", "columns")}
+        fields = {name: getattr(self, name) for name in _Logs.model_fields if name not in ("csv", "columns")}
         if isinstance(self.eval, NewestDays):
             return DayLogs(
                 kind="days",
@@ -225,6 +231,8 @@ class TableLogs(_Logs):
             raise ValueError("by: has no effect with `time`, which splits the rows; remove one of them")
         if self.validation is not None and isinstance(self.validation, NewestDays) != self.is_by_day:
             raise ValueError("validation: needs the form of eval; {days: 1} with {days: ...}, else {fraction: 0.1}")
+        if self.version is not None and self.format != "delta":
+            raise ValueError("version: has no effect without `format: delta`; remove it")
         if self.train_days is not None and not self.is_by_day:
             raise ValueError("train_days: has no effect without `eval: {days: ...}`; remove it")
         return self

@@ -8,6 +8,8 @@ DAY_FIELDS = {"year": ("{YYYY}",), "month": ("{MM}", "{M}"), "day": ("{DD}", "{D
 """Fields of a pattern by part of the date; {M} and {D} have no leading zero."""
 
 FileFormat = Literal["parquet", "csv", "jsonl", "tfrecord"]
+TableFormat = Literal[FileFormat, "delta"]
+"""Formats of a table; `delta` is a folder of Delta Lake."""
 
 
 def _inside_the_data_folder(pattern: str) -> str:

@@ -104,7 +104,11 @@ class RegressionTask(_Task):
 
     kind: Literal["regression"]
     loss: Annotated[SquaredError | Huber | LogError, Field(discriminator="kind")] = SquaredError(kind="squared")
-    """Loss that training minimizes."""
+    """Loss that training minimizes, in units of `scale`."""
+    center: float = Field(default=0.0, exclude_if=lambda center: center == 0.0)
+    """Label, or with the loss `log` its log(1 + label), that the model predicts before training: about the mean."""
+    scale: PositiveFloat = Field(default=1.0, exclude_if=lambda scale: scale == 1.0)
+    """Difference of labels, or of these logarithms, that is 1 for the model: about the standard deviation."""
 
 
 class WatchTimeTask(_Task):

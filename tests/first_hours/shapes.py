@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
 from numpy.typing import NDArray
 
 ROWS, DAYS = 2000, 20
@@ -125,7 +127,7 @@ def frame_with_index(folder: Path) -> Path:
     """A DataFrame as pandas writes it: an index, booleans, nanoseconds with a zone, a category, a missing label."""
     rng = _random("frame")
     items = rng.integers(0, _ITEMS, ROWS)
-    label = pd.Series(_liked(rng, items)).astype("boolean")
+    label = pd.array(_liked(rng, items), "boolean")
     label[::97] = pd.NA
     frame = pd.DataFrame(
         {
@@ -179,6 +181,26 @@ def prices(folder: Path) -> Path:
     return path
 
 
+def delta(folder: Path) -> Path:
+    """A table of Delta Lake, partitioned, appended to, and with rows deleted whose files are still there."""
+    rng = _random("delta")
+    items, times = rng.integers(0, _ITEMS, ROWS), _times(rng)
+    frame = pd.DataFrame(
+        {
+            "shown": times.tz_localize("UTC"),
+            "day": times.strftime("%Y-%m-%d"),
+            "user_id": [f"u{each}" for each in rng.integers(0, _USERS, ROWS)],
+            "item_id": items,
+            "clicked": _liked(rng, items),
+        }
+    )
+    path = folder / "clicks"
+    for part in (frame[: ROWS // 2], frame[ROWS // 2 :]):
+        write_deltalake(path, pa.Table.from_pandas(part), mode="append", partition_by=["day"])
+    DeltaTable(path).delete("item_id = 7")
+    return path
+
+
 SHAPES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "bank": (bank, ("y",)),
     "competition": (competition, ()),
@@ -188,5 +210,6 @@ SHAPES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "frame": (frame_with_index, ("liked",)),
     "hive": (hive, ("clicked",)),
     "prices": (prices, ("price",)),
+    "delta": (delta, ("clicked",)),
 }
 """Writers of logs, and the labels that `sangam init` is told."""

@@ -35,13 +35,23 @@ def example_losses(task: Task, logits_B: tf.Tensor, labels_B: tf.Tensor) -> tf.T
         case Focal(gamma=gamma, alpha=alpha, label_smoothing=smoothing):
             return focal(logits_B, labels_B, gamma=gamma, alpha=alpha, smoothing=smoothing)
         case SquaredError():
-            return tf.square(logits_B - labels_B)
+            return tf.square(logits_B - standard(task, labels_B))
         case Huber(delta=delta):
-            return huber(logits_B - labels_B, delta=delta)
+            return huber(logits_B - standard(task, labels_B), delta=delta / scale_of(task))
         case LogError():
-            return tf.square(logits_B - tf.math.log1p(labels_B))
+            return tf.square(logits_B - standard(task, tf.math.log1p(labels_B)))
         case _:
             assert_never(loss)
+
+
+def standard(task: Task, labels: tf.Tensor) -> tf.Tensor:
+    """Returns (label - center) / scale of a regression, in the shape of the labels."""
+    return (labels - task.center) / task.scale if isinstance(task, RegressionTask) else labels
+
+
+def scale_of(task: Task) -> float:
+    """Returns the units of the label in one of the logit."""
+    return task.scale if isinstance(task, RegressionTask) else 1.0
 
 
 def cross_entropy(logits_B: tf.Tensor, labels_B: tf.Tensor, *, smoothing: float) -> tf.Tensor:

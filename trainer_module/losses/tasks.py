@@ -110,7 +110,11 @@ def _logit_of_mean(task: Task, logits_KB: tf.Tensor) -> tf.Tensor:
                 tf.reduce_logsumexp(tf.math.log_sigmoid(sign * (logits_KB + shift)), axis=0) for sign in (1.0, -1.0)
             )
             return of_one - of_zero - shift
-        case RegressionTask(loss=LogError()) | WatchTimeTask():
+        case RegressionTask(loss=LogError()):
+            labels_KB = task.center + task.scale * logits_KB
+            mean_B = tf.reduce_logsumexp(labels_KB, axis=0) - math.log(logits_KB.shape[0])
+            return (mean_B - task.center) / task.scale
+        case WatchTimeTask():
             return tf.reduce_logsumexp(logits_KB, axis=0) - math.log(logits_KB.shape[0])
         case RegressionTask():
             return tf.reduce_mean(logits_KB, axis=0)
@@ -127,9 +131,9 @@ def prediction(task: Task, logits: tf.Tensor, calibration: Calibration | None = 
                 return tf.sigmoid(corrected)
             return tf.cast(tf.sigmoid(calibrated(calibration, corrected)), tf.float32)
         case RegressionTask(loss=LogError()):
-            return tf.math.expm1(logits)
+            return tf.math.expm1(task.center + task.scale * logits)
         case RegressionTask():
-            return logits
+            return task.center + task.scale * logits
         case WatchTimeTask(unit=unit):
             return tf.exp(logits) * unit
         case _:

@@ -44,8 +44,15 @@ def refuse_tables(parquet_files: Iterable[str], storage: Storage) -> None:
     found = storage.match([posixpath.join(glob.escape(folder), table.log) for folder, table in wanted])
     for (folder, table), logs in zip(wanted, found, strict=True):
         if logs:
-            raise UserError(
-                f"{folder or '.'}: is a {table.name} table (got {logs[-1].path}): its Parquet files also hold removed "
-                "and replaced rows; write the table's current rows to plain Parquet files by day, in Spark with "
-                f"spark.read.format('{table.spark}').load(...).write.partitionBy(...).parquet(...), and read those"
-            )
+            found_at = f"{folder or '.'}: is a {table.name} table (got {logs[-1].path})"
+            why = "its Parquet files also hold removed and replaced rows"
+            raise UserError(f"{found_at}: {why}; {_remedy(table)}")
+
+
+def _remedy(table: _Table) -> str:
+    if table.spark == "delta":
+        return "declare it under data as {kind: table, format: delta}, with its folder as pattern"
+    return (
+        "write the table's current rows to plain Parquet files by day, in Spark with "
+        f"spark.read.format('{table.spark}').load(...).write.partitionBy(...).parquet(...), and read those"
+    )

@@ -45,7 +45,8 @@ def absent_problem(column: Column, path: str, names: Sequence[str], logs: Logs) 
         return f"is missing (got {listed(names)}); add it to the logs"
     text = texts[column.name]
     got = f"got {column.name}={text or ''}"
-    if column.name not in _in_patterns(logs):
+    # Folders of Delta Lake hold the values of columns, whatever the pattern.
+    if logs.format != "delta" and column.name not in _in_patterns(logs):
         return f"is only in a folder's name ({got}); write {column.name}=* into the pattern, and it is read from there"
     if column.is_list:
         return f"is only in a folder's name ({got}), which gives one value; a list column is read from the files"

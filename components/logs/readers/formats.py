@@ -20,7 +20,7 @@ def inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) ->
         return found
     absent = {
         column.name: absent_problem(column, path, found.columns, logs)
-        for column in columns
+        for column in as_stored(columns, logs)
         if not root_of(column.name, found.columns)
     }
     problems = [f"{path}: column '{name}': {problem}" for name, problem in absent.items() if problem]
@@ -29,7 +29,7 @@ def inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) ->
 
 def _inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     match logs.format:
-        case "parquet":
+        case "parquet" | "delta":
             return parquet.inspect(file, path, columns, logs.columns)
         case "csv":
             return csv.inspect(file, path, columns, logs.csv)
@@ -48,12 +48,12 @@ def read(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> It
         UserError: if the file does not fit the spec.
     """
     for rows in _read(logs, file, path, columns):
-        yield with_forms(with_folders(rows, path, columns, logs), path, columns, logs)
+        yield with_forms(with_folders(rows, path, as_stored(columns, logs), logs), path, columns, logs)
 
 
 def _read(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
     match logs.format:
-        case "parquet":
+        case "parquet" | "delta":
             return parquet.read(file, path, columns)
         case "csv":
             return csv.read(file, path, as_stored(columns, logs), logs.csv, logs.list_separator)

@@ -15,6 +15,7 @@ from sangam.components.logs.files.listing import Listed, Storage
 from sangam.components.logs.files.resolve import DataFile
 from sangam.components.logs.files.table_formats import refuse_tables
 from sangam.components.logs.rows.times import TimeRange, check_times
+from sangam.components.logs.tables.delta import delta_version
 from sangam.components.logs.tables.splitting import days_of
 from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.days import Day, parse_day
@@ -31,10 +32,13 @@ def files_of(table: TableLogs, data_root: str, storage: Storage) -> list[DataFil
     Raises:
         UserError: there is none, or a path is not a regular file.
     """
-    [found] = storage.match([posixpath.join(glob.escape(data_root), table.pattern)])
-    shown: list[Listed] = visible(found, table.pattern)
-    require_regular(shown)
-    files = [DataFile(each.path, _TABLE, None, each.facts) for each in shown if each.facts]
+    if table.format == "delta":
+        listed: Sequence[Listed] = delta_version(posixpath.join(data_root, table.pattern), table.version).files
+    else:
+        [found] = storage.match([posixpath.join(glob.escape(data_root), table.pattern)])
+        listed = visible(found, table.pattern)
+    require_regular(listed)
+    files = [DataFile(each.path, _TABLE, None, each.facts) for each in listed if each.facts]
     if not files:
         raise UserError(
             f"data.pattern: no file matches (got {posixpath.join(data_root, table.pattern)}); check the data folder "

@@ -32,6 +32,7 @@ from sangam.components.logs.readers import formats
 from sangam.components.logs.request import Request, relative
 from sangam.components.logs.rows.conversion import convert
 from sangam.components.logs.rows.times import TimeCounts, check_times, times_problem
+from sangam.components.logs.tables.delta import delta_version
 from sangam.components.logs.tables.files import column_of, files_of, range_of, time_column, times_in
 from sangam.components.logs.tables.splitting import Keys, PartsOf, parts_of
 from sangam.components.logs.tables.writing import PartsWriter, stored
@@ -75,6 +76,10 @@ def with_parts(request: Request, storage: Storage) -> Request:
     table = request.table
     if table is None:
         return request
+    if table.format == "delta" and table.version is None:
+        # One version for the whole run, whatever is written meanwhile.
+        newest = delta_version(posixpath.join(request.data_root, table.pattern), None).number
+        table = table.model_copy(update={"version": newest})
     files = files_of(table, request.data_root, storage)
     root = Root(request.pipeline_root).tables(request.name)
     key = _key(request, table, files)[:DIGEST_DIGITS]
@@ -207,6 +212,9 @@ def _narrowed(logs: Parts, date: str, written: Written, place: str) -> Parts:
 
 
 def _notes(written: Written, place: str, table: TableLogs) -> tuple[str, ...]:
+    version = (
+        [f"logs: {place} as of version {table.version} of the Delta Lake table"] if table.format == "delta" else []
+    )
     dropped = [f"{number} rows of {place} are left out: {reason}" for reason, number in sorted(written.dropped.items())]
     if table.time is None and table.by is None:
         dropped.append(
@@ -218,7 +226,7 @@ def _notes(written: Written, place: str, table: TableLogs) -> tuple[str, ...]:
             f"the rows to evaluate on are drawn by {table.by}, and are of the same time as those trained on, so that "
             "metrics may be better than on new days (data.time)"
         )
-    return tuple(dropped)
+    return (*version, *dropped)
 
 
 def _key(request: Request, table: TableLogs, files: Sequence[DataFile]) -> str:

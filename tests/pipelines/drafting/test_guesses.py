@@ -164,9 +164,16 @@ def test_other_actions_are_no_features_where_labels_are_named(tmp_path: Path) ->
 def test_a_number_that_is_named_is_a_regression(tmp_path: Path) -> None:
     columns = {"stars": some([1.0, 2.0, 5.0]), "doubled": np.arange(ROWS)}
     document, _ = drafted(tmp_path, columns | {"twice": columns["stars"] * 2}, ["stars"])
-    assert document["tasks"] == {"stars": {"kind": "regression"}}
+    assert document["tasks"] == {"stars": {"kind": "regression", "center": 2.69, "scale": 1.69}}
     assert document["gates"][0]["metric"] == "rmse"
     assert set(document["features"]) == {"user", "doubled"}
+
+
+def test_a_label_of_money_is_predicted_by_its_logarithm(tmp_path: Path) -> None:
+    document, _ = drafted(tmp_path, {"spent": np.exp(RNG.normal(3, 1.5, ROWS)).round(2), **LABEL}, ["spent"])
+    task = document["tasks"]["spent"]
+    assert (task["kind"], task["loss"]) == ("regression", {"kind": "log"})
+    assert (task["center"], task["scale"]) == (pytest.approx(3, abs=0.2), pytest.approx(1.5, abs=0.2))
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,17 @@ def _sums(ranker: RankerSpec, logits: Any, labels: Any, *rest: Any) -> np.ndarra
         ({"kind": "regression"}, [1, 1, 1], (Z - 1) ** 2),
         ({"kind": "regression", "loss": {"kind": "huber", "delta": 0.5}}, [1, 1, 1], [0.375, 0.875, 0.125]),
         ({"kind": "regression", "loss": {"kind": "log"}}, [0, 3, 9], (Z - np.log([1, 4, 10])) ** 2),
+        ({"kind": "regression", "center": 5.0, "scale": 2.0}, [1, 5, 9], (Z - [-2, 0, 2]) ** 2),
+        (
+            {"kind": "regression", "loss": {"kind": "huber", "delta": 1.0}, "center": 1.0, "scale": 2.0},
+            [3, 3, 3],
+            [0.375, 0.875, 0.125],
+        ),
+        (
+            {"kind": "regression", "loss": {"kind": "log"}, "center": 1.0, "scale": 2.0},
+            [0, 3, 9],
+            (Z - (np.log([1, 4, 10]) - 1) / 2) ** 2,
+        ),
         (
             {"kind": "watch_time", "unit": 60.0},
             [90, 0, 30],
@@ -75,6 +86,9 @@ def _sums(ranker: RankerSpec, logits: Any, labels: Any, *rest: Any) -> np.ndarra
         "squared",
         "huber",
         "log",
+        "squared in its units",
+        "huber in its units",
+        "log in its units",
         "watch_time",
     ],
 )
@@ -147,10 +161,12 @@ def test_predictions_are_probabilities_numbers_and_times() -> None:
         "number": {"kind": "regression", "loss": {"kind": "huber"}},
         "logged": {"kind": "regression", "loss": {"kind": "log"}},
         "watch": {"kind": "watch_time", "unit": 60.0},
+        "far": {"kind": "regression", "center": 1000.0, "scale": 50.0},
+        "dear": {"kind": "regression", "loss": {"kind": "log"}, "center": 7.0, "scale": 0.5},
     }
-    found = predictions(_declared(tasks), tuple(tasks), tf.constant(np.repeat(Z[:, None], 5, 1)), {})
+    found = predictions(_declared(tasks), tuple(tasks), tf.constant(np.repeat(Z[:, None], 7, 1)), {})
     # He et al., section 6.3: q = p / (p + (1 - p) / w) with the share w of negatives kept.
-    expected = [P, P / (P + (1 - P) / 0.1), Z, np.exp(Z) - 1, 60 * np.exp(Z)]
+    expected = [P, P / (P + (1 - P) / 0.1), Z, np.exp(Z) - 1, 60 * np.exp(Z), 1000 + 50 * Z, np.exp(7 + Z / 2) - 1]
     for task, values in zip(tasks, expected, strict=True):
         assert found[task].shape == (3, 1)
         np.testing.assert_allclose(found[task].numpy()[:, 0], values, rtol=1e-5)

@@ -25,7 +25,7 @@ def files(root: Path, *names: str) -> None:
         (root / name).write_bytes(b"x")
 
 
-@pytest.mark.parametrize("table", LOGS)
+@pytest.mark.parametrize("table", [name for name in LOGS if SPARK[name] != "delta"])
 def test_a_folder_of_a_table_format_is_refused_by_a_run_and_a_draft_with_the_same_advice(
     tmp_path: Path, table: str
 ) -> None:
@@ -37,6 +37,12 @@ def test_a_folder_of_a_table_format_is_refused_by_a_run_and_a_draft_with_the_sam
     with pytest.raises(UserError) as of_draft:
         layout_of(root)
     assert str(of_draft.value) == str(of_run.value)
+
+
+def test_a_run_by_day_of_delta_lake_is_told_how_to_declare_the_table(tmp_path: Path) -> None:
+    files(tmp_path, "orders/_delta_log/0.json", *(f"orders/{day}/part.parquet" for day in DAYS))
+    with pytest.raises(UserError, match=place_and_value(f"{tmp_path}/orders", "_delta_log/0.json) ... format: delta")):
+        resolve(day_logs(), DAYS[-1], f"{tmp_path}/orders", LocalStorage())
 
 
 def test_a_data_folder_inside_a_table_and_a_table_for_each_day_are_refused(tmp_path: Path) -> None:
