@@ -19,6 +19,8 @@ from sangam.pipelines.drafting.times import Times, find_times, share_after
 from sangam.pipelines.drafting.values import Values
 from sangam.schemas.errors import UserError
 
+MOST_TABLES = 1000
+"""Most tables of ids that are drafted; a spec may have twice as many."""
 SKEWED = 2.0
 """Standard deviations per median from which a label of at least 0, such as money, is predicted by its logarithm."""
 
@@ -77,6 +79,10 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
     ids = {name: inputs[name] for name, one in made.items() if one.kind == "id"}
     for name, share in passing(ids, _days(sample, columns, times)).items():
         refused.setdefault(name, f"{share:.1%} of its newest day's ids came on a day before: nothing to learn")
+    ids = [one.column for one in made.values() if one.kind == "id" and one.column not in refused]
+    refused |= dict.fromkeys(
+        ids[MOST_TABLES:], f"more than {MOST_TABLES} ids: let some share a table, and take others in"
+    )
     kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
     features = finished(
         kept, [one.column for one in made.values() if one.kind == "weights"], columns, times, labels.tasks

@@ -22,6 +22,7 @@ _ALWAYS = frozenset({"\\N", "NULL"})
 """Those that are no texts of their own in any column."""
 _PAIRS = ({"yes": 1, "no": 0}, {"true": 1, "false": 0}, {"y": 1, "n": 0}, {"t": 1, "f": 0})
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
+_LIKE_DATE = re.compile(r"(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{8})([T ].*)?")
 _FORMATS = tuple(
     f"{date}{time}"
     for date in ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m/%d/%y", "%d/%m/%y", "%Y%m%d")
@@ -90,6 +91,8 @@ def _like(example: str, text: str) -> str:
 
 def _time(texts: pa.Array) -> Values | None:
     different = [text for text in pc.unique(texts).to_pylist() if text is not None]
+    if not all(map(_LIKE_DATE.fullmatch, different[:3])):
+        return None
     if all(map(_ISO.fullmatch, different)):
         return _formed(texts, {"kind": "time", "zone": "UTC"})
     fitting = [each for each in _FORMATS if _formed_or_none(pa.array(different[:100]), each) is not None]

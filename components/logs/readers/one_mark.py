@@ -3,6 +3,8 @@
 import io
 from typing import Any, BinaryIO
 
+_PIECE_BYTES = 2**16
+
 
 class OneMark(io.RawIOBase):
     """The content of a file with each separator replaced by `MARK`."""
@@ -13,7 +15,7 @@ class OneMark(io.RawIOBase):
     def __init__(self, file: BinaryIO, separator: bytes):
         """Takes the file, and a separator of two bytes."""
         self._file, self._separator = file, separator
-        self._held = b""
+        self._held = self._ready = b""
         self._is_end = False
 
     def readable(self) -> bool:
@@ -22,14 +24,14 @@ class OneMark(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Reads some bytes; 0 at the end."""
-        content = b""
-        # A separator may begin at the end of a piece.
-        while not content and not self._is_end:
-            piece = self._file.read(len(buffer) - len(self._held)) if len(buffer) > len(self._held) else b""
+        while not self._ready and not self._is_end:
+            piece = self._file.read(_PIECE_BYTES)
             self._is_end = not piece
-            content = (self._held + piece).replace(self._separator, self.MARK)
+            self._ready = (self._held + piece).replace(self._separator, self.MARK)
             self._held = b""
-            if not self._is_end and content.endswith(self._separator[:1]):
-                content, self._held = content[:-1], content[-1:]
+            # A separator may begin at the end of a piece.
+            if not self._is_end and self._ready.endswith(self._separator[:1]):
+                self._ready, self._held = self._ready[:-1], self._ready[-1:]
+        content, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
         buffer[: len(content)] = content
         return len(content)

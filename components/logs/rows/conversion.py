@@ -191,9 +191,10 @@ def _values(array: pa.Array, column: Column, path: str, counts: _Counts) -> pa.A
             )
     values = array.cast(target)
     known = without_missing(values)
-    if known.null_count > values.null_count:
-        what = "empty text" if column.type == "string" else "the least 64-bit integer, which stands for none"
-        counts.ignored[f"{what}: {column.name}"] += known.null_count - values.null_count
+    # An empty text is not counted: CSV writes a null so.
+    if column.type == "int" and known.null_count > values.null_count:
+        reason = f"the least 64-bit integer, which stands for none: {column.name}"
+        counts.ignored[reason] += known.null_count - values.null_count
     return known
 
 
