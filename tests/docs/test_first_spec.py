@@ -6,12 +6,26 @@ import pytest
 from typer.main import get_command
 
 from sangam.pipelines.cli import app
-from sangam.pipelines.drafting import document, labels, leaks, reading, sample, tables
+from sangam.pipelines.drafting import document, draft, labels, leaks, reading, sample, tables
+from tests.first_hours.shapes import bank
 
 
 @pytest.fixture(scope="module")
 def page(repository: Path) -> str:
     return " ".join((repository / "docs" / "first_spec.md").read_text().split())
+
+
+def test_the_example_is_drafted_as_the_page_has_it(tmp_path: Path, repository: Path) -> None:
+    text = (repository / "docs" / "first_spec.md").read_text()
+    file = bank(tmp_path)
+    made = draft(file, "bank", ["y"])
+    printed = made.text[made.text.index("data:\n") : made.text.index("\n\n# times")]
+    assert printed in text
+    guesses = made.guesses
+    rows = [*guesses.labels, guesses.event_time, *guesses.features, *guesses.left_out]
+    assert all(each.why in text for each in rows if each)
+    assert "\n".join(file.read_text("utf-8-sig").splitlines()[:2]) in text
+    assert f"--date {made.newest_day}" in text
 
 
 def test_every_option_has_its_line(page: str) -> None:
