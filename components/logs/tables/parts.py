@@ -24,13 +24,14 @@ from pydantic import BaseModel, ConfigDict
 from tfx.dsl.io import fileio
 
 from sangam.components.examples.day_results import read_result, write_result
-from sangam.components.logs.files.digests import digests_of
+from sangam.components.logs.files.digests import digests_of, sha256_of
 from sangam.components.logs.files.listing import Storage, first_problems
 from sangam.components.logs.files.resolve import DataFile
 from sangam.components.logs.files.storage import open_file
 from sangam.components.logs.readers import formats
 from sangam.components.logs.request import Request, relative
 from sangam.components.logs.rows.conversion import convert
+from sangam.components.logs.rows.equal_files import notes_on_equal_files, of_equal_sizes
 from sangam.components.logs.rows.times import TimeCounts, check_times, times_problem
 from sangam.components.logs.tables.delta import delta_version
 from sangam.components.logs.tables.files import column_of, files_of, range_of, time_column, times_in
@@ -82,7 +83,9 @@ def with_parts(request: Request, storage: Storage) -> Request:
         table = table.model_copy(update={"version": newest})
     files = files_of(table, request.data_root, storage)
     root = Root(request.pipeline_root).tables(request.name)
-    key = _key(request, table, files)[:DIGEST_DIGITS]
+    identities, digests = _identities(request, files)
+    equal = notes_on_equal_files(files, digests, table, open_file)
+    key = _key(request, table, files, identities)[:DIGEST_DIGITS]
     pointer = posixpath.join(root, f"{key}.json")
     content = read_result(pointer)
     if content is None:
@@ -97,7 +100,7 @@ def with_parts(request: Request, storage: Storage) -> Request:
         request,
         logs=_narrowed(request.logs, request.date, written, place),
         data_root=posixpath.join(root, written.folder),
-        notes=_notes(written, place, table),
+        notes=(*_notes(written, place, table), *equal),
     )
 
 
@@ -229,12 +232,17 @@ def _notes(written: Written, place: str, table: TableLogs) -> tuple[str, ...]:
     return (*version, *dropped)
 
 
-def _key(request: Request, table: TableLogs, files: Sequence[DataFile]) -> str:
-    identities: Mapping[str, str]
+def _identities(request: Request, files: Sequence[DataFile]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Returns what tells a change of each file, and the digests of those that may equal another."""
     if "://" in request.pipeline_root:
-        identities = {file.path: f"{file.facts.size_bytes} {file.facts.mtime_ns}" for file in files}
-    else:
-        identities = digests_of(files, request.pipeline_root, open_file)
+        # Without a cache of digests, every file would be read.
+        told = {file.path: f"{file.facts.size_bytes} {file.facts.mtime_ns}" for file in files}
+        return told, sha256_of(of_equal_sizes(files), open_file)
+    digests = digests_of(files, request.pipeline_root, open_file)
+    return digests, digests
+
+
+def _key(request: Request, table: TableLogs, files: Sequence[DataFile], identities: Mapping[str, str]) -> str:
     # Train days and the treatment of missing days select among what is written.
     logs = table.model_dump(mode="json", exclude={"train_days", "missing_days", "equal_files"})
     document = {

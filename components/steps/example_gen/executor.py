@@ -36,10 +36,10 @@ from sangam.components.logs.joining.pipeline import JoinRun, join
 from sangam.components.logs.joining.plan import plan_of
 from sangam.components.logs.request import Request, parse, today_utc
 from sangam.components.logs.rows.counts import FileCounts, refuse_errors, summed, with_joined
+from sangam.components.logs.rows.equal_files import notes_on_equal_files, of_equal_sizes
 from sangam.components.logs.tables.parts import with_parts
 from sangam.components.reports.artifact_files import write_ingestion
 from sangam.components.reports.ingestion import IngestionReport
-from sangam.components.steps.example_gen.equal_files import notes_on_equal_files, of_equal_sizes
 from sangam.components.steps.example_gen.file_groups import FileGroup, file_groups
 from sangam.components.steps.example_gen.inspection import inspect
 from sangam.components.steps.example_gen.start import Start, starting_point
@@ -86,7 +86,8 @@ class Executor(BeamExecutor):
         main = (*files.history, *files.files)
         # On an object store the identities are no digests.
         digests = sha256_of(of_equal_sizes(main), open_file) if "://" in request.pipeline_root else identities
-        equal_notes = notes_on_equal_files(main, digests, request.logs, open_file)
+        # Days of a table may well be equal; its own files were compared when it was written by day.
+        equal_notes = [] if request.table else notes_on_equal_files(main, digests, request.logs, open_file)
         units = units_of(files, request, identities)
         store = DayStore(request)
         made: _Made = {unit: known for unit in units if (known := store.find(unit))}

@@ -130,6 +130,15 @@ def test_a_mistake_names_the_file_of_the_table_and_leaves_nothing(
     assert not list((tmp_path / "root" / "tables" / "shop").iterdir())
 
 
+def test_two_files_with_the_same_rows_are_refused_and_days_with_the_same_rows_are_not(tmp_path: Path) -> None:
+    _write(tmp_path, ["2024-03-01,u1,1,no", "2024-03-02,u1,1,no", "2024-03-03,u1,1,no"])
+    made = with_parts(_request(tmp_path), TfxStorage())
+    assert len(set(_contents(made).values())) == 1
+    _write(tmp_path, ["2024-03-01,u1,1,no", "2024-03-02,u1,1,no", "2024-03-03,u1,1,no"], "again.csv")
+    with pytest.raises(UserError, match=place_and_value(f"{tmp_path}/logs/orders.csv", "again.csv ... equal_files")):
+        with_parts(_request(tmp_path), TfxStorage())
+
+
 def test_a_date_without_rows_names_the_days_that_have_some(tmp_path: Path) -> None:
     _write(tmp_path, _LINES)
     with pytest.raises(UserError, match=place_and_value("date", "(got 2024-03-09; it has rows from 2024-03-01")):

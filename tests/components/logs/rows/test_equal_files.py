@@ -6,7 +6,7 @@ import pytest
 from sangam.components.logs.files.digests import sha256_of
 from sangam.components.logs.files.local_files import LocalStorage
 from sangam.components.logs.files.resolve import resolve
-from sangam.components.steps.example_gen.equal_files import notes_on_equal_files, of_equal_sizes
+from sangam.components.logs.rows.equal_files import notes_on_equal_files, of_equal_sizes
 from sangam.schemas.errors import UserError
 from tests.components.logs.sample_logs import day_logs
 from tests.errors import mentions, place_and_value
