@@ -5,6 +5,7 @@ import io
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -116,6 +117,27 @@ def test_long_rows_end_a_sample_by_their_bytes(tmp_path: Path, file_format: File
     piece = read_piece(file, file_format, max_rows=10**6, max_bytes=10_000, dialect=CsvDialect())
     assert piece.table.num_rows < ROWS_OF_DAY
     assert not piece.is_whole
+
+
+def test_each_left_out_column_is_taken_in_by_removing_one_mark(tmp_path: Path) -> None:
+    columns = COLUMNS | {
+        "request_id": [f"r{number}" for number in range(ROWS)],
+        "session_id": np.arange(ROWS),
+        "is_on": ["yes"] * ROWS,
+        "sample_weight": np.linspace(0, 1, ROWS),
+        "bought": CLICKED,
+    }
+    _, made = drafted(tmp_path, columns, ["clicked"])
+    left_out = [each for each in made.guesses.left_out if each.settings]
+    assert {each.column for each in left_out} == {"request_id", "session_id", "is_on", "sample_weight", "bought"}
+    text = made.text
+    for each in left_out:
+        for table in filter(None, (each.settings.get("table"),)):
+            text = text.replace(f"  # {table}: {{dim", f"  {table}: {{dim")
+        assert f"\n  # {each.name}: {{" in text
+        text = text.replace(f"\n  # {each.name}: {{", f"\n  {each.name}: {{")
+    document = valid(replace(made, text=text))
+    assert {each.name for each in left_out} <= set(document["features"])
 
 
 def test_what_was_not_read_of_csv_may_be_missing(tmp_path: Path) -> None:
