@@ -8,6 +8,7 @@ from sangam.components.logs.rows.conversion import Converted
 from sangam.components.logs.rows.counts import UNREADABLE, FileCounts
 from sangam.components.logs.rows.sampling import Sampled
 from sangam.components.logs.rows.times import TimeCounts
+from sangam.components.reports.ingestion import POSITIVES, SAMPLED, WITHOUT
 
 
 @dataclass
@@ -29,6 +30,7 @@ class FileCounting:
     _ignored: Counter[str] = field(default_factory=Counter)
     _times: dict[str, TimeCounts] = field(default_factory=dict)
     _columns: set[str] = field(default_factory=set)
+    _candidates: Counter[str] = field(default_factory=Counter)
 
     def add(self, rows: Rows, converted: Converted) -> None:
         """Counts the rows of a batch, as read and as converted."""
@@ -48,6 +50,11 @@ class FileCounting:
         self._negatives += sampled.num_negatives
         self._left_out += sampled.num_left_out
 
+    def add_candidates(self, positives: int, sampled: int, without: int) -> None:
+        """Counts the positives of a batch that was added, their sampled rows, and positives without a candidate."""
+        self._written += sampled
+        self._candidates.update({POSITIVES: positives, SAMPLED: sampled, WITHOUT: without})
+
     def counts(self) -> FileCounts:
         """Returns the counts."""
         return FileCounts(
@@ -60,6 +67,7 @@ class FileCounting:
             times=self._times,
             negatives=self._negatives,
             negatives_sampled_out=self._left_out,
+            candidates=dict(self._candidates),
             columns=sorted(self._columns),
             error=self.error,
         )
