@@ -75,6 +75,7 @@ class IngestionReport(_Report):
         base: the checkpoint that training starts from; `days` then contains only the days after it. None: training
             starts from scratch.
         notes: notes for the user on the choice of the base.
+        meaning: notes on what predictions and metrics mean, which also stand in the model card.
     """
 
     date: str | None
@@ -85,3 +86,4 @@ class IngestionReport(_Report):
     window_start: str | None = None
     base: Base | None = None
     notes: list[str] = []
+    meaning: list[str] = []

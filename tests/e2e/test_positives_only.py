@@ -34,12 +34,12 @@ _SPEC: dict[str, Any] = {
         },
     },
     "event_time": "at",
-    "tables": {"users": {"dim": 8, "expire_after_days": 90}, "items": {"dim": 8}},
+    "tables": {"users": {"dim": 8, "expire_after_days": 90}, "items": {"dim": 8}, "tastes": {"dim": 4}},
     "features": {
         "user": {"kind": "id", "column": "user_id", "type": "string", "table": "users"},
         "item": {"kind": "id", "column": "item_id", "type": "int", "table": "items"},
-        "taste": {"kind": "id", "type": "int", "table": "users"},
-        "price": {"kind": "numeric", "log": True},
+        "taste": {"kind": "id", "type": "int", "table": "tastes"},
+        "price": {"kind": "numeric", "clip": [0, 200], "log": True},
     },
     "keys": {"purchase": {"type": "int"}},
     "tasks": {"bought": {"kind": "binary"}},
@@ -89,6 +89,7 @@ def test_purchases_become_a_pushed_model_whose_mean_prediction_is_the_rate_among
     summary = summary_of(done.stdout)
     assert "Krichene and Rendle" in done.stdout
     assert [path.name for path in (root / "serving" / "shop").iterdir() if path.name.isdigit()]
-    task = summary["tasks"]["bought"]
-    assert task["mean_label"] == pytest.approx(1 / (1 + _JUDGED), abs=1e-3)
-    assert task["mean_prediction"] == pytest.approx(task["mean_label"], rel=0.15)
+    metrics = summary["tasks"]["bought"]["metrics"]
+    assert metrics["mean_label"] == pytest.approx(1 / (1 + _JUDGED))
+    assert metrics["mean_prediction"] == pytest.approx(metrics["mean_label"], rel=0.15)
+    assert metrics["num_lists"] == _PER_DAY

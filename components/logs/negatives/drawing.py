@@ -73,8 +73,10 @@ def draw(catalog: Catalog, keys: RowKeys, ids: Hashes, numbers: Numbers, how: Li
     starts, sizes = catalog.ranges(keys.groups)
     if how == "popular":
         return _popular(catalog, keys, ids, numbers.wanted, starts, sizes)
-    # Where at least half of a group is free, a few tries find the wanted number; elsewhere all are listed.
-    is_small = sizes < 2 * (numbers.judged + catalog.num_items(keys.users))
+    # Where at least half of a group stays free, few tries find the wanted number. Elsewhere all are listed, as they are
+    # where there may be fewer than the judged number.
+    own = catalog.num_items(keys.users)
+    is_small = sizes < np.maximum(numbers.judged + own, 2 * (numbers.wanted + own))
     small, large = np.flatnonzero(is_small), np.flatnonzero(~is_small)
     listed = [_listed(catalog, keys, ids, numbers, starts, sizes, rows) for rows in _chunks(small, sizes[small])]
     tried = _tried(catalog, keys, ids, numbers.wanted, starts, sizes, large)

@@ -103,15 +103,12 @@ class Executor(BeamExecutor):
             for split in (HISTORY, *files.splits)
         }
         history = of_split.pop(HISTORY)
+        meaning = notes_on_negatives(request, report)
         report = report.model_copy(
             update={
                 "base": start.base,
-                "notes": [
-                    *start.notes,
-                    *_history_notes(request, start, files, history),
-                    *equal_notes,
-                    *notes_on_negatives(request, report),
-                ],
+                "notes": [*start.notes, *_history_notes(request, start, files, history), *equal_notes, *meaning],
+                "meaning": meaning,
                 "history_days": [str(day.day) for day in history],
                 "window_start": _window_start(request),
             }
