@@ -12,19 +12,15 @@ from tfx.dsl.io import fileio
 
 from sangam.components.beam.lines import WriteLines, read_lines
 from sangam.components.logs.files.resolve import CANDIDATES, DataFile, Files
-from sangam.components.logs.files.source_files import supplied_twice
-from sangam.components.logs.files.storage import open_file
-from sangam.components.logs.joining.joined_rows import JoinedFolder, JoinedRows
+from sangam.components.logs.joining.joined_rows import JoinedFolder, read_joined
 from sangam.components.logs.joining.slices import to_bytes, together
 from sangam.components.logs.joining.spill import Ref, SpillWriter, read_spilled
 from sangam.components.logs.negatives.catalog import Candidates, Catalog, candidates_of, distinct, newest
-from sangam.components.logs.readers import formats
 from sangam.components.logs.request import Request
-from sangam.components.logs.rows.conversion import convert
+from sangam.components.logs.rows.conversion import convert, without
 from sangam.components.logs.rows.limits import limits_of
 from sangam.schemas.derived.days import parse_day
 from sangam.schemas.derived.negatives import columns_of_candidates, earlier_days
-from sangam.schemas.derived.sources import columns_of_log
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.data import Logs
 
@@ -117,15 +113,9 @@ class _Collect(beam.DoFn):
         columns = columns_of_candidates(logs.negatives, request.inputs, request.columns)
         limits = limits_of(logs, file.day)
         first_row = 0
-        with open_file(file.path) as opened:
-            joined = JoinedRows(self._joined, file.path, logs) if self._joined else None
-            for rows in formats.read(logs, opened, file.path, columns_of_log(logs, columns)):
-                if twice := supplied_twice(logs, rows.unread, file.path):
-                    raise UserError("\n".join(twice))
-                if joined:
-                    rows, _ = joined.add(rows, first_row)
-                yield convert(rows.batch, columns, file.path, first_row, limits).batch
-                first_row += rows.batch.num_rows
+        for rows, is_left_out in read_joined(logs, columns, file.path, self._joined):
+            yield without(convert(rows.batch, columns, file.path, first_row, limits), is_left_out).batch
+            first_row += rows.batch.num_rows
 
 
 def _together(parts: Sequence[Candidates]) -> Candidates:

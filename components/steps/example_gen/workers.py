@@ -4,17 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from sangam.components.examples.writer import BlockWriter
-from sangam.components.logs.files.storage import open_file
-from sangam.components.logs.joining.joined_rows import JoinedFolder, JoinedRows
+from sangam.components.logs.joining.joined_rows import JoinedFolder, read_joined
 from sangam.components.logs.negatives.collecting import Catalogs, read_catalog
 from sangam.components.logs.negatives.sampled_rows import SampledRows, with_created
-from sangam.components.logs.readers import formats
 from sangam.components.logs.request import Request, relative
 from sangam.components.logs.rows.conversion import convert, without
 from sangam.components.logs.rows.counts import FileCounts
@@ -22,7 +18,6 @@ from sangam.components.logs.rows.file_counting import FileCounting
 from sangam.components.logs.rows.limits import limits_of
 from sangam.components.logs.rows.sampling import sampled, sampling_of
 from sangam.components.steps.example_gen.file_groups import FileGroup
-from sangam.schemas.derived.sources import columns_of_log
 from sangam.schemas.errors import UserError
 
 
@@ -76,31 +71,25 @@ class ReadAndWrite(beam.DoFn):
         sampling = sampling_of(request.inputs, group.split)
         samples = self._samples(group)
         file_name = relative(path, request)
-        with open_file(path) as file:
-            joined_rows = JoinedRows(self._joined, path, request.logs) if self._joined else None
-            for rows in formats.read(request.logs, file, path, columns_of_log(request.logs, request.columns)):
-                first_row = counting.rows_seen
-                is_left_out: dict[str, NDArray[np.bool_]] = {}
-                if joined_rows:
-                    rows, is_left_out = joined_rows.add(rows, first_row)
-                if negatives:
-                    rows = replace(rows, batch=with_created(rows.batch, negatives))
-                converted = without(convert(rows.batch, request.columns, path, first_row, limits), is_left_out)
-                if samples:
-                    converted = samples.known(converted)
-                counting.add(rows, converted)
-                batch = converted.batch
-                if samples:
-                    for added in samples.add(batch):
-                        sampled_rows = added.batch.num_rows - added.num_positives
-                        counting.add_candidates(added.num_positives, sampled_rows, added.num_without)
-                        yield added.batch
-                    continue
-                if sampling:
-                    after_sampling = sampled(batch, first_row + converted.rows, sampling, file_name)
-                    counting.add_sampled(after_sampling)
-                    batch = after_sampling.batch
-                yield batch
+        for rows, is_left_out in read_joined(request.logs, request.columns, path, self._joined):
+            first_row = counting.rows_seen
+            if negatives:
+                rows = replace(rows, batch=with_created(rows.batch, negatives))
+            converted = without(convert(rows.batch, request.columns, path, first_row, limits), is_left_out)
+            if samples:
+                converted = samples.known(converted)
+            counting.add(rows, converted)
+            if samples:
+                for added in samples.add(converted.batch):
+                    sampled_rows = added.batch.num_rows - added.num_positives
+                    counting.add_candidates(added.num_positives, sampled_rows, added.num_without)
+                    yield added.batch
+            elif sampling:
+                after_sampling = sampled(converted.batch, first_row + converted.rows, sampling, file_name)
+                counting.add_sampled(after_sampling)
+                yield after_sampling.batch
+            else:
+                yield converted.batch
 
     def _samples(self, group: FileGroup) -> SampledRows | None:
         negatives = self._request.logs.negatives

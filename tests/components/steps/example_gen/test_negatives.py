@@ -187,6 +187,30 @@ def test_items_of_earlier_days_are_candidates_those_of_later_days_never_and_thei
     assert 70 not in items
 
 
+def test_item_columns_may_be_joined_from_a_table_and_are_those_of_the_items_newest_row(tmp_path: Path) -> None:
+    root = tmp_path / "logs"
+    for day in DAYS:
+        rows = [{name: row[name] for name in ("user", "item", "tags", "hour", "stars", "at")} for row in rows_of(day)]
+        write(root / day / "part-0.parquet", "parquet", rows)
+        # Item 7 has no version, and its rows are dropped.
+        versions = [{"item": item, "from": MIDNIGHT[day] - 60, "price": item / 4} for item in range(7)]
+        write(root / "items" / day / "part-0.parquet", "parquet", versions)
+    items = {
+        "kind": "table",
+        "pattern": "items/{YYYY}-{MM}-{DD}/*.parquet",
+        "format": "parquet",
+        "keys": {"item": {"type": "int"}},
+        "time": "from",
+        "max_age_days": 1,
+        "columns": {"price": {}},
+        "missing": "drop",
+    }
+    declared = day_logs(negatives=NEGATIVES, sources={"items": items}, max_dropped_fraction=0.5)
+    for row in read_examples(ingest(declared, root, tmp_path / "out").uri, "train"):
+        assert row["price"] == [row["item"][0] / 4]
+        assert row["item"] != [7]
+
+
 def test_candidates_of_a_named_split_are_its_items(tmp_path: Path) -> None:
     for split, day in (("train", DAYS[0]), ("eval", DAYS[2])):
         items = [{**row, "item": row["item"] + 100 * (split == "eval")} for row in rows_of(day)]
