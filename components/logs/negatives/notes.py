@@ -1,6 +1,10 @@
 """What a run with sampled rows says of its predictions and metrics."""
 
+from collections.abc import Iterable
+
+from sangam.components.logs.negatives.undeclared import undeclared
 from sangam.components.logs.request import Request
+from sangam.components.logs.rows.counts import FileCounts
 from sangam.components.reports.ingestion import POSITIVES, SAMPLED, WITHOUT, IngestionReport
 from sangam.schemas.spec.data import EVAL, TRAIN
 
@@ -23,12 +27,21 @@ def notes_on_negatives(request: Request, report: IngestionReport) -> list[str]:
     ]
     if negatives.draw == "popular":
         notes.append(
-            "data.negatives.draw popular: scores say how much likelier an item is than its popularity, and do not "
+            "with data.negatives.draw popular, scores say how much likelier an item is than its popularity, and do not "
             "order items by how likely they are"
         )
     if without:
         notes.append(f"{without:,} positives have no candidate in data.negatives, and no sampled rows")
     return notes
+
+
+def notes_on_columns(counts: Iterable[FileCounts]) -> list[str]:
+    """Returns a note for each column that seems to be the item's and is not declared; none without data.negatives."""
+    return [
+        f"column '{name}' has one value per item, and is not in data.negatives.item_columns: sampled rows have another "
+        "item with the positive's value, which tells the label; add it, unless it belongs to the user or the moment"
+        for name in undeclared(count.pairs for count in counts)
+    ]
 
 
 def _per_positive(counts: dict[str, int]) -> float:

@@ -1,6 +1,6 @@
 """Adds sampled rows to the positives of a day."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from sangam.components.logs.negatives.catalog import Catalog, Ints, RowKeys, keys_of
 from sangam.components.logs.negatives.drawing import Numbers, draw, identities
+from sangam.components.logs.negatives.undeclared import count_pairs
 from sangam.components.logs.rows.conversion import Converted, without
 from sangam.components.logs.rows.hashes import Hashes
+from sangam.schemas.derived.columns import columns
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.data import TRAIN
 from sangam.schemas.spec.negatives import Negatives
@@ -53,6 +55,7 @@ class SampledRows:
         self._negatives, self._event_time, self._catalog = negatives, inputs.event_time, catalog
         self._numbers, self._day = numbers_of(negatives, split), day or split
         self._other_labels = {inputs.label_of(name) for name in inputs.tasks} - {negatives.label}
+        self._after_event = {column.name for column in columns(inputs) if column.is_after_event}
 
     def known(self, converted: Converted) -> Converted:
         """Drops converted rows without a user or an item."""
@@ -60,6 +63,12 @@ class SampledRows:
         is_left_out = np.zeros(converted.rows.max(initial=-1) + 1, bool)
         is_left_out[converted.rows[~is_known]] = True
         return without(converted, {f"no {self._negatives.user} or {self._negatives.item}": is_left_out})
+
+    def pairs(self, batch: pa.RecordBatch) -> Mapping[str, int]:
+        """Counts pairs of rows of one item, to find columns of the item that are not declared."""
+        declared = {*self._negatives.read, *self._negatives.created, self._event_time, *self._after_event}
+        others = [name for name in batch.schema.names if name not in declared]
+        return count_pairs(batch, keys_of(batch, self._negatives, self._event_time), others)
 
     def add(self, batch: pa.RecordBatch) -> Iterator[WithSampled]:
         """Yields the rows, which have a user and an item, with their sampled rows."""

@@ -36,6 +36,7 @@ class FileCounts(_Report):
         negatives: negatives of the task with keep_negatives, before sampling; 0 without sampling.
         negatives_sampled_out: negatives that sampling has left out.
         candidates: rows of data.negatives: `POSITIVES`, `SAMPLED`, `WITHOUT`; empty without it.
+        pairs: pairs of rows of one item, and those that differ in a column; see `negatives.undeclared`.
         columns: columns of the inputs with a value in at least one row.
         joined: counts of the join by source; a day's counts are in its first file.
         error: why reading stopped; the counts are then incomplete.
@@ -51,6 +52,7 @@ class FileCounts(_Report):
     negatives: int = 0
     negatives_sampled_out: int = 0
     candidates: dict[str, int] = {}
+    pairs: dict[str, int] = {}
     columns: list[str] = []
     joined: dict[str, dict[str, int]] = {}
     error: str | None = None

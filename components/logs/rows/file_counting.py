@@ -1,6 +1,7 @@
 """Counts one file's rows while it is read."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sangam.components.logs.readers.batches import Rows
@@ -31,6 +32,7 @@ class FileCounting:
     _times: dict[str, TimeCounts] = field(default_factory=dict)
     _columns: set[str] = field(default_factory=set)
     _candidates: Counter[str] = field(default_factory=Counter)
+    _pairs: Counter[str] = field(default_factory=Counter)
 
     def add(self, rows: Rows, converted: Converted) -> None:
         """Counts the rows of a batch, as read and as converted."""
@@ -55,6 +57,10 @@ class FileCounting:
         self._written += sampled
         self._candidates.update({POSITIVES: positives, SAMPLED: sampled, WITHOUT: without})
 
+    def add_pairs(self, pairs: Mapping[str, int]) -> None:
+        """Counts pairs of rows of one item."""
+        self._pairs.update(pairs)
+
     def counts(self) -> FileCounts:
         """Returns the counts."""
         return FileCounts(
@@ -68,6 +74,7 @@ class FileCounting:
             negatives=self._negatives,
             negatives_sampled_out=self._left_out,
             candidates=dict(self._candidates),
+            pairs=dict(self._pairs),
             columns=sorted(self._columns),
             error=self.error,
         )

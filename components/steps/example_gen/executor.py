@@ -34,7 +34,7 @@ from sangam.components.logs.joining.judged import counts_by_day, refuse_problems
 from sangam.components.logs.joining.pipeline import JoinRun, join
 from sangam.components.logs.joining.plan import plan_of
 from sangam.components.logs.negatives.collecting import Catalogs, collect, files_of_candidates, write_catalog
-from sangam.components.logs.negatives.notes import notes_on_negatives
+from sangam.components.logs.negatives.notes import notes_on_columns, notes_on_negatives
 from sangam.components.logs.request import Request, parse, today_utc
 from sangam.components.logs.rows.counts import FileCounts, refuse_errors, summed, with_joined
 from sangam.components.reports.artifact_files import write_ingestion
@@ -103,11 +103,12 @@ class Executor(BeamExecutor):
             for split in (HISTORY, *files.splits)
         }
         history = of_split.pop(HISTORY)
+        notes = [*start.notes, *_history_notes(request, start, files, history), *equal_notes, *notes_on_columns(counts)]
         meaning = notes_on_negatives(request, report)
         report = report.model_copy(
             update={
                 "base": start.base,
-                "notes": [*start.notes, *_history_notes(request, start, files, history), *equal_notes, *meaning],
+                "notes": [*notes, *meaning],
                 "meaning": meaning,
                 "history_days": [str(day.day) for day in history],
                 "window_start": _window_start(request),

@@ -80,6 +80,7 @@ class ReadAndWrite(beam.DoFn):
                 converted = samples.known(converted)
             counting.add(rows, converted)
             if samples:
+                counting.add_pairs(samples.pairs(converted.batch))
                 for added in samples.add(converted.batch):
                     sampled_rows = added.batch.num_rows - added.num_positives
                     counting.add_candidates(added.num_positives, sampled_rows, added.num_without)

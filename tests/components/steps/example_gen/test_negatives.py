@@ -226,6 +226,14 @@ def test_candidates_of_a_named_split_are_its_items(tmp_path: Path) -> None:
         assert {row["item"][0] for row in rows} == set(range(first, first + 8))
 
 
+def test_a_column_of_the_item_that_is_not_declared_is_a_note(tmp_path: Path) -> None:
+    for day in DAYS:
+        rows = [{**row, "price": row["item"] / 2} for row in rows_of(day)]
+        write(tmp_path / "logs" / day / "part-0.parquet", "parquet", rows)
+    notes = report_of(ingest(logs(item_columns=("tags",)), tmp_path / "logs", tmp_path / "out")).notes
+    assert [note for note in notes if "item_columns" in note and "'price'" in note] == notes[:1]
+
+
 def test_a_changed_setting_makes_all_days_anew(ingested: Any, tmp_path: Path) -> None:
     write_logs(tmp_path / "logs")
     first = folders(ingest(logs(), tmp_path / "logs", tmp_path / "first"))
