@@ -10,6 +10,9 @@ from sangam.components.registry.base import Base
 FILE_NAME = "ingestion.json"
 """The report's file in the Examples artifact. It is written last: where it exists, the Examples are complete."""
 
+POSITIVES, SAMPLED, WITHOUT = "positives", "sampled rows", "positives without a candidate"
+"""Counts of data.negatives."""
+
 
 class _Report(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -20,12 +23,13 @@ class SplitReport(_Report):
 
     Attributes:
         num_files: number of files read.
-        read: sum of `written`, all of `dropped` and `negatives_sampled_out`.
+        read: sum of `written_of_logs`, all of `dropped` and `negatives_sampled_out`.
         written: Examples in the split.
         dropped: rows left out, by reason, for example "label missing: like".
         ignored: values treated as missing, clipped or cut off, by reason and column, for example "not finite: price".
         negatives: rows with label 0 of the task with keep_negatives, before sampling; 0 without sampling.
         negatives_sampled_out: number of negatives left out by sampling.
+        candidates: rows of data.negatives: `POSITIVES`, `SAMPLED`, `WITHOUT`; empty without it.
         joined: by source of the join, numbers of rows on both sides, by outcome.
     """
 
@@ -36,7 +40,13 @@ class SplitReport(_Report):
     ignored: dict[str, int] = {}
     negatives: int = 0
     negatives_sampled_out: int = 0
+    candidates: dict[str, int] = {}
     joined: dict[str, dict[str, int]] = {}
+
+    @property
+    def written_of_logs(self) -> int:
+        """Examples that are rows of the logs, and no sampled rows."""
+        return self.written - self.candidates.get(SAMPLED, 0)
 
     @property
     def kept_negatives(self) -> float | None:
@@ -65,6 +75,7 @@ class IngestionReport(_Report):
         base: the checkpoint that training starts from; `days` then contains only the days after it. None: training
             starts from scratch.
         notes: notes for the user on the choice of the base.
+        meaning: notes on what predictions and metrics mean, which also stand in the model card.
     """
 
     date: str | None
@@ -75,3 +86,4 @@ class IngestionReport(_Report):
     window_start: str | None = None
     base: Base | None = None
     notes: list[str] = []
+    meaning: list[str] = []

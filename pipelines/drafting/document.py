@@ -9,6 +9,7 @@ from typing import Any
 from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
+from sangam.pipelines.drafting.positives import PER_POSITIVE
 from sangam.pipelines.drafting.sample import Sample
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.data import MOST_DAYS
@@ -141,6 +142,8 @@ def _reading(sample: Sample, guesses: Guesses) -> Iterator[tuple[str, Any, str]]
         yield "csv", dialect, why
     if guesses.list_separator:
         yield "list_separator", guesses.list_separator, "between the values of a cell; check"
+    if guesses.positives:
+        yield "negatives", guesses.positives.settings, guesses.positives.why
     if guesses.forms:
         zones = "; check the zones" if any("zone" in form for form in guesses.forms.values()) else ""
         yield "columns", Lines(guesses.forms), f"forms of columns in the files{zones}"
@@ -214,6 +217,8 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
     rows = sample.num_rows_of_logs
     if layout.is_by_day:
         rows = min(rows, MOST_ROWS)
+    if guesses.positives:
+        rows *= 1 + PER_POSITIVE
     has_many = any(rows < ROWS_OF_ID * table.num_ids for table in guesses.tables.values())
     most = MOST_EPOCHS_OF_IDS if has_many else MOST_EPOCHS
     # With few rows, large batches give too few steps.
@@ -231,7 +236,12 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
 
 
 def _evaluation(guesses: Guesses) -> Iterator[str]:
-    if guesses.user:
+    if guesses.positives:
+        yield from _entry("keys", {guesses.positives.list_column: {"type": "int"}}, "")
+        yield ""
+        evaluation = {"list": {"by": guesses.positives.list_column, "k": [10]}}
+        yield from _entry("evaluation", evaluation, "how high the chosen item is among the sampled ones")
+    elif guesses.user:
         why = f"AUC within each {guesses.user}, and intervals that draw all rows of one together"
         yield from _entry("evaluation", {"group": {"by": guesses.user}, "confidence": {"by": guesses.user}}, why)
 

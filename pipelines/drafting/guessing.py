@@ -8,11 +8,12 @@ import numpy as np
 
 from sangam.pipelines.drafting.features import finished, named
 from sangam.pipelines.drafting.guesses import ColumnFacts, Guess, Settings, guess_single
-from sangam.pipelines.drafting.labels import coded, find_labels
+from sangam.pipelines.drafting.labels import coded, find_labels, require_label
 from sangam.pipelines.drafting.leaks import leak_of
 from sangam.pipelines.drafting.lists import guess_list, split_lists
 from sangam.pipelines.drafting.names import name_of, words_of
 from sangam.pipelines.drafting.passing import DAY_S, passing
+from sangam.pipelines.drafting.positives import Positives, label_of, positives_of
 from sangam.pipelines.drafting.sample import Sample
 from sangam.pipelines.drafting.tables import Table, tables_of, user_of, with_table, with_tables
 from sangam.pipelines.drafting.times import Times, find_times, share_after
@@ -40,6 +41,7 @@ class Guesses:
         list_separator: separator of lists in CSV.
         forms: forms of columns in the files.
         absent: texts of the files that stand for no value.
+        positives: columns of a log of positives alone; None of others.
     """
 
     labels: tuple[Guess, ...]
@@ -52,6 +54,7 @@ class Guesses:
     list_separator: str | None
     forms: Mapping[str, Mapping[str, Any]]
     absent: frozenset[str]
+    positives: Positives | None
 
 
 def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guesses:
@@ -68,6 +71,9 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
     separator, columns = split_lists(sample.columns) if is_csv else (None, dict(sample.columns))
     columns = coded(columns, given_labels)
     labels = find_labels(columns, sample.refused, given_labels)
+    positives = positives_of(columns, sample.refused) if not labels.tasks else None
+    if positives is None:
+        require_label(labels, columns)
     times = find_times(columns, sample.day_starts)
     refused = {**sample.refused, **labels.left_out}
     inputs = {name: values for name, values in columns.items() if name not in labels.tasks and name != times.event}
@@ -76,13 +82,11 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
         if why := _leak(columns[name], columns, labels.tasks):
             refused[name] = why
     made = _guesses(inputs, facts, columns, times, set(labels.tasks), refused)
-    ids = {name: inputs[name] for name, one in made.items() if one.kind == "id"}
-    for name, share in passing(ids, _days(sample, columns, times)).items():
+    of_ids = {name: inputs[name] for name, one in made.items() if one.kind == "id"}
+    for name, share in passing(of_ids, _days(sample, columns, times)).items():
         refused.setdefault(name, f"{share:.1%} of its newest day's ids came on a day before: nothing to learn")
-    ids = [one.column for one in made.values() if one.kind == "id" and one.column not in refused]
-    refused |= dict.fromkeys(
-        ids[MOST_TABLES:], f"more than {MOST_TABLES} ids: let some share a table, and take others in"
-    )
+    many = f"more than {MOST_TABLES} columns of ids: let some share a table, and take others in"
+    refused |= dict.fromkeys([name for name in of_ids if name not in refused][MOST_TABLES:], many)
     kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
     features = finished(
         kept, [one.column for one in made.values() if one.kind == "weights"], columns, times, labels.tasks
@@ -95,8 +99,11 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
         for name in [*sample.columns, *sample.refused]
         if name in refused or (name in made and made[name].kind in ("left out", "weights"))
     ]
+    tasks = tuple(_label(name, why, columns[name], name in sample.complete) for name, why in labels.tasks.items())
+    if positives:
+        tasks = (label_of(positives),)
     return Guesses(
-        labels=tuple(_label(name, why, columns[name], name in sample.complete) for name, why in labels.tasks.items()),
+        labels=tasks,
         deviations={
             name: float(columns[name].present_numbers.std()) for name in labels.tasks if not columns[name].is_binary
         },
@@ -106,6 +113,7 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
         tables=tables_of(features, columns),
         user=user_of(features, columns),
         list_separator=separator,
+        positives=positives,
         forms={name: values.form for name, values in columns.items() if values.form},
         absent=frozenset(text for values in columns.values() for text in values.absent),
     )

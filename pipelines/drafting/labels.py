@@ -59,7 +59,7 @@ def find_labels(columns: Mapping[str, Values], refused: Mapping[str, str], given
         given: names of labels; if empty, they are guessed.
 
     Raises:
-        UserError: a given name is not a column that can be a label, or no column looks like a label.
+        UserError: a given name is not a column that can be a label.
     """
     binary = {name: values for name, values in columns.items() if values.is_binary}
     if given:
@@ -77,13 +77,22 @@ def find_labels(columns: Mapping[str, Values], refused: Mapping[str, str], given
         found.tasks |= {name: f"check: 0 or 1, may be a label; {_share(binary[name])}" for name in undecided}
     else:
         found.left_out |= {name: "check: 0 or 1, a label or known before the event?" for name in undecided}
+    _leave_out_repeated(found, binary)
+    return found
+
+
+def require_label(found: Labels, columns: Mapping[str, Values]) -> None:
+    """Refuses logs without a label.
+
+    Raises:
+        UserError: no column looks like one.
+    """
     if not found.tasks:
         raise UserError(
             f"--label: is missing, and no column looks like a label (got columns {_some(columns)}); name what to "
-            "predict with --label, such as a column of 0 and 1 for a click"
+            "predict with --label, such as a column of 0 and 1 for a click; or, if each row is a choice, name columns "
+            "user_id and item_id"
         )
-    _leave_out_repeated(found, binary)
-    return found
 
 
 def _given(
@@ -101,6 +110,12 @@ def _given(
             raise UserError(
                 f"--label: is no number (got '{name}', a column of {what}); give each text its number under "
                 "data.columns, as {kind: codes, values: {good: 1, bad: 0}}"
+            )
+        if values.num_different < 2:
+            only = next(iter(values.counts), "no value")
+            raise UserError(
+                f"--label: has one value (got '{name}', {only} in all rows read): a model learns from what differs; "
+                "name another, or leave --label out if each row is a choice: docs/data.md, data.negatives"
             )
         found.tasks[name] = f"named by --label; {_share(values) if name in binary else 'a number'}"
     for name, values in binary.items():

@@ -10,6 +10,7 @@ from sangam.schemas.checks.features import feature_problems
 from sangam.schemas.checks.history import history_problems
 from sangam.schemas.checks.models import model_problems
 from sangam.schemas.checks.monitoring import monitoring_problems
+from sangam.schemas.checks.negatives import negatives_problems
 from sangam.schemas.checks.online import online_problems
 from sangam.schemas.checks.placement import placement_problems
 from sangam.schemas.checks.release import release_problems
@@ -36,6 +37,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         model_problems,
         _data,
         data_problems,
+        negatives_problems,
         source_problems,
         release_problems,
         cluster_problems,

@@ -25,6 +25,9 @@ def _keys(spec: Spec) -> Iterator[Problem]:
     used = {name for names in spec.evaluation.slices for name in names}
     used |= {name for gate in spec.gates for name in (*(gate.slice or ()), *(gate.each or ()))}
     used |= {part.by for part in _groupings(spec).values() if part.by}
+    negatives = spec.data.negatives
+    drawn = {negatives.user, negatives.item, *negatives.within} if negatives else set()
+    used |= {name for name, key in spec.keys.items() if (key.column or name) in drawn}
     features = {column.name: name for name in spec.features for column in feature_columns(spec, name)}
     ids = {spec.column_of(name): name for name, feature in spec.features.items() if isinstance(feature, IdFeature)}
     labels = {spec.label_of(task): task for task in spec.tasks}

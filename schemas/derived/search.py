@@ -86,7 +86,7 @@ def _changes(spec: Spec) -> dict[str, Any]:
 
 def _may_refit(spec: Spec) -> bool:
     """Says whether a run of the best spec may train on the validation days too, once its epoch is known."""
-    tasks = [task for task in spec.tasks.values() if isinstance(task, BinaryTask)]
+    tasks = [task for task in spec.ranker().tasks.values() if isinstance(task, BinaryTask)]
     return isinstance(spec.logs, DayLogs) and not any(task.calibration or task.keep_negatives for task in tasks)
 
 

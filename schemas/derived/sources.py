@@ -23,8 +23,8 @@ def origins(logs: Logs) -> dict[str, str]:
 
 def columns_of_log(logs: Logs, columns: Sequence[Column]) -> list[Column]:
     """Returns the columns that the main log itself must have."""
-    joined = origins(logs)
-    return [column for column in columns if column.name not in joined]
+    others = {*origins(logs), *(logs.negatives.created if logs.negatives else ())}
+    return [column for column in columns if column.name not in others]
 
 
 def columns_read_of_log(logs: Logs, columns: Sequence[Column]) -> list[Column]:

@@ -33,7 +33,7 @@ from sangam.schemas.spec.release import Evaluation, Gate, Push
 from sangam.schemas.spec.serving import Export, Serving
 from sangam.schemas.spec.sync import MAX_SHARING, InStep, Transport
 from sangam.schemas.spec.tables import Table
-from sangam.schemas.spec.tasks import Task
+from sangam.schemas.spec.tasks import BinaryTask, Task
 from sangam.schemas.spec.training import Training
 from sangam.schemas.spec.tuning import Tuning
 
@@ -178,7 +178,17 @@ class Spec(RankerSpec):
     def ranker(self) -> RankerSpec:
         """Returns the part on which a trained model depends."""
         parts = {key: getattr(self, key) for key in RankerSpec.model_fields}
-        return RankerSpec.model_validate({**parts, "cluster": self.cluster.job()})
+        return RankerSpec.model_validate({**parts, "tasks": self._trained_tasks(), "cluster": self.cluster.job()})
+
+    def _trained_tasks(self) -> dict[str, Task]:
+        """Returns the tasks with the share of negatives that the train split has: data.negatives sets it as well."""
+        negatives = self.data.negatives
+        return {
+            name: task.model_copy(update={"keep_negatives": negatives.kept})
+            if negatives and isinstance(task, BinaryTask) and self.label_of(name) == negatives.label
+            else task
+            for name, task in self.tasks.items()
+        }
 
 
 def digest(part: FrozenModel) -> str:

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from sangam.schemas.spec.base import ColumnName, FrozenModel, Name, PositiveInt
 from sangam.schemas.spec.forms import Form, Zone
+from sangam.schemas.spec.negatives import Negatives
 from sangam.schemas.spec.patterns import DayPattern, FileFormat, FilePattern, TableFormat
 from sangam.schemas.spec.sources import Source
 
@@ -52,6 +53,8 @@ class _Logs(FrozenModel):
     max_id_bytes: PositiveInt = 1024
     """Longest id, in bytes of UTF-8. A longer id counts as missing; a row that requires it is dropped. Both are
     counted."""
+    negatives: Negatives | None = None
+    """Sampled rows for logs of positives only; docs/data.md#positives-only. Left out: the logs have both labels."""
 
 
 class _Times(FrozenModel):

@@ -51,7 +51,7 @@ def measures_of(feature: Feature) -> tuple[Measure, ...]:
 class DriftBounds(FrozenModel):
     """Largest distances between a feature's values in the evaluation split and in the training split.
 
-    `keep_negatives` alone makes the two differ.
+    `keep_negatives` and `data.negatives` alone make the two differ.
     """
 
     l_infinity: Share | None = None

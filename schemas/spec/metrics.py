@@ -38,13 +38,16 @@ SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL = "sum_of_weights", "weighted_mean_label"
 """Values reported beside the weighted metrics."""
 _NOT_WEIGHTED = ("gauc", "rank_correlation")
 """Metrics without a weighted form: groups have weights of their own, ranks have none; lists (metrics at k) neither."""
-_AT_K = re.compile(r"^(ndcg|recall)_at_([1-9]\d{0,3})$")
+AT_K = ("ndcg", "recall", "hit_rate", "mrr")
+"""Metrics over the first k examples of each list of `evaluation.list`."""
+_AT_K = re.compile(rf"^({'|'.join(AT_K)})_at_([1-9]\d{{0,3}})$")
+_NAMES_AT_K = [f"{name}_at_<k>" for name in AT_K]
 _LARGEST = {"auc": 1.0, "pr_auc": 1.0, "calibration_error": 1.0, "gauc": 1.0, "rank_correlation": 1.0}
 
 
 def metrics_of(task: Task) -> list[str]:
     """Returns the metrics that a task's gates can bound, those at k as `ndcg_at_<k>`."""
-    names = [*_of(task), "ndcg_at_<k>", "recall_at_<k>"] if isinstance(task, BinaryTask) else list(_of(task))
+    names = [*_of(task), *_NAMES_AT_K] if isinstance(task, BinaryTask) else list(_of(task))
     return [*names, *_weighted(task)] if task.example_weight else names
 
 
@@ -99,7 +102,7 @@ def _known(metric: str) -> str:
     every = sorted(_BINARY | _REGRESSION)
     weighted = [WEIGHTED + name for name in every if name not in _NOT_WEIGHTED]
     if metric not in (*every, *weighted) and not at_k(metric):
-        raise ValueError(f"one of: {', '.join(every)}, ndcg_at_<k>, recall_at_<k>, {', '.join(weighted)}")
+        raise ValueError(f"one of: {', '.join([*every, *_NAMES_AT_K, *weighted])}")
     return metric
 
 

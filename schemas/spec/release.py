@@ -21,7 +21,7 @@ class Grouping(FrozenModel):
 
 
 class Listing(FrozenModel):
-    """NDCG and recall at k: the examples with one value of `by` are a list, ranked by the score."""
+    """NDCG, recall, hit rate and MRR at k: the examples with one value of `by` are a list, ranked by the score."""
 
     by: Name
     """Feature of kind `id`, or key: the examples with one value are a list."""
@@ -53,7 +53,7 @@ class Evaluation(FrozenModel):
     group: Grouping | None = None
     """Groups for the metric GAUC. Left out: no GAUC."""
     list: Listing | None = None
-    """Lists for NDCG and recall at k. Left out: neither."""
+    """Lists for NDCG, recall, hit rate and MRR at k. Left out: none of them."""
     confidence: Confidence = Confidence()
     """Confidence intervals of the metrics."""
     min_slice_examples: PositiveInt = 100

@@ -201,6 +201,51 @@ def delta(folder: Path) -> Path:
     return path
 
 
+def _chosen(rng: np.random.Generator, users: NDArray[Any]) -> NDArray[Any]:
+    """Returns items that depend on the user's taste."""
+    of_taste = users % 4 * (_ITEMS // 4) + rng.integers(0, _ITEMS // 4, ROWS)
+    return np.where(rng.random(ROWS) < 0.2, rng.integers(0, _ITEMS, ROWS), of_taste)
+
+
+def purchases(folder: Path) -> Path:
+    """A shop's orders: each row is a purchase, and none says what was not bought."""
+    rng = _random("purchases")
+    users = rng.integers(0, _USERS, ROWS)
+    items = _chosen(rng, users)
+    frame = pd.DataFrame(
+        {
+            "order_id": range(ROWS),
+            "customer_id": [f"c{each}" for each in users],
+            "product_id": [f"p{each}" for each in items],
+            "price": np.round(5 + items * 1.37, 2),
+            "category": np.array(["a", "b", "c"])[items % 3],
+            "quantity": rng.integers(1, 4, ROWS),
+            "ordered_at": _times(rng).strftime("%Y-%m-%d %H:%M:%S"),
+        }
+    )
+    path = folder / "orders.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def plays(folder: Path) -> Path:
+    """Plays of songs, like Last.fm's: ISO times, a user and an artist, names with tabs' neighbors."""
+    rng = _random("plays")
+    users = rng.integers(0, _USERS, ROWS)
+    items = _chosen(rng, users)
+    frame = pd.DataFrame(
+        {
+            "userid": [f"user_{each:06d}" for each in users],
+            "timestamp": _times(rng, "2009-05-01").strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "artist_id": [str(uuid.UUID(int=int(each))) for each in items],
+            "artist_name": [f"The {each}'s; Band" for each in items],
+        }
+    )
+    path = folder / "plays.tsv"
+    frame.to_csv(path, sep="\t", index=False)
+    return path
+
+
 SHAPES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "bank": (bank, ("y",)),
     "competition": (competition, ()),
@@ -211,5 +256,7 @@ SHAPES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "hive": (hive, ("clicked",)),
     "prices": (prices, ("price",)),
     "delta": (delta, ("clicked",)),
+    "purchases": (purchases, ()),
+    "plays": (plays, ()),
 }
 """Writers of logs, and the labels that `sangam init` is told."""

@@ -22,6 +22,7 @@ from sangam.components.logs.files.table_formats import refuse_tables
 from sangam.schemas.derived.days import Day, file_pattern, parse_day
 from sangam.schemas.derived.days import window as window_of
 from sangam.schemas.derived.history import days_of_history
+from sangam.schemas.derived.negatives import earlier_days
 from sangam.schemas.derived.sources import sources_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Inputs
@@ -29,6 +30,8 @@ from sangam.schemas.spec.data import EVAL, TRAIN, DayLogs, Parts, SplitLogs
 
 HISTORY = "history"
 """Split name of files that are read only for history features."""
+CANDIDATES = "/candidates"
+"""Split name of files that are read only for the items of data.negatives; no source can have it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class Files:
         splits: names, in order.
         files: files by split, then day, then path.
         missing_days: days of the window without files, in order.
-        sources: files joined to `files`, with the name of the source as split; by name, then day, then path.
+        sources: files joined to `files`, with the name of the source as split; by name, then day, then path. Files of
+            earlier days whose items are candidates have the split `CANDIDATES`.
         history: history of days before those of the splits, with `HISTORY` as split; by day, then path.
     """
 
@@ -237,7 +241,7 @@ def _resolve_days(
     ]
     first = min(days_of[TRAIN], default=days_of[EVAL][0])
     earlier = days_of_history(inputs, window, first) if inputs else []
-    history = _history_files(logs, earlier, data_root, storage)
+    history = _files_beside(logs, earlier, data_root, storage, HISTORY)
     _require_no_file_twice([*history, *files_of_days])
     present = {file.day for file in files_of_days if file.day}
     all_days = [each.isoformat() for days in days_of.values() for each in days]
@@ -250,14 +254,20 @@ def _resolve_days(
     days = [parse_day(day) for day in sorted(present.union(file.day for file in history if file.day))]
     joined = source_files(logs, days, data_root, storage)
     of_sources = [DataFile(each.path, name, day.isoformat(), each.facts) for name, day, each in joined if each.facts]
+    read = {day for day in present if day}
+    others = {each for day in read for each in earlier_days(logs, parse_day(day))} - set(map(parse_day, read))
+    of_sources += _files_beside(logs, sorted(others), data_root, storage, CANDIDATES)
     return replace(files, missing_days=missing, sources=tuple(of_sources), history=history)
 
 
-def _history_files(logs: DayLogs, days: Sequence[Day], data_root: str, storage: Storage) -> tuple[DataFile, ...]:
+def _files_beside(
+    logs: DayLogs, days: Sequence[Day], data_root: str, storage: Storage, split: str
+) -> tuple[DataFile, ...]:
+    """Returns the files of days outside the splits, of those that have some."""
     listed = listed_days(logs, days, data_root, storage)
     require_regular(each for of_day in listed for each in of_day)
     return tuple(
-        DataFile(each.path, HISTORY, day.isoformat(), each.facts)
+        DataFile(each.path, split, day.isoformat(), each.facts)
         for day, of_day in zip(days, listed, strict=True)
         for each in of_day
         if each.facts

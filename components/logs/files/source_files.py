@@ -23,6 +23,7 @@ def logs_of(logs: DayLogs, source: Source) -> DayLogs:
             # Files without actions or new versions are common.
             "missing_days": "skip",
             "sources": {},
+            "negatives": None,
         }
     )
 
@@ -48,7 +49,7 @@ def source_files(logs: DayLogs, days: Sequence[Day], data_root: str, storage: St
 
 
 def supplied_twice(logs: Logs, columns: Iterable[str], path: str) -> list[str]:
-    """Returns an error text for each column of a file of the main log that a source supplies as well.
+    """Returns an error text for each column of a file of the main log that a source or ingestion supplies as well.
 
     Args:
         logs: the spec's data section; of a source, as `logs_of` returns it, no column is refused.
@@ -56,7 +57,12 @@ def supplied_twice(logs: Logs, columns: Iterable[str], path: str) -> list[str]:
         path: path of the file.
     """
     of = origins(logs)
+    created = logs.negatives.created if logs.negatives else ()
     return [
+        f"{path}: column '{name}': is created by data.negatives (got it in the logs); give it another name there and "
+        "in the task or key that reads it, or remove data.negatives if the logs have negatives"
+        for name in sorted(set(columns).intersection(created))
+    ] + [
         f"{path}: column '{name}': is supplied by source '{of[name]}' too (got it in both); remove it from the main "
         f"log, or rename it under data.sources.{of[name]}.columns and wherever the spec reads it"
         for name in sorted(of.keys() & set(columns))

@@ -2,7 +2,7 @@
 
 import posixpath
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +10,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tfx.dsl.io import fileio
 
+from sangam.components.logs.files.source_files import supplied_twice
+from sangam.components.logs.files.storage import open_file
 from sangam.components.logs.joining.bucket import IS_MATCHED
 from sangam.components.logs.joining.sides import FILE, ROW, VALUE, numbers_of
 from sangam.components.logs.joining.slices import single, to_bytes, together
+from sangam.components.logs.readers import formats
 from sangam.components.logs.readers.batches import Rows
-from sangam.schemas.derived.sources import sources_of
+from sangam.schemas.derived.columns import Column
+from sangam.schemas.derived.sources import columns_of_log, sources_of
+from sangam.schemas.errors import UserError
 from sangam.schemas.spec.data import Logs
 from sangam.schemas.spec.sources import Source, StateTable
 
@@ -63,6 +68,30 @@ def write_chunk(folder: str, number: int, pieces: Sequence[tuple[str, bytes]]) -
 
 def _path(folder: str, number: int) -> str:
     return posixpath.join(folder, f"{number:016x}.arrow")
+
+
+def read_joined(
+    logs: Logs, columns: Sequence[Column], path: str, joined: JoinedFolder | None
+) -> Iterator[tuple[Rows, dict[str, NDArray[np.bool_]]]]:
+    """Yields the rows of a file of the main log with their joined columns, and which rows are to be dropped, by reason.
+
+    Args:
+        logs: the spec's data section.
+        columns: columns to read, also those of sources.
+        path: path of the file.
+        joined: location of the joined columns; None without sources.
+
+    Raises:
+        UserError: if the file does not fit the spec.
+    """
+    first_row = 0
+    with open_file(path) as file:
+        joined_rows = JoinedRows(joined, path, logs) if joined else None
+        for rows in formats.read(logs, file, path, columns_of_log(logs, columns)):
+            if twice := supplied_twice(logs, rows.unread, path):
+                raise UserError("\n".join(twice))
+            yield joined_rows.add(rows, first_row) if joined_rows else (rows, {})
+            first_row += rows.batch.num_rows
 
 
 class JoinedRows:

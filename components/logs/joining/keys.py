@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sangam.schemas.host.splitmix64 import GAMMA, mix64
+from sangam.components.logs.rows.hashes import hashes
 
 Integers = NDArray[np.int64]
 NO_KEY = -1
@@ -38,16 +37,7 @@ def codes(*sides: Sequence[pa.Array], nulls_are_equal: bool = False) -> tuple[In
 
 def buckets(keys: Sequence[pa.Array], num_buckets: int) -> Integers:
     """Returns the bucket of each row: a hash of its keys, the same for every file, process and machine."""
-    mixed = np.zeros(len(keys[0]), np.uint64)
-    for array in keys:
-        encoded = array.fill_null(0 if pa.types.is_int64(array.type) else b"").dictionary_encode()
-        values: NDArray[np.uint64] = (
-            np.asarray(encoded.dictionary).view(np.uint64)
-            if pa.types.is_int64(array.type)
-            else pd.util.hash_array(encoded.dictionary.to_numpy(zero_copy_only=False), categorize=False)
-        )
-        mixed = mix64(mixed + np.uint64(GAMMA) + (values[np.asarray(encoded.indices)] if len(values) else np.uint64(0)))
-    return (mixed % np.uint64(num_buckets)).astype(np.int64)
+    return (hashes(keys) % np.uint64(num_buckets)).astype(np.int64)
 
 
 def by_key_and_time(*sides: tuple[Integers, Integers]) -> tuple[Integers, ...]:

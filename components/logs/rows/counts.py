@@ -35,6 +35,8 @@ class FileCounts(_Report):
         times: times of each column of times.
         negatives: negatives of the task with keep_negatives, before sampling; 0 without sampling.
         negatives_sampled_out: negatives that sampling has left out.
+        candidates: rows of data.negatives: `POSITIVES`, `SAMPLED`, `WITHOUT`; empty without it.
+        pairs: pairs of rows of one item, and those that differ in a column; see `negatives.undeclared`.
         columns: columns of the inputs with a value in at least one row.
         joined: counts of the join by source; a day's counts are in its first file.
         error: why reading stopped; the counts are then incomplete.
@@ -49,6 +51,8 @@ class FileCounts(_Report):
     times: dict[str, TimeCounts] = {}
     negatives: int = 0
     negatives_sampled_out: int = 0
+    candidates: dict[str, int] = {}
+    pairs: dict[str, int] = {}
     columns: list[str] = []
     joined: dict[str, dict[str, int]] = {}
     error: str | None = None
@@ -81,6 +85,7 @@ def summed(files: Files, counts: Sequence[FileCounts], logs: Parts, columns: Seq
             ignored=_sum([count.ignored for count in of_split]),
             negatives=sum(count.negatives for count in of_split),
             negatives_sampled_out=sum(count.negatives_sampled_out for count in of_split),
+            candidates=_sum([count.candidates for count in of_split]),
             joined={
                 name: _sum([count.joined.get(name, {}) for count in of_split]) for name in sorted(sources_of(logs))
             },
@@ -143,7 +148,7 @@ def _times_problems(
 def _require_rows(splits: Mapping[str, SplitReport], max_dropped_fraction: float) -> None:
     problems = []
     for split, report in splits.items():
-        num_dropped = report.read - report.written - report.negatives_sampled_out
+        num_dropped = report.read - report.written_of_logs - report.negatives_sampled_out
         fraction = num_dropped / report.read if report.read else 1.0
         if fraction > max_dropped_fraction:
             reasons = ", ".join(f"{reason} ({count})" for reason, count in sorted(report.dropped.items()))

@@ -1,6 +1,7 @@
 """Counts one file's rows while it is read."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sangam.components.logs.readers.batches import Rows
@@ -8,6 +9,7 @@ from sangam.components.logs.rows.conversion import Converted
 from sangam.components.logs.rows.counts import UNREADABLE, FileCounts
 from sangam.components.logs.rows.sampling import Sampled
 from sangam.components.logs.rows.times import TimeCounts
+from sangam.components.reports.ingestion import POSITIVES, SAMPLED, WITHOUT
 
 
 @dataclass
@@ -29,6 +31,8 @@ class FileCounting:
     _ignored: Counter[str] = field(default_factory=Counter)
     _times: dict[str, TimeCounts] = field(default_factory=dict)
     _columns: set[str] = field(default_factory=set)
+    _candidates: Counter[str] = field(default_factory=Counter)
+    _pairs: Counter[str] = field(default_factory=Counter)
 
     def add(self, rows: Rows, converted: Converted) -> None:
         """Counts the rows of a batch, as read and as converted."""
@@ -48,6 +52,15 @@ class FileCounting:
         self._negatives += sampled.num_negatives
         self._left_out += sampled.num_left_out
 
+    def add_candidates(self, positives: int, sampled: int, without: int) -> None:
+        """Counts the positives of a batch that was added, their sampled rows, and positives without a candidate."""
+        self._written += sampled
+        self._candidates.update({POSITIVES: positives, SAMPLED: sampled, WITHOUT: without})
+
+    def add_pairs(self, pairs: Mapping[str, int]) -> None:
+        """Counts pairs of rows of one item."""
+        self._pairs.update(pairs)
+
     def counts(self) -> FileCounts:
         """Returns the counts."""
         return FileCounts(
@@ -60,6 +73,8 @@ class FileCounting:
             times=self._times,
             negatives=self._negatives,
             negatives_sampled_out=self._left_out,
+            candidates=dict(self._candidates),
+            pairs=dict(self._pairs),
             columns=sorted(self._columns),
             error=self.error,
         )

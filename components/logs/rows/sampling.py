@@ -74,11 +74,11 @@ def sampled(batch: pa.RecordBatch, rows: NDArray[np.int64], sampling: Sampling, 
         sampling: parameters.
         file_name: relative to the data folder.
     """
-    is_negative = np.asarray(pc.equal(_scalars(batch, sampling.label), 0).fill_null(False), dtype=bool)
+    is_negative = np.asarray(pc.equal(scalars(batch, sampling.label), 0).fill_null(False), dtype=bool)
     if sampling.only_where is not None:
-        is_negative &= np.asarray(pc.equal(_scalars(batch, sampling.only_where), 1).fill_null(False), dtype=bool)
+        is_negative &= np.asarray(pc.equal(scalars(batch, sampling.only_where), 1).fill_null(False), dtype=bool)
     if sampling.weight is not None:
-        is_negative &= np.asarray(_scalars(batch, sampling.weight).is_valid(), dtype=bool)
+        is_negative &= np.asarray(scalars(batch, sampling.weight).is_valid(), dtype=bool)
     keep = ~is_negative | (uniform(file_name, rows) < sampling.keep)
     num_left_out = int((~keep).sum())
     if num_left_out:
@@ -94,6 +94,6 @@ def uniform(file_name: str, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     return (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
 
 
-def _scalars(batch: pa.RecordBatch, name: str) -> pa.Array:
+def scalars(batch: pa.RecordBatch, name: str) -> pa.Array:
     """Returns the values of a column whose lists have one value; null where it is missing."""
     return pc.list_element(batch.column(batch.schema.get_field_index(name)), 0)

@@ -27,6 +27,7 @@ from sangam.components.examples.day_results import read_result, write_result
 from sangam.components.logs.files.digests import digests_of, sha256_of
 from sangam.components.logs.files.listing import Storage, first_problems
 from sangam.components.logs.files.resolve import DataFile
+from sangam.components.logs.files.source_files import supplied_twice
 from sangam.components.logs.files.storage import open_file
 from sangam.components.logs.readers import formats
 from sangam.components.logs.request import Request, relative
@@ -41,6 +42,7 @@ from sangam.schemas.contracts.example_files import DIGEST_DIGITS
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.days import parse_day
+from sangam.schemas.derived.sources import columns_read_of_log
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.data import DayLogs, Parts, TableLogs
 
@@ -113,8 +115,9 @@ class _Counts:
 
 def _write(request: Request, table: TableLogs, files: Sequence[DataFile], folder: str) -> Written:
     _LOG.info("event=writing_table files=%d folder=%s", len(files), folder)
-    own = _own_columns(table, request.columns)
-    _inspect(table, files, [*request.columns, *own])
+    read = _columns_of(request)
+    own = _own_columns(table, read)
+    _inspect(table, files, [*read, *own])
     parts = parts_of(table, lambda: times_in(table, files, open_file))
     writer, counts = PartsWriter(folder), _Counts()
     try:
@@ -134,12 +137,13 @@ def _rows_of(
     request: Request, table: TableLogs, file: DataFile, own: Sequence[Column], parts: PartsOf, counts: _Counts
 ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.object_]]]:
     """Yields the rows of a file that have a part, with its name."""
-    first_row, names = 0, [column.name for column in request.columns]
+    read = _columns_of(request)
+    first_row, names = 0, [column.name for column in read]
     with open_file(file.path) as opened:
-        for rows in formats.read(table, opened, file.path, [*request.columns, *own]):
+        for rows in formats.read(table, opened, file.path, [*read, *own]):
             batch = rows.batch
             # Its mistakes name the file, which the written rows no longer know.
-            convert(batch.select(names), request.columns, file.path, first_row)
+            convert(batch.select(names), read, file.path, first_row)
             keep, times = np.ones(batch.num_rows, bool), None
             if table.time is not None:
                 column = time_column(table)
@@ -159,7 +163,12 @@ def _rows_of(
             first_row += batch.num_rows
             # Outside rows have no part; any is computed, and not used.
             of_rows = parts(keys)
-            yield stored(batch, request.columns).filter(pa.array(keep)), of_rows[keep]
+            yield stored(batch, read).filter(pa.array(keep)), of_rows[keep]
+
+
+def _columns_of(request: Request) -> list[Column]:
+    """Returns the columns of the table that ingestion reads."""
+    return columns_read_of_log(request.logs, request.columns)
 
 
 def _own_columns(table: TableLogs, columns: Sequence[Column]) -> list[Column]:
@@ -178,7 +187,8 @@ def _inspect(table: TableLogs, files: Sequence[DataFile], columns: Sequence[Colu
     problems: list[str] = []
     for file in files:
         with open_file(file.path) as opened:
-            problems += formats.inspect(table, opened, file.path, columns).problems
+            found = formats.inspect(table, opened, file.path, columns)
+        problems += [*found.problems, *supplied_twice(table, found.columns or (), file.path)]
     if problems:
         raise UserError("\n".join(first_problems(problems)))
 
@@ -248,7 +258,7 @@ def _key(request: Request, table: TableLogs, files: Sequence[DataFile], identiti
     document = {
         "files": [[relative(file.path, request), identities[file.path]] for file in files],
         "logs": logs,
-        "columns": [dataclasses.asdict(column) for column in request.columns],
+        "columns": [dataclasses.asdict(column) for column in _columns_of(request)],
         "code": request.code,
     }
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

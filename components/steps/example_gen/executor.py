@@ -4,7 +4,7 @@ import json
 import logging
 import posixpath
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -30,10 +30,11 @@ from sangam.components.logs.files.resolve import (
 )
 from sangam.components.logs.files.source_files import logs_of
 from sangam.components.logs.files.storage import TfxStorage, open_file
-from sangam.components.logs.joining.joined_rows import JoinedFolder
 from sangam.components.logs.joining.judged import counts_by_day, refuse_problems
 from sangam.components.logs.joining.pipeline import JoinRun, join
 from sangam.components.logs.joining.plan import plan_of
+from sangam.components.logs.negatives.collecting import Catalogs, collect, files_of_candidates, write_catalog
+from sangam.components.logs.negatives.notes import notes_on_columns, notes_on_negatives
 from sangam.components.logs.request import Request, parse, today_utc
 from sangam.components.logs.rows.counts import FileCounts, refuse_errors, summed, with_joined
 from sangam.components.logs.rows.equal_files import notes_on_equal_files, of_equal_sizes
@@ -46,13 +47,14 @@ from sangam.components.steps.example_gen.start import Start, starting_point
 from sangam.components.steps.example_gen.store import DayStore, Unit, units_of
 from sangam.components.steps.example_gen.workers import GroupCounts, ReadAndWrite
 from sangam.schemas.derived.history import days_of_history, history_features
-from sangam.schemas.derived.sources import columns_of_source, columns_read_of_log
+from sangam.schemas.derived.negatives import columns_of_candidates
+from sangam.schemas.derived.sources import columns_of_log, columns_of_source, columns_read_of_log
 from sangam.schemas.errors import UserError
 from sangam.schemas.problems import listed
 from sangam.schemas.spec.data import EVAL, TRAIN, DayLogs
 
 _LOG = logging.getLogger(__name__)
-_COUNTS_FILE, _JOINED_FOLDER = "counts.jsonl", "joined"
+_COUNTS_FILE, _JOINED_FOLDER, _CANDIDATES_FOLDER = "counts.jsonl", "joined", "candidates"
 
 _Made = dict[Unit, tuple[DayExamples, list[FileCounts]]]
 """The examples of units, and the counts of their files."""
@@ -104,10 +106,14 @@ class Executor(BeamExecutor):
             for split in (HISTORY, *files.splits)
         }
         history = of_split.pop(HISTORY)
+        notes = [*request.notes, *start.notes, *_history_notes(request, start, files, history)]
+        notes += [*equal_notes, *notes_on_columns(counts)]
+        meaning = notes_on_negatives(request, report)
         report = report.model_copy(
             update={
                 "base": start.base,
-                "notes": [*request.notes, *start.notes, *_history_notes(request, start, files, history), *equal_notes],
+                "notes": [*notes, *meaning],
+                "meaning": meaning,
                 "history_days": [str(day.day) for day in history],
                 "window_start": _window_start(request),
             }
@@ -130,12 +136,13 @@ class Executor(BeamExecutor):
         with_rows = {unit: [file for file in unit.files if file.path in inspected.rows] for unit in units}
         store.remove_abandoned(time.time())
         folders = {unit: store.begin(unit) for unit in units}
-        scratch = posixpath.join(uri, _JOINED_FOLDER)
+        scratch, beside = posixpath.join(uri, _JOINED_FOLDER), posixpath.join(uri, _CANDIDATES_FOLDER)
         try:
             joined = self._join([file for unit in units for file in with_rows[unit]], request, files, scratch)
             if joined:
                 _require_unchanged(request, start, files)
                 refuse_problems(joined, request)
+            catalogs = self._catalogs(with_rows, request, start, files, joined, beside)
             counts_file = posixpath.join(uri, _COUNTS_FILE)
             planned = [
                 group
@@ -143,7 +150,8 @@ class Executor(BeamExecutor):
                 for group in file_groups(with_rows[unit], inspected.rows, folder)
             ]
             with self._make_beam_pipeline() as pipeline:
-                _read_and_write(pipeline, planned, request, counts_file, joined.folder if joined else None)
+                worker = ReadAndWrite(request, joined.folder if joined else None, catalogs)
+                _read_and_write(pipeline, planned, worker, counts_file)
             written = _read_counts(counts_file)
             # Before the counts are judged: a file written meanwhile may have caused any error.
             _require_unchanged(request, start, files)
@@ -167,6 +175,7 @@ class Executor(BeamExecutor):
             raise
         finally:
             store.remove(scratch)
+            store.remove(beside)
         return made
 
     def _join(self, main: Sequence[DataFile], request: Request, files: Files, folder: str) -> JoinRun | None:
@@ -180,6 +189,44 @@ class Executor(BeamExecutor):
             of_source = [file for file in files.sources if file.split == name and file.path in read]
             inspect(of_source, logs_of(logs, source), columns_of_source(source, request.columns), open_file)
         return join(self._make_beam_pipeline, plan, request, folder)
+
+    def _catalogs(
+        self,
+        with_rows: Mapping[Unit, Sequence[DataFile]],
+        request: Request,
+        start: Start,
+        files: Files,
+        joined: JoinRun | None,
+        folder: str,
+    ) -> Catalogs:
+        """Collects the candidates of the units' days; none without data.negatives."""
+        logs = request.logs
+        if logs.negatives is None:
+            return {}
+        days = {unit: files_of_candidates(files, logs, unit.split, unit.day) for unit in with_rows}
+        of_units = {file.path: file for of_unit in with_rows.values() for file in of_unit}
+        needed = {file.path: file for each in days.values() for of_day in each.values() for file in of_day}
+        others = [file for path, file in needed.items() if path not in of_units]
+        columns = columns_of_candidates(logs.negatives, request.inputs, request.columns)
+        lenient = logs.model_copy(update={"missing_days": "skip"}) if isinstance(logs, DayLogs) else logs
+        inspected = inspect(others, lenient, columns_of_log(logs, columns), open_file)
+        others = [file for file in others if file.path in inspected.rows]
+        found = collect(
+            self._make_beam_pipeline,
+            [*of_units.values(), *others],
+            request,
+            joined.folder if joined else None,
+            folder,
+        )
+        _require_unchanged(request, start, files)
+        if problems := sorted(each.error for each in found.values() if each.error):
+            raise UserError("\n".join(first_problems(problems)))
+        return {
+            unit.day or unit.split: write_catalog(
+                [[found[file.path] for file in of_day if file.path in found] for of_day in by_day.values()], folder
+            )
+            for unit, by_day in days.items()
+        }
 
 
 def _planned_files(planned: Sequence[FileGroup]) -> list[tuple[str, str]]:
@@ -239,17 +286,13 @@ def _require_unchanged(request: Request, start: Start, before: Files) -> None:
 
 
 def _read_and_write(
-    pipeline: beam.Pipeline,
-    planned: Sequence[FileGroup],
-    request: Request,
-    counts_file: str,
-    joined: JoinedFolder | None,
+    pipeline: beam.Pipeline, planned: Sequence[FileGroup], worker: ReadAndWrite, counts_file: str
 ) -> None:
     _ = (
         pipeline
         | "FileGroups" >> beam.Create(planned, reshuffle=False)
         | "Spread" >> beam.Reshuffle()
-        | "ReadAndWrite" >> beam.ParDo(ReadAndWrite(request, joined))
+        | "ReadAndWrite" >> beam.ParDo(worker)
         | "WriteCounts" >> WriteLines(counts_file)
     )
 

@@ -27,6 +27,8 @@ from sangam.components.examples.listing import DayExamples
 from sangam.components.logs.files.resolve import DataFile, Files
 from sangam.components.logs.files.storage import TfxStorage
 from sangam.components.logs.joining.plan import files_read
+from sangam.components.logs.negatives.collecting import files_of_candidates
+from sangam.components.logs.negatives.sampled_rows import numbers_of
 from sangam.components.logs.request import Request, relative
 from sangam.components.logs.rows.counts import FileCounts
 from sangam.components.logs.rows.sampling import sampling_of
@@ -80,7 +82,7 @@ def units_of(files: Files, request: Request, identities: Mapping[str, str]) -> t
     for file in (*files.history, *files.files):
         groups.setdefault((file.split, file.day), []).append(file)
     return tuple(
-        Unit(split, day, tuple(of_day), _key(split, day, of_day, files.sources, request, identities))
+        Unit(split, day, tuple(of_day), _key(split, day, of_day, files, request, identities))
         for (split, day), of_day in groups.items()
     )
 
@@ -89,7 +91,7 @@ def _key(
     split: str,
     day: str | None,
     files: Sequence[DataFile],
-    others: Sequence[DataFile],
+    all_files: Files,
     request: Request,
     identities: Mapping[str, str],
 ) -> str:
@@ -101,7 +103,8 @@ def _key(
         "format": [logs.format, logs.list_separator, logs.max_list_length, logs.max_id_bytes],
         "times": logs.times.model_dump(mode="json"),
         "columns": [dataclasses.asdict(column) for column in request.columns],
-        "sources": [request.inputs.event_time, _sources(day, others, request, identities)],
+        "sources": [request.inputs.event_time, _sources(day, all_files.sources, request, identities)],
+        "negatives": _negatives(split, day, all_files, request, identities),
         "sampling": dataclasses.asdict(sampling) if sampling else None,
         "code": request.code,
     }
@@ -122,6 +125,22 @@ def _sources(
         ]
         for name, source in sources_of(request.logs).items()
     }
+
+
+def _negatives(
+    split: str, day: str | None, files: Files, request: Request, identities: Mapping[str, str]
+) -> list[Any] | None:
+    """Returns the dependencies of a day's sampled rows."""
+    negatives = request.logs.negatives
+    if negatives is None:
+        return None
+    numbers = numbers_of(negatives, split)
+    earlier = [
+        [each, [[relative(file.path, request), identities[file.path]] for file in of_day]]
+        for each, of_day in files_of_candidates(files, request.logs, split, day).items()
+        if each != day
+    ]
+    return [negatives.model_dump(mode="json"), split if day is None else day, dataclasses.asdict(numbers), earlier]
 
 
 class DayStore:

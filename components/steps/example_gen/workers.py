@@ -1,17 +1,16 @@
 """Reads and converts the log files of a group on a worker of Beam, and writes their examples."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from sangam.components.examples.writer import BlockWriter
-from sangam.components.logs.files.storage import open_file
-from sangam.components.logs.joining.joined_rows import JoinedFolder, JoinedRows
-from sangam.components.logs.readers import formats
+from sangam.components.logs.joining.joined_rows import JoinedFolder, read_joined
+from sangam.components.logs.negatives.collecting import Catalogs, read_catalog
+from sangam.components.logs.negatives.sampled_rows import SampledRows, with_created
 from sangam.components.logs.request import Request, relative
 from sangam.components.logs.rows.conversion import convert, without
 from sangam.components.logs.rows.counts import FileCounts
@@ -19,7 +18,6 @@ from sangam.components.logs.rows.file_counting import FileCounting
 from sangam.components.logs.rows.limits import limits_of
 from sangam.components.logs.rows.sampling import sampled, sampling_of
 from sangam.components.steps.example_gen.file_groups import FileGroup
-from sangam.schemas.derived.sources import columns_of_log
 from sangam.schemas.errors import UserError
 
 
@@ -46,9 +44,9 @@ class ReadAndWrite(beam.DoFn):
     all errors after the pipeline.
     """
 
-    def __init__(self, request: Request, joined: JoinedFolder | None):
-        """Takes the request to ingestion, and the location of the sources' columns, if the spec has any."""
-        self._request, self._joined = request, joined
+    def __init__(self, request: Request, joined: JoinedFolder | None, catalogs: Catalogs):
+        """Takes the request to ingestion, and the location of the sources' columns and of the candidates, if any."""
+        self._request, self._joined, self._catalogs = request, joined, catalogs
 
     def process(self, group: FileGroup) -> Iterator[str]:
         """Writes one group."""
@@ -68,22 +66,35 @@ class ReadAndWrite(beam.DoFn):
 
     def _batches(self, group: FileGroup, path: str, counting: FileCounting) -> Iterator[pa.RecordBatch]:
         """Yields a file's rows, converted and sampled."""
-        request = self._request
+        request, negatives = self._request, self._request.logs.negatives
         limits = limits_of(request.logs, group.day)
         sampling = sampling_of(request.inputs, group.split)
+        samples = self._samples(group)
         file_name = relative(path, request)
-        with open_file(path) as file:
-            joined_rows = JoinedRows(self._joined, path, request.logs) if self._joined else None
-            for rows in formats.read(request.logs, file, path, columns_of_log(request.logs, request.columns)):
-                first_row = counting.rows_seen
-                is_left_out: dict[str, NDArray[np.bool_]] = {}
-                if joined_rows:
-                    rows, is_left_out = joined_rows.add(rows, first_row)
-                converted = without(convert(rows.batch, request.columns, path, first_row, limits), is_left_out)
-                counting.add(rows, converted)
-                batch = converted.batch
-                if sampling:
-                    after_sampling = sampled(batch, first_row + converted.rows, sampling, file_name)
-                    counting.add_sampled(after_sampling)
-                    batch = after_sampling.batch
-                yield batch
+        for rows, is_left_out in read_joined(request.logs, request.columns, path, self._joined):
+            first_row = counting.rows_seen
+            if negatives:
+                rows = replace(rows, batch=with_created(rows.batch, negatives))
+            converted = without(convert(rows.batch, request.columns, path, first_row, limits), is_left_out)
+            if samples:
+                converted = samples.known(converted)
+            counting.add(rows, converted)
+            if samples:
+                counting.add_pairs(samples.pairs(converted.batch))
+                for added in samples.add(converted.batch):
+                    sampled_rows = added.batch.num_rows - added.num_positives
+                    counting.add_candidates(added.num_positives, sampled_rows, added.num_without)
+                    yield added.batch
+            elif sampling:
+                after_sampling = sampled(converted.batch, first_row + converted.rows, sampling, file_name)
+                counting.add_sampled(after_sampling)
+                yield after_sampling.batch
+            else:
+                yield converted.batch
+
+    def _samples(self, group: FileGroup) -> SampledRows | None:
+        negatives = self._request.logs.negatives
+        if negatives is None:
+            return None
+        catalog = read_catalog(*self._catalogs[group.day or group.split])
+        return SampledRows(negatives, self._request.inputs, catalog, group.split, group.day)

@@ -126,6 +126,7 @@ def _push(
         evaluation=Evaluation.model_validate_json(exec_properties["evaluation_config"]),
         intended_use=exec_properties["intended_use"],
         model=_description(model),
+        meaning=ingestion.meaning,
     )
     card = functools.partial(model_card, facts=facts)
     root = exec_properties["pipeline_root"]

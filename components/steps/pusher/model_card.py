@@ -45,6 +45,7 @@ class CardFacts:
         evaluation: how the metrics were computed.
         intended_use: intended use from the spec; may be empty.
         model: the exported model's description; None if it has none.
+        meaning: what predictions and metrics mean; by default as usual.
     """
 
     provenance: Provenance
@@ -54,6 +55,7 @@ class CardFacts:
     evaluation: Evaluation
     intended_use: str
     model: Description | None
+    meaning: Sequence[str] = ()
 
 
 def model_card(version: str, facts: CardFacts) -> str:
@@ -113,6 +115,8 @@ def _quality(facts: CardFacts) -> Iterator[str]:
         yield f"On the eval split. Intervals: {confidence.level:.0%}, {made}."
     else:
         yield "On the eval split, without confidence intervals."
+    for note in facts.meaning:
+        yield _plain(f"{note[0].upper()}{note[1:]}.")
     metrics = dict.fromkeys(metric for task in tasks.values() for metric in task.metrics)
     rows = [(metric, *(_with_interval(metric, task) for task in tasks.values())) for metric in metrics]
     yield _table(("metric", *tasks), rows)

@@ -9,7 +9,7 @@ from rich.text import Text
 from sangam.components.record.outcome import ending_lines
 from sangam.components.record.run import CostReport, RunRecord
 from sangam.components.reports.evaluation import GateVerdict, TaskVerdict, calibrated
-from sangam.components.reports.ingestion import SplitReport
+from sangam.components.reports.ingestion import SAMPLED, SplitReport
 from sangam.components.reports.serving import ServingVerdict
 from sangam.components.reports.training import TableReport, TrainingReport
 from sangam.pipelines.console import say, table
@@ -77,7 +77,8 @@ def _print_rows(split: str, rows: SplitReport, console: Console) -> None:
     if rows.negatives_sampled_out:
         left_out["negatives sampled out"] = rows.negatives_sampled_out
     without = f" of {rows.read:,}; left out: {listed_counts(left_out)}" if left_out else ""
-    say(f"{split}: {rows.written:,} rows{without}", console)
+    sampled = f"; sampled rows: {rows.candidates[SAMPLED]:,}" if rows.candidates else ""
+    say(f"{split}: {rows.written_of_logs:,} rows{without}{sampled}", console)
     for source, counts in rows.joined.items():
         say(f"  joined to {source}: {listed_counts(counts) or 'no rows'}", console)
 

@@ -1,4 +1,4 @@
-"""GAUC, NDCG and recall at k over groups and lists of examples, all groups at once.
+"""GAUC, and NDCG, recall, hit rate and MRR at k, over groups and lists of examples, all groups at once.
 
 The bootstrap draws a group as a whole: with its examples' unit if they share one, as when both units and groups are
 users; otherwise on its own. Drawing its examples one by one, some twice and others never, would change the list and its
@@ -155,8 +155,13 @@ def gauc(groups: Groups, weigh: Weigh) -> list[MeanSums]:
 
 
 def at_k(groups: Groups, ks: Sequence[int]) -> dict[str, list[MeanSums]]:
-    """Returns by slice `ndcg_at_<k>` and `recall_at_<k>`: means over lists with a positive; others are skipped."""
-    metrics: dict[str, Callable[[Groups, int], Floats]] = {"ndcg": _ndcg, "recall": _recall}
+    """Returns by slice the metrics of `AT_K` at each k: means over lists with a positive; others are skipped."""
+    metrics: dict[str, Callable[[Groups, int], Floats]] = {
+        "ndcg": _ndcg,
+        "recall": _recall,
+        "hit_rate": _hit_rate,
+        "mrr": _mrr,
+    }
     ones = np.ones(len(groups.of_group_G))
     return {f"{name}_at_{k}": _mean(groups, metric(groups, k), ones) for k in ks for name, metric in metrics.items()}
 
@@ -177,6 +182,44 @@ def _recall(groups: Groups, k: int) -> Floats:
     """Returns the share of a list's positives among its first k; equal scores at rank k count in proportion."""
     positives_in_k = _at_places(groups, k, np.arange(k + 1, dtype=np.float64))
     return ratio(positives_in_k, groups.per_group(groups.positives_T))
+
+
+def _hit_rate(groups: Groups, k: int) -> Floats:
+    """Returns 1 for a list with a positive among its first k, 0 without; among equal scores, its probability."""
+    return _of_first_positive(groups, k, np.ones(k))
+
+
+def _mrr(groups: Groups, k: int) -> Floats:
+    """Returns 1 / rank of the first positive, 0 beyond rank k; among equal scores, the mean over their orders.
+
+    Reference: Voorhees, The TREC-8 question answering track report, 1999.
+    """
+    return _of_first_positive(groups, k, 1 / np.arange(1, k + 1))
+
+
+def _of_first_positive(groups: Groups, k: int, worth: Floats) -> Floats:
+    """Returns the worth of the rank of a list's first positive, as a mean over all orders of equal scores.
+
+    The first positive is in the first run that has one. If p of the n examples of a run are positives, the first one
+    is at place j with probability p / (n - j + 1), if it is at none before.
+    """
+    has_positive_T = groups.positives_T > 0
+    of_run_T = np.repeat(np.arange(len(groups.of_group_G)), np.diff(np.append(groups.of_group_G, len(has_positive_T))))
+    found, first = np.unique(of_run_T[has_positive_T], return_index=True)
+    runs = np.flatnonzero(has_positive_T)[first]
+    before, positives = groups.before_T[runs].astype(np.int64), groups.positives_T[runs]
+    sizes = positives + groups.negatives_T[runs]
+    total, is_later = np.zeros(len(runs)), np.ones(len(runs))
+    for place in range(k):
+        active = np.flatnonzero((is_later > 0) & (before + place < k))
+        if not len(active):
+            break
+        here = is_later[active] * positives[active] / (sizes[active] - place)
+        total[active] += here * worth[before[active] + place]
+        is_later[active] *= 1 - positives[active] / (sizes[active] - place)
+    values_G = np.full(len(groups.of_group_G), np.nan)
+    values_G[found] = total
+    return values_G
 
 
 def _at_places(groups: Groups, k: int, worth: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Sums over groups for GAUC, NDCG and recall at k, of all slices at once.
+"""Sums over groups for GAUC and metrics at k, of all slices at once.
 
 A group contains only the slice's examples: its examples in other slices do not count.
 """

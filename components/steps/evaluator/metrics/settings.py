@@ -19,7 +19,7 @@ class Settings(FrozenModel):
     Attributes:
         confidence: settings of the bootstrap.
         group: grouping for GAUC.
-        list: listing for NDCG and recall at k.
+        list: listing for metrics at k.
         least_examples: smaller slices get no intervals, as no gate judges them.
         columns: columns of the features and keys by which examples are sliced, grouped or drawn, by name.
         masked: tasks that mask examples, each with the column that must be 1; None: examples without a label are

@@ -111,6 +111,7 @@ def test_the_report_accounts_for_every_row_and_day(ingested: Any) -> None:
         "ignored": {},
         "negatives": 0,
         "negatives_sampled_out": 0,
+        "candidates": {},
         "joined": {},
     }
     assert report.splits["eval"].read == 2

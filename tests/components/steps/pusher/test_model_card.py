@@ -183,6 +183,12 @@ def card(**changes: Any) -> str:
     return model_card("1", CardFacts(**{**FACTS.__dict__, **changes}))
 
 
+def test_what_predictions_mean_stands_before_the_metrics() -> None:
+    assert "## Quality\n\nOn the" in card()
+    before = card(meaning=["'bought' predicts a rate among 100 candidates"]).partition("| metric |")[0]
+    assert before.endswith("\n\n'bought' predicts a rate among 100 candidates.\n\n")
+
+
 def test_what_is_not_known_is_said() -> None:
     provenance = FACTS.provenance.model_copy(
         update={"days": {}, "missing_days": [], "base_days": [], "git_commit": "", "baseline": None}

@@ -269,7 +269,7 @@ def test_rows_that_were_left_out_and_what_joins_have_found_are_kept_and_printed(
     sampled = {"negatives": 400, "negatives_sampled_out": 180, "joined": joined}
     splits = {
         "train": train | sampled,
-        "eval": {"num_files": 1, "read": 90, "written": 90, "dropped": {}},
+        "eval": {"num_files": 1, "read": 90, "written": 390, "dropped": {}, "candidates": {"sampled rows": 300}},
     }
     report = {"date": None, "days": {}, "missing_days": [], "splits": splits}
     (tmp_path / "ingestion.json").write_text(json.dumps(report))
@@ -283,6 +283,6 @@ def test_rows_that_were_left_out_and_what_joins_have_found_are_kept_and_printed(
             "train: 1,000 ... 1,200 ... 20 no version in items, 180 negatives",
             "items: 1,180 rows with a version, 20 rows without a version",
             "likes: no rows",
-            "eval: 90 rows",
+            "eval: 90 rows; sampled rows: 300",
         ],
     )

@@ -1,5 +1,6 @@
-"""GAUC, NDCG and recall at k against loops over groups with scikit-learn's metrics."""
+"""GAUC and metrics at k against loops over groups with scikit-learn's metrics and over all orders of equal scores."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sangam.schemas.host.splitmix64 import mix64
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 
 K = 3
-METRICS = ["examples", "positives", "groups", f"ndcg_at_{K}", f"recall_at_{K}"]
+METRICS = ["examples", "positives", "groups", f"ndcg_at_{K}", f"recall_at_{K}", f"hit_rate_at_{K}", f"mrr_at_{K}"]
 """GAUC by its weighting, and what lists are measured by."""
 
 
@@ -71,10 +72,23 @@ def _value(metric: str, labels: np.ndarray, scores: np.ndarray) -> float | None:
         return None
     if metric.startswith("ndcg"):
         return sklearn_metrics.ndcg_score([labels], [scores], k=K) if len(labels) > 1 else 1.0
+    if metric.startswith(("hit_rate", "mrr")):
+        return float(np.mean([_first_positive(metric, ordered) for ordered in _orders(labels, scores)]))
     border = np.sort(scores)[::-1][min(K, len(scores)) - 1]
     above, tied = scores > border, scores == border
     share = min(1, (K - above.sum()) / tied.sum())
     return (labels[above].sum() + labels[tied].sum() * share) / labels.sum()
+
+
+def _orders(labels: np.ndarray, scores: np.ndarray) -> list[list[int]]:
+    """Returns the labels by falling score, in every order of equal scores."""
+    runs = [labels[scores == score].tolist() for score in sorted(set(scores), reverse=True)]
+    return [list(itertools.chain(*parts)) for parts in itertools.product(*map(itertools.permutations, runs))]
+
+
+def _first_positive(metric: str, ordered: list[int]) -> float:
+    rank = ordered.index(1) + 1
+    return 0.0 if rank > K else 1.0 if metric.startswith("hit_rate") else 1 / rank
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -86,12 +100,22 @@ def test_equals_a_loop_over_the_groups_and_says_how_many_were_skipped(metric: st
     assert skipped > 0
 
 
-def test_ndcg_and_recall_by_hand() -> None:
+def test_metrics_at_k_by_hand() -> None:
     lists = groups_of([1, 1, 1, 1], [False, True, False, True], [0.9, 0.8, 0.7, 0.6])
     found = {name: of_slices[0] for name, of_slices in at_k(lists, [2]).items()}
     ideal = 1 + 1 / np.log2(3)
     assert found["ndcg_at_2"].mean()[0] == pytest.approx((1 / np.log2(3)) / ideal)
     assert found["recall_at_2"].mean()[0] == 0.5
+    assert (found["hit_rate_at_2"].mean()[0], found["mrr_at_2"].mean()[0]) == (1, 0.5)
+
+
+def test_the_first_of_many_equal_scores_is_a_positive_with_the_probability_of_its_share() -> None:
+    labels, scores = np.arange(1000) == 700, np.zeros(1000)
+    found = {
+        name: of_slices[0].mean()[0] for name, of_slices in at_k(groups_of([1] * 1000, labels, scores), [10]).items()
+    }
+    assert found["hit_rate_at_10"] == pytest.approx(0.01)
+    assert found["mrr_at_10"] == pytest.approx(sum(1 / rank for rank in range(1, 11)) / 1000)
 
 
 @pytest.mark.parametrize("metric", METRICS)
