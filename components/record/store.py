@@ -17,11 +17,10 @@ from typing import Any, Literal, NoReturn
 from sangam.components.record.journal import read_journal
 from sangam.components.record.lock import is_locked
 from sangam.components.record.run import RunRecord
-from sangam.schemas.contracts.root import SUMMARY_FILE, Root, RunFolder
+from sangam.schemas.contracts.root import LATEST, SUMMARY_FILE, Root, RunFolder
 from sangam.schemas.errors import UserError
-from sangam.schemas.host.files import write_whole
+from sangam.schemas.host.files import link_whole, write_whole
 
-LATEST = "latest"
 State = Literal["succeeded", "refused", "failed", "stopped", "running", "killed", "unreadable"]
 ALLOWED = "give ROOT/runs/RUN, ROOT/runs/latest, the beginning of a run's id, or the root for the latest run"
 _RUN_TIME = "%Y%m%dT%H%M%S"
@@ -78,6 +77,12 @@ def reserve(run_folder: Path) -> None:
     """Reserves disk space for the record: a run that fails on a full disk can then report it."""
     with (run_folder / _RESERVED_FILE).open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, _RESERVED_BYTES)
+
+
+def link_latest(run: RunFolder) -> None:
+    """Has `runs/latest` lead to a run. Mounted object stores have no links: there it is only a name for commands."""
+    with contextlib.suppress(OSError):
+        link_whole(run.path.with_name(LATEST), run.path.name)
 
 
 def write_record(record: RunRecord) -> Path:
@@ -182,7 +187,9 @@ def find_run(given: Path) -> StoredRun:
     Raises:
         UserError: no run matches, or more than one.
     """
-    path = given.parent if given.name == SUMMARY_FILE else given
+    # Not resolved: `latest` is a link.
+    path = Path(os.path.abspath(given))
+    path = path.parent if path.name == SUMMARY_FILE else path
     if (path / "runs").is_dir():
         path = path / "runs" / LATEST
     if path.parent.name != "runs" and (path.parent / "runs").is_dir():
@@ -199,6 +206,19 @@ def find_run(given: Path) -> StoredRun:
             f"RUN: {'several begin so' if found else 'no such run'} (got {given}, there: {some}); {ALLOWED}"
         )
     return read_run(root.run(found[0]))
+
+
+def pushed_before(run: StoredRun) -> StoredRun | None:
+    """Returns the ranker's newest run that pushed a model before a run; without one, the newest that ended."""
+    ended = None
+    before = itertools.takewhile(lambda other: other.path.name != run.id, _oldest_first(run.root))
+    for folder in reversed(list(before)):
+        other = read_run(folder)
+        if other.record and other.ranker == run.ranker:
+            if other.record.pushed:
+                return other
+            ended = ended or other
+    return ended
 
 
 def runs_before(record: RunRecord) -> list[StoredRun]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from sangam.components.record.journal import read_journal
 from sangam.components.record.outcome import Outcome, outcome_of
 from sangam.components.record.run import RunRecord
 from sangam.components.record.store import StoredRun
@@ -100,7 +101,7 @@ class Reason:
 
     Attributes:
         log: the most relevant log; None without one.
-        tail: last lines of the log.
+        tail: last lines of the log; empty if the causes say it all, as those of a mistake of the user do.
         exit_code: exit code of the run; None if unknown.
     """
 
@@ -126,9 +127,11 @@ class Reason:
 def reason_of(run: StoredRun) -> Reason:
     """Returns the reason why a run failed or was rejected, and advice."""
     codes = {"succeeded": ExitCode.DONE, "refused": ExitCode.REJECTED}
-    log = None if run.state in codes else _log_of(run, run.record.failed_step if run.record else None)
     code = codes.get(run.state, run.record.exit_code if run.record else None)
-    return Reason(outcome_of(run), log, tail(log, _TAIL_LINES) if log else "", code)
+    running = read_journal(run.folder).running
+    step = run.record.failed_step if run.record else running.name if running else None
+    log = None if run.state in codes else _log_of(run, step)
+    return Reason(outcome_of(run), log, tail(log, _TAIL_LINES) if log and code != ExitCode.MISTAKE else "", code)
 
 
 def _log_of(run: StoredRun, step: str | None) -> Path | None:
