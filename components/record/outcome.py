@@ -37,7 +37,7 @@ class Outcome:
         sentence: sentence with the cause.
         causes: causes, the first one first; empty after a success.
         advise: returns the advice; it may read other runs.
-        headline: the sentence without its causes.
+        short: the sentence without its causes.
     """
 
     word: str
@@ -45,7 +45,7 @@ class Outcome:
     sentence: str
     causes: tuple[str, ...] = ()
     advise: Callable[[], tuple[str, ...]] = tuple
-    headline: str = ""
+    short: str = ""
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -69,18 +69,18 @@ def outcome_of(run: StoredRun, by_hand: BlessedModel | None = None) -> Outcome:
     if record is None:
         return _without_record(run, tone)
     if run.state in ("failed", "stopped"):
-        headline = f"{run.state} in {record.failed_step}" if record.failed_step else run.state
+        short = f"{run.state} in {record.failed_step}" if record.failed_step else run.state
         causes = tuple(line for line in (record.error or "no error was reported").splitlines() if line.strip())
-        return Outcome(run.state, tone, f"{headline}: {causes[0]}", causes, lambda: _again(run), headline)
+        return Outcome(run.state, tone, f"{short}: {causes[0]}", causes, lambda: _again(run), short)
     if run.state == "refused":
-        headline, causes = "not pushed: a gate refused the model", tuple(refusals(record))
-        sentence = f"{headline}: {'; '.join(causes)}"
+        short, causes = "not pushed: a gate refused the model", tuple(refusals(record))
+        sentence = f"{short}: {'; '.join(causes)}"
         if by_hand is not None:
             version = by_hand.pushed.rpartition("/")[2]
             how = f"by hand by {by_hand.by}, because {by_hand.because}"
             pushed = f", and pushed as version {version}" if version else ""
             sentence = f"blessed {how}{pushed} ({sentence})"
-        return Outcome(run.state, tone, sentence, causes, lambda: _on_refusal(run, record), headline)
+        return Outcome(run.state, tone, sentence, causes, lambda: _on_refusal(run, record), short)
     if record.blessed is None:
         return Outcome("succeeded", tone, "succeeded without a verdict: it made examples for a search")
     if record.pushed is None:
@@ -92,9 +92,9 @@ def _without_record(run: StoredRun, tone: Tone) -> Outcome:
     if run.state == "running":
         return Outcome(run.state, tone, "running: it has not ended yet")
     if run.state == "unreadable":
-        headline = f"unreadable: its {SUMMARY_FILE} is damaged"
+        short = f"unreadable: its {SUMMARY_FILE} is damaged"
         return Outcome(
-            run.state, tone, f"{headline} (got: {run.problem})", (run.problem,), lambda: _again(run), headline
+            run.state, tone, f"{short} (got: {run.problem})", (run.problem,), lambda: _again(run), short
         )
     step = read_journal(run.folder).running
     where = f" in {step.name}" if step else ""

@@ -167,8 +167,8 @@ def _split(folder: Path, to: str | None) -> tuple[list[str], str]:
     if to is None:
         if len(available) < 2:
             raise UserError(
-                f"{folder}: no older version to fall back to (got {_list(available)}); push another one, or have nothing "
-                f"served: --to {NONE}"
+                f"{folder}: no older version to fall back to (got {_list(available)}); push another one, or "
+                f"have nothing served: --to {NONE}"
             )
         return available[-1:], available[-2]
     if to not in available:

@@ -27,8 +27,8 @@ def rollback(
         str | None,
         typer.Option(
             metavar="VERSION[+DELTA]|none",
-            help="Withdraw every version newer than this one; or go back to a delta of it; none: withdraw all versions, "
-            "and have nothing served. [default: only the newest]",
+            help="Withdraw every version newer than this one; or go back to a delta of it; none: withdraw all, and "
+            "have nothing served. [default: only the newest]",
         ),
     ] = None,
     restore: Annotated[
@@ -42,8 +42,8 @@ def rollback(
     """Withdraws the newest version, so that the one before it is served again.
 
     The version is moved to DIR/withdrawn in one step, where neither `sangam serve` nor TensorFlow Serving looks; both
-    notice at their next poll. Its number is never pushed again. With --to none nothing is served any more. With VERSION+DELTA, servers go back to that delta, and
-    online training goes on without publishing until --release.
+    notice at their next poll. Its number is never pushed again. With VERSION+DELTA, servers go back to that delta, and
+    online training goes on without publishing until --release; with none, nothing is served until the next push.
     """
     if release is not None:
         if because or to is not None or restore is not None:

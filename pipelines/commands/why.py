@@ -16,7 +16,7 @@ def why(run: RunArgument, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(reason.document(found))
         return
-    say(f"{found.id} {reason.outcome.headline or reason.outcome.sentence}")
+    say(f"{found.id} {reason.outcome.short or reason.outcome.sentence}")
     for cause in reason.outcome.causes:
         say(f"  {cause}")
     if reason.tail:
