@@ -65,6 +65,6 @@ def event_of(record: RunRecord) -> Event | None:
     known: dict[str, Any] = {"pipeline": record.name, "date": record.date, "run": record.run}
     if record.status == "failed":
         return Event(kind="failed", step=record.failed_step or "", reason=record.error or "unknown", **known)
-    if record.status == "succeeded" and record.blessed is False:
+    if record.status == "refused":
         return Event(kind="refused", step=",".join(refusing_steps(record)), reason="\n".join(refusals(record)), **known)
     return None

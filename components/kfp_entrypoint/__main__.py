@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
         if reason and (task is None or is_final(ending, tries=task.tries, retries=options.retries)):
             _fail(reason, task, folder, options)
         elif task and alerts and not reason and (inputs := _inputs_of(task, _PUSHER)):
-            record = _record(task, folder, options, _folders(inputs), status="succeeded")
+            record = _record(task, folder, options, _folders(inputs))
             if event := event_of(record):
                 send(alerts, event, os.environ)
     except (OSError, ValueError) as error:

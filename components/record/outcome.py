@@ -2,23 +2,26 @@
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from sangam.components.record.journal import read_journal
 from sangam.components.record.run import RunRecord
-from sangam.components.record.store import State, StoredRun, pushed_before
+from sangam.components.record.store import State, StoredRun, pushed_before, stored
 from sangam.components.registry import versions
 from sangam.components.registry.record import BlessedModel
 from sangam.components.reports import evaluation
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.root import SUMMARY_FILE
+from sangam.schemas.quantities import shown_bytes, shown_seconds
 
 Tone = Literal["good", "warn", "bad", "mute", "live"]
 """Color of an outcome: good, warn, bad, mute if there is nothing to do, live while running."""
 TONES: dict[State, Tone] = {
-    "succeeded": "good",
+    "pushed": "good",
+    "blessed": "good",
+    "ended": "good",
     "refused": "warn",
     "failed": "bad",
     "killed": "bad",
@@ -33,11 +36,12 @@ class Outcome:
     """The outcome of a run.
 
     Attributes:
-        word: state; for a successful run `pushed`, `rolled back` or `blessed`.
+        word: state; `rolled back` for a run whose version was withdrawn since.
         sentence: sentence with the cause.
         causes: causes, the first one first; empty after a success.
         advise: returns the advice; it may read other runs.
         short: the sentence without its causes.
+        warnings: sentences on what no gate refused.
     """
 
     word: str
@@ -46,11 +50,18 @@ class Outcome:
     causes: tuple[str, ...] = ()
     advise: Callable[[], tuple[str, ...]] = tuple
     short: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def advice(self) -> tuple[str, ...]:
         """Remedies with their commands."""
         return self.advise()
+
+    @property
+    def headline(self) -> str:
+        """The word, with the number of warnings: `pushed, with 1 warning`."""
+        number = len(self.warnings)
+        return f"{self.word}, with {number} warning{'s' if number > 1 else ''}" if number else self.word
 
     @property
     def why(self) -> str:
@@ -65,6 +76,11 @@ def outcome_of(run: StoredRun, by_hand: BlessedModel | None = None) -> Outcome:
         run: stored run.
         by_hand: manual blessing of its refused model.
     """
+    found = _outcome(run, by_hand)
+    return replace(found, warnings=tuple(run.record.warnings)) if run.record else found
+
+
+def _outcome(run: StoredRun, by_hand: BlessedModel | None) -> Outcome:
     record, tone = run.record, TONES[run.state]
     if record is None:
         return _without_record(run, tone)
@@ -82,7 +98,7 @@ def outcome_of(run: StoredRun, by_hand: BlessedModel | None = None) -> Outcome:
             sentence = f"blessed {how}{pushed} ({sentence})"
         return Outcome(run.state, tone, sentence, causes, lambda: _on_refusal(run, record), short)
     if record.blessed is None:
-        return Outcome("succeeded", tone, "succeeded without a verdict: it made examples for a search")
+        return Outcome("ended", tone, "ended without a verdict: it made examples for a search")
     if record.pushed is None:
         return Outcome("blessed", tone, "blessed and not pushed: push.kind of the spec is none")
     return _pushed(record.pushed.version, Path(record.pushed.path))
@@ -93,9 +109,7 @@ def _without_record(run: StoredRun, tone: Tone) -> Outcome:
         return Outcome(run.state, tone, "running: it has not ended yet")
     if run.state == "unreadable":
         short = f"unreadable: its {SUMMARY_FILE} is damaged"
-        return Outcome(
-            run.state, tone, f"{short} (got: {run.problem})", (run.problem,), lambda: _again(run), short
-        )
+        return Outcome(run.state, tone, f"{short} (got: {run.problem})", (run.problem,), lambda: _again(run), short)
     step = read_journal(run.folder).running
     where = f" in {step.name}" if step else ""
     return Outcome(run.state, tone, f"killed{where}: it left no {SUMMARY_FILE}", (), lambda: _again(run))
@@ -135,15 +149,15 @@ def ending_lines(record: RunRecord) -> list[str]:
         names = {"evaluator": "quality gates", "infra_validator": "serving check"}
         refusing = " and the ".join(names[step] for step in refusing_steps(record))
         lines.append("blessed" if record.blessed else f"not blessed: refused by the {refusing}")
-    if record.pushed or record.status == "succeeded":
+    if record.pushed or record.status not in ("failed", "stopped"):
         lines.append(f"pushed: {_version(record)}")
     if record.live:
         what = f"version {record.live.version}" if record.live.version else "nothing"
         lines.append(f"live: {what} in {record.live.folder}")
     cached = sum(step.cached for step in record.steps.values())
     peak = max((step.peak_memory_bytes for step in record.steps.values()), default=0)
-    steps = f"{cached} of {len(record.steps)} steps cached, peak memory {peak / 2**20:,.0f} MiB"
-    return [*lines, f"{record.status} after {record.total_seconds:.0f} s, {steps}"]
+    steps = f"{cached} of {len(record.steps)} steps cached, peak memory {shown_bytes(peak)}"
+    return [*lines, f"{outcome_of(stored(record)).headline}, after {shown_seconds(record.total_seconds)}; {steps}"]
 
 
 def _version(record: RunRecord) -> str:

@@ -16,12 +16,12 @@ from typing import Any, Literal, NoReturn
 
 from sangam.components.record.journal import read_journal
 from sangam.components.record.lock import is_locked
-from sangam.components.record.run import RunRecord
+from sangam.components.record.run import RunRecord, Status
 from sangam.schemas.contracts.root import LATEST, SUMMARY_FILE, Root, RunFolder
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import link_whole, write_whole
 
-State = Literal["succeeded", "refused", "failed", "stopped", "running", "killed", "unreadable"]
+State = Literal[Status, "running", "killed", "unreadable"]
 ALLOWED = "give ROOT/runs/RUN, ROOT/runs/latest, the beginning of a run's id, or the root for the latest run"
 _RUN_TIME = "%Y%m%dT%H%M%S"
 _MAX_YEAR = 2999
@@ -37,8 +37,8 @@ class StoredRun:
 
     Attributes:
         ranker: name; None: unknown.
-        state: `refused`: it succeeded, and a gate refused the model; `killed`: it left no record, and is not running;
-            `unreadable`: its record cannot be read.
+        state: status of the record; else `running`, `killed`: it left no record, and is not running, or `unreadable`:
+            its record cannot be read.
         started: time of the start; None: unknown.
         record: record; None if the run has not ended, or its record is unreadable.
         problem: why the record is unreadable; empty if it is readable.
@@ -136,8 +136,7 @@ def stored(record: RunRecord) -> StoredRun:
     started = started_at(run.path.name)
     if started is None and record.started_at is not None:
         started = datetime.datetime.fromtimestamp(record.started_at, datetime.UTC)
-    state: State = "refused" if record.status == "succeeded" and record.blessed is False else record.status
-    return StoredRun(run, record.name, state, started, record)
+    return StoredRun(run, record.name, record.status, started, record)
 
 
 def _at(run: RunFolder, record: RunRecord) -> RunRecord:

@@ -20,7 +20,7 @@ from sangam.pipelines.local.result.report import print_data, print_notes, print_
 from sangam.pipelines.times import duration, minute
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.host.files import tail
-from sangam.schemas.quantities import shown_bytes
+from sangam.schemas.quantities import shown_bytes, shown_seconds
 
 _TAIL_LINES = 15
 
@@ -88,10 +88,10 @@ def print_shown(shown: Shown, now: datetime.datetime, console: Console) -> None:
 
 def _steps(record: RunRecord) -> Any:
     shown = table("step", "state")
-    for name in ("seconds", "memory"):
+    for name in ("time", "peak memory"):
         shown.add_column(name, justify="right")
     for name, step in record.steps.items():
-        shown.add_row(name, step.state, f"{step.seconds or 0.0:.1f}", shown_bytes(step.peak_memory_bytes))
+        shown.add_row(name, step.state, shown_seconds(step.seconds or 0.0), shown_bytes(step.peak_memory_bytes))
     return shown
 
 
@@ -126,7 +126,7 @@ class Reason:
 
 def reason_of(run: StoredRun) -> Reason:
     """Returns the reason why a run failed or was rejected, and advice."""
-    codes = {"succeeded": ExitCode.DONE, "refused": ExitCode.REJECTED}
+    codes = {"pushed": ExitCode.DONE, "blessed": ExitCode.DONE, "ended": ExitCode.DONE, "refused": ExitCode.REJECTED}
     code = codes.get(run.state, run.record.exit_code if run.record else None)
     running = read_journal(run.folder).running
     step = run.record.failed_step if run.record else running.name if running else None

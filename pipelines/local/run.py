@@ -162,7 +162,7 @@ def _ending(failure: BaseException | None, told: str | None, seconds: float) -> 
     """Returns the end of the run; `told`, if given, replaces the failure's own text."""
     match failure:
         case None:
-            return RunEnd("succeeded", None, seconds)
+            return RunEnd(None, None, seconds)
         case Stopped():
             return RunEnd("stopped", str(failure), seconds)
         case _:

@@ -27,7 +27,7 @@ _OUTCOMES: dict[int, str] = {
     ExitCode.DONE: "blessed",
     ExitCode.FAILED: "failed",
     ExitCode.MISTAKE: "failed: the spec, an option or the logs are wrong",
-    ExitCode.REJECTED: "rejected by a gate",
+    ExitCode.REJECTED: "refused by a gate",
     ExitCode.ROOT_IN_USE: "not started, another run is using the root",
     ExitCode.INTERRUPTED: "stopped",
     ExitCode.TERMINATED: "stopped",

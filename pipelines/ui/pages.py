@@ -164,7 +164,7 @@ class Pages:
         """Returns the live page of a run, for a running one or one without a report."""
         run = self.find(name)
         told = document(read_live(run, seconds_before(self.before(run))))
-        reason = None if run.state in ("running", "succeeded") else reason_of(run)
+        reason = None if run.state in ("running", "pushed", "blessed", "ended") else reason_of(run)
         return Shown(
             self._render(
                 "run.html",

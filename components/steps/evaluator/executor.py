@@ -82,7 +82,7 @@ class Executor(BeamExecutor):
         baseline = usable_baseline(
             uri,
             sealed=next((blessed.model_sha256 for blessed in models if blessed.model_uri == uri), ""),
-            wanted={gate.task for gate in gates if gate.is_relative},
+            wanted=set(inputs.tasks),
             examples=examples,
             split=EVAL,
         )

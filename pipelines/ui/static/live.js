@@ -142,7 +142,7 @@
     const told = JSON.parse(event.data);
     source.close();
     show(told);
-    const tone = told.state === "succeeded" ? "good" : "bad";
+    const tone = ["pushed", "blessed", "ended"].includes(told.state) ? "good" : "bad";
     const badge = document.querySelector("[data-live=state] .state");
     badge.className = `state ${tone === "good" ? "good" : told.state === "refused" ? "warn" : "bad"}`;
     set(badge, told.state);

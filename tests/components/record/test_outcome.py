@@ -31,7 +31,7 @@ def test_a_run_that_succeeded_says_what_became_of_its_model(tmp_path: Path) -> N
     version = tmp_path / "20240307001"
     pushed = {"pushed": {"version": version.name, "path": str(version)}}
     sentence = "pushed as version 20240307001: every gate passed"
-    assert told(blessed=None) == ("succeeded", "good", "succeeded without a verdict: it made examples for a search")
+    assert told(blessed=None) == ("ended", "good", "ended without a verdict: it made examples for a search")
     assert told() == ("blessed", "good", "blessed and not pushed: push.kind of the spec is none")
     assert told(**pushed) == ("pushed", "good", f"{sentence}; the version was removed since")
     for name in (version.name, "20240306001"):

@@ -219,7 +219,7 @@ def write_backfill(root: Root) -> Path:
     folder = root.backfill(RANKER)
     folder.mkdir(parents=True)
     record = Record(name=RANKER)
-    for number, state in enumerate(("blessed", "blessed", "rejected", "skipped")):
+    for number, state in enumerate(("blessed", "blessed", "refused", "skipped")):
         is_run = state != "skipped"
         done = DateRecord(
             date=day(number),

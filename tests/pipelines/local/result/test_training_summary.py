@@ -40,7 +40,7 @@ def _summary(folder: Path, **changes: Any) -> RunRecord:
     folder.mkdir(exist_ok=True)
     (folder / "training.json").write_text(json.dumps(TRAINING | changes))
     steps = {"trainer": Step("trainer", "ran", 1.0, 0, {"training": Artifact(str(folder))})}
-    return summarize(RunRequest(SPEC, None, folder, folder), folder, steps, RunEnd("succeeded", None, 2.0), None)
+    return summarize(RunRequest(SPEC, None, folder, folder), folder, steps, RunEnd(None, None, 2.0), None)
 
 
 def _report(summary: RunRecord) -> list[str]:
