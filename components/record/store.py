@@ -207,6 +207,11 @@ def find_run(given: Path) -> StoredRun:
     return read_run(root.run(found[0]))
 
 
+def first_run(root: Root, ranker: str) -> StoredRun | None:
+    """Returns a ranker's oldest run in a root; None without one."""
+    return next((run for run in map(read_run, _oldest_first(root)) if run.ranker == ranker), None)
+
+
 def pushed_before(run: StoredRun) -> StoredRun | None:
     """Returns the ranker's newest run that pushed a model before a run; without one, the newest that ended."""
     ended = None

@@ -1,9 +1,12 @@
 """Arguments and options that several commands share."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from sangam.schemas.errors import UserError
 
 SpecArgument = Annotated[Path, typer.Argument(metavar="SPEC", help="The ranker's YAML file.")]
 DataOption = Annotated[
@@ -67,3 +70,18 @@ ServiceAccountOption = Annotated[
     str,
     typer.Option("--service-account", help="Service account of the pods. [default: the spec's, or the server's]"),
 ]
+
+
+def refuse_options(where: str, options: Mapping[str, object]) -> None:
+    """Refuses options that have no effect.
+
+    Args:
+        where: why they have none, such as `without --host`.
+        options: values by option; empty ones were not given.
+
+    Raises:
+        UserError: one was given.
+    """
+    for option, value in options.items():
+        if value:
+            raise UserError(f"{option}: has no effect {where} (got {value}); leave it out")

@@ -91,6 +91,6 @@ def _check_environment(spec: Spec, environment: Path | None) -> None:
     if environment is None:
         raise UserError(
             "--environment: is missing; the spec declares alerts, and a timer sees none of your shell's variables: "
-            f"give a file with {spec.alerts.url_env}=... and {spec.alerts.key_env}=..., readable by you alone"
+            f"give a file with {' and '.join(f'{name}=...' for name in spec.alerts.variables)}, readable by you alone"
         )
     target_of(spec.alerts, variables)

@@ -55,7 +55,7 @@ class Place:
         return int(self.hangs.read_text())
 
     def summaries(self) -> list[dict[str, Any]]:
-        return [json.loads(path.read_text()) for path in sorted(self.root.glob("runs/*/summary.json"))]
+        return [json.loads(path.read_text()) for path in sorted(self.root.glob("runs/2*/summary.json"))]
 
     def output_files(self, step: str) -> list[str]:
         return sorted(path.name for path in (self.root / "artifacts" / step).rglob("*") if path.is_file())
