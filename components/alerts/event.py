@@ -125,7 +125,7 @@ def event_of(record: RunRecord, alerts: Alerts) -> Event | None:
     return None
 
 
-def live_of(root: Root, ranker: str) -> dict[str, str | None]:
+def live_of(root: Root, ranker: str) -> dict[str, Any]:
     """Returns the fields `live` and `serving` of an event, from the folder of the last push; empty without one."""
     try:
         pushed = [model.pushed for model in read_records(root.path, ranker) if model.pushed]

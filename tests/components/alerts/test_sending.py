@@ -262,7 +262,7 @@ def test_a_long_reason_is_cut_and_says_so() -> None:
 
 def test_the_same_thing_told_again_has_the_same_id() -> None:
     assert event(reason="again", sent_at="2025-01-01T00:00:00Z").id == event().id
-    others = [
+    others: list[dict[str, Any]] = [
         {"kind": "refused"},
         {"step": "pusher"},
         {"date": None},

@@ -3,9 +3,9 @@
 import datetime
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import Result
 from typer.testing import CliRunner
 
 from sangam.components.record.run import Pushed
@@ -20,7 +20,7 @@ from tests.schemas.sample_specs import loaded
 VERSION = "20240305001"
 
 
-def status(*arguments: str) -> Result:
+def status(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["status", *arguments], env={"COLUMNS": "200"})
 
 
