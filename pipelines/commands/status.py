@@ -74,8 +74,8 @@ def status(
 
 def _local(root: Path, name: str | None, *, sends: bool, as_json: bool) -> None:
     from sangam.components.alerts import send
+    from sangam.pipelines.history.next_start import next_start
     from sangam.pipelines.history.status import print_states, states_of
-    from sangam.pipelines.schedule.next_start import next_start
     from sangam.pipelines.times import utc_now
 
     now = utc_now()

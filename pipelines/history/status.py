@@ -15,8 +15,8 @@ from sangam.components.record.outcome import outcome_of
 from sangam.components.record.store import StoredRun, read_runs
 from sangam.components.reports.spec_file import read_spec
 from sangam.pipelines.console import say
+from sangam.pipelines.history.next_start import NextStart
 from sangam.pipelines.history.runs import document
-from sangam.pipelines.schedule.next_start import NextStart
 from sangam.pipelines.times import Moment, duration, minute
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.spec.alerts import Alerts

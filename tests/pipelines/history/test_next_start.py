@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sangam.pipelines.schedule.next_start import cron_time, systemd_time
+from sangam.pipelines.history.next_start import cron_time, systemd_time
 from sangam.pipelines.schedule.units import cron_text
 
 ROOT = Path("/data/my 50% runs")
