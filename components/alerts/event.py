@@ -112,7 +112,7 @@ def event_of(record: RunRecord, alerts: Alerts) -> Event | None:
         "date": record.date,
         "run": record.run,
         "root": str(run.path.parent.parent),
-        "page": f"{alerts.ui_url.rstrip('/')}/runs/{record.run}" if alerts.ui_url else page,
+        "page": f"{alerts.ui.rstrip('/')}/runs/{record.run}" if alerts.ui else page,
         "command": shlex.join(["sangam", "why", record.path]),
         **live_of(Root(str(run.path.parent.parent)), record.name),
     }

@@ -29,7 +29,7 @@ class Alerts(FrozenModel):
     """Events that send an alert: failed runs, refused models, warnings on models that no gate refused."""
     not_pushed_for_days: PositiveInt | None = None
     """Days without a push that send an alert, after a run or by `sangam status ROOT --alert`. Left out: none."""
-    ui_url: Annotated[str, Field(pattern=r"^https?://[^\s]+$")] | None = None
+    ui: Annotated[str, Field(pattern=r"^https?://[^\s]+$")] | None = None
     """Address of `sangam ui` for links to runs, such as https://sangam.example. Left out: paths of pages."""
     timeout_s: PositiveInt = 10
     """Time limit of each of three attempts, in seconds."""

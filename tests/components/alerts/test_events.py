@@ -79,7 +79,7 @@ def test_an_alert_says_where_its_run_is_and_what_is_live(tmp_path: Path) -> None
     assert (event.root, event.page, event.command) == (str(tmp_path), None, f"sangam why {run}")
     assert event.live_text == f"version 20240307001 in {tmp_path}/serving/feed"
     (run / "report.html").touch()
-    linked = event_of(failed, Alerts(ui_url="https://ui.example/"))
+    linked = event_of(failed, Alerts(ui="https://ui.example/"))
     assert linked
     assert linked.page == "https://ui.example/runs/r1"
     assert event_of(failed, ALERTS).page == str(run / "report.html")  # type: ignore[union-attr]
