@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sangam.components.server.options import GRPC_PORT, REST_PORT, Options
-from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.commands.options import JsonOption, LogFormatOption, choose_log_format
 
 EPILOG = (
     "Example: sangam serve ROOT/serving/short_video\n\n"
@@ -62,6 +62,7 @@ def serve(
     parent_pid: Annotated[
         int, typer.Option(help="Stop when this process ends; 0: independent of any.")
     ] = Options.parent_pid,
+    log_format: LogFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Serves the newest version of a folder, over the gRPC and REST APIs of TensorFlow Serving.
@@ -70,7 +71,9 @@ def serve(
     do not match its manifest is refused, and the old one stays. Also served: /healthz, /readyz, and /metrics for
     Prometheus.
     """
-    options = Options(**locals())  # Each parameter is an option of the same name.
+    given = locals()  # Each other parameter is an option of the same name.
+    choose_log_format(given.pop("log_format"))
+    options = Options(**given)
     from sangam.components.server import process
 
     process.end(process.serve(options))
