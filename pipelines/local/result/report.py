@@ -96,7 +96,7 @@ def _print_training(training: TrainingReport, validation_days: Sequence[str], co
         console.print()
     say(
         f"trained: {training.examples:,} examples, {training.examples_per_s:,.0f} a second; "
-        f"{training.input_wait:.1%} of the time was waiting for input",
+        f"{100 * training.input_wait:.1f} % of the epochs' time was waiting for input",
         console,
     )
     if training.warm_start:

@@ -49,7 +49,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         (f"searches/small/{SEARCH}", ("Trial 1 is the best", "0.72400", "learning_rate", "losses were not finite")),
         ("backfills", ("4 of 5 dates", "refused", "skipped")),
         (f"runs/{run_id(FAILED)}", ("failed in trainer", "no memory", "What to try")),
-        (f"runs/{run_id(NEW)}", ("All runs", "Compare with the run before", "Pushed")),
+        (f"runs/{run_id(NEW)}", ("Overview", "Compare with the run before", "Pushed")),
     ],
     ids=["runs", "compare", "search", "backfills", "failed", "report"],
 )

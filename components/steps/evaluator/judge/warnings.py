@@ -1,7 +1,7 @@
 """Warnings on a model that no gate refuses: calibration, and metrics that are surely worse than the last model's."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
+from math import isfinite, log
 from statistics import NormalDist, pstdev
 
 from sangam.components.reports.evaluation import TaskVerdict
@@ -34,26 +34,43 @@ def warnings_of(
         return
     gated = {gate.metric for gate in judged.gates if not gate.slice}
     if isinstance(inputs.tasks[task], BinaryTask) and "calibration" not in gated:
-        yield from _uncalibrated(task, measured, evaluation.min_slice_examples)
+        yield from _uncalibrated(task, measured, evaluation)
     yield from _worse(task, main_metric(judged), measured, evaluation)
 
 
-def _uncalibrated(task: str, measured: Mapping[str, SliceResult], least: int) -> Iterator[str]:
-    ratios = {name: result.candidate.get(task, {}).get("calibration", UNDEFINED) for name, result in measured.items()}
-    off = {name: ratio for name, ratio in ratios.items() if _is_off(ratio)}
-    if overall := off.pop("", None):
+def _uncalibrated(task: str, measured: Mapping[str, SliceResult], evaluation: Evaluation) -> Iterator[str]:
+    ratios = {
+        name: result.candidate[task].get("calibration", UNDEFINED)
+        for name, result in measured.items()
+        if not name or _examples(result, task) >= evaluation.min_slice_examples
+    }
+    overall = ratios.pop("", UNDEFINED)
+    if _is_off(overall):
         yield f"{task}: predicted over observed {_shown(overall)} is beyond {_band()}"
-    slices = [name for name in off if _examples(measured[name], task) >= least]
+    deviations = _deviations(evaluation.confidence.level, len(ratios))
+    slices = [name for name, ratio in ratios.items() if _is_off(ratio, deviations)]
     if slices:
-        slices.sort(key=lambda name: -abs((off[name].value or 1.0) - 1.0))
-        told = _listed([f"{name} {_shown(off[name])}" for name in slices])
-        of_all = f"{len(slices)} of {len(ratios) - 1} slices"
+        slices.sort(key=lambda name: -abs(log(ratios[name].value or 1.0)))
+        told = _listed([f"{name} {_shown(ratios[name])}" for name in slices])
+        of_all = f"{len(slices)} of {len(ratios)} slices"
         yield f"{task}: predicted over observed is beyond {_band()} on {of_all}: {told}"
 
 
-def _is_off(ratio: Measured) -> bool:
+def _deviations(level: float, slices: int) -> float:
+    """Returns how many standard deviations a slice must be off.
+
+    Of many slices some are off by chance: each is judged at a level that holds for all together (Bonferroni).
+    """
+    return NormalDist().inv_cdf(1 - (1 - level) / 2 / max(1, slices))
+
+
+def _is_off(ratio: Measured, deviations: float = 0.0) -> bool:
+    """Returns whether the interval of a ratio is beyond the band, and its logarithm by that many deviations."""
     low, high = CALIBRATED
-    return ratio.lower is not None and ratio.upper is not None and (ratio.upper < low or ratio.lower > high)
+    if not ratio.value or ratio.lower is None or ratio.upper is None or (low <= ratio.upper and ratio.lower <= high):
+        return False
+    beyond = log(ratio.value / high) if ratio.value > high else log(low / ratio.value)
+    return beyond > deviations * pstdev(log(each) for each in ratio.replicates if isfinite(each) and each > 0)
 
 
 def _worse(task: str, metric: str, measured: Mapping[str, SliceResult], evaluation: Evaluation) -> Iterator[str]:
@@ -73,8 +90,8 @@ def _worse(task: str, metric: str, measured: Mapping[str, SliceResult], evaluati
     overall = changes.pop("", UNDEFINED)
     if _is_worse(overall, sign):
         yield f"{task}: {metric} is worse than the last model's: {_signed(overall)}"
-    # Of many slices some change by chance: each is judged at a level that holds for all together (Bonferroni).
-    deviations = NormalDist().inv_cdf(1 - (1 - evaluation.confidence.level) / 2 / max(1, len(changes)))
+        return
+    deviations = _deviations(evaluation.confidence.level, len(changes))
     surely = [name for name, change in changes.items() if _is_worse(change, sign, deviations)]
     if surely:
         surely.sort(key=lambda name: sign * (changes[name].value or 0.0))

@@ -38,13 +38,14 @@ def test_predictions_that_are_surely_off_are_warned_of_unless_a_gate_bounds_them
     off = metrics(auc=0.75, calibration=exactly(1.4, 1.3, 1.4, 1.5))
     slices = {
         "": slice_of(like=off),
-        "tab=a": slice_of("tab", like=off),
+        "tab=a": slice_of("tab", like=metrics(auc=0.75, calibration=exactly(1.6, 1.5, 1.6, 1.7))),
+        "tab=chance": slice_of("tab", like=off),
         "tab=b": slice_of("tab", like=metrics(auc=0.75, calibration=exactly(1.4, 1.2, 1.4, 1.6))),
         "tab=few": slice_of("tab", like=metrics(num_examples=9, calibration=exactly(9.0, 8.0, 9.0, 10.0))),
     }
     assert judged(GATE, slices).warnings == [
         "like: predicted over observed 1.40 [1.30, 1.50] is beyond 0.8 to 1.25",
-        "like: predicted over observed is beyond 0.8 to 1.25 on 1 of 3 slices: tab=a 1.40 [1.30, 1.50]",
+        "like: predicted over observed is beyond 0.8 to 1.25 on 1 of 3 slices: tab=a 1.60 [1.50, 1.70]",
     ]
     assert (
         judged([GATE, {"task": "like", "metric": "calibration", "at_least": 0.1, "at_most": 2}], slices).warnings == []
