@@ -84,7 +84,7 @@ class Event(BaseModel):
         what = {
             "failed": f"failed in {self.step}" if self.step else "failed",
             "refused": f"refused by {self.step}" if self.step else "refused",
-            "warning": "warnings, no gate refused the model",
+            "warning": f"{len(self.reason.splitlines())} warnings, no gate refused the model",
             "not_pushed": "nothing was pushed",
             "test": "a test",
         }[self.kind]
@@ -113,7 +113,7 @@ def event_of(record: RunRecord, alerts: Alerts) -> Event | None:
         "run": record.run,
         "root": str(run.path.parent.parent),
         "page": f"{alerts.ui.rstrip('/')}/runs/{record.run}" if alerts.ui else page,
-        "command": shlex.join(["sangam", "why", record.path]),
+        "command": shlex.join(["sangam", "why" if record.status in ("failed", "refused") else "show", record.path]),
         **live_of(Root(str(run.path.parent.parent)), record.name),
     }
     if record.status == "failed":

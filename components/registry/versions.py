@@ -160,9 +160,11 @@ def _numbers(folder: Path) -> list[str]:
 def _split(folder: Path, to: str | None) -> tuple[list[str], str]:
     """Returns the versions to withdraw and the one to fall back to, empty for NONE."""
     available = versions(folder)
+    if not available and to in (None, NONE):
+        raise UserError(
+            f"{folder}: has no version to withdraw (got none); push one, or put one back: --restore VERSION"
+        )
     if to == NONE:
-        if not available:
-            raise UserError(f"{folder}: has no version to withdraw (got {_list(available)}); nothing is served")
         return available, ""
     if to is None:
         if len(available) < 2:

@@ -1,6 +1,7 @@
 """The state of a root on this machine: what is live, how the last run ended, when the next one starts, warnings."""
 
 import datetime
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,9 @@ def print_states(states: Sequence[RankerState], now: Moment, console: Console) -
         code = state.exit_code
         words = {ExitCode.DONE: "healthy", ExitCode.REJECTED: "the last model was refused"}.get(code, "needs a look")
         style = {ExitCode.DONE: "green", ExitCode.REJECTED: "yellow"}.get(code, "red")
-        console.print(Text.assemble(f"{state.ranker}: ", (words, style)))
+        number = len(state.warnings)
+        warned = f", with {number} warning{'s' if number > 1 else ''}" if number else ""
+        console.print(Text.assemble(f"{state.ranker}: ", (words, style), warned))
         _line(console, "live", _live(state, now))
         _line(console, "last run", _last(state.last, now))
         if state.next:
@@ -120,7 +123,8 @@ def print_states(states: Sequence[RankerState], now: Moment, console: Console) -
         for warning in state.warnings:
             _line(console, "warning", warning)
         if code != ExitCode.DONE or state.warnings:
-            _line(console, "try", f"sangam why {state.last.folder.path}")
+            command = "show" if code == ExitCode.DONE else "why"
+            _line(console, "try", f"sangam {command} {shlex.quote(str(state.last.folder.path))}")
 
 
 def _live(state: RankerState, now: Moment) -> str:

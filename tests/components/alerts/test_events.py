@@ -67,6 +67,8 @@ def test_warnings_on_a_pushed_model_are_told() -> None:
     event = event_of(record(warnings=["drift: hour is far", "like: calibration 1.3"]), ALERTS)
     assert event
     assert (event.kind, event.reason) == ("warning", "drift: hour is far\nlike: calibration 1.3")
+    assert event.title == "short_video 2024-03-07: 2 warnings, no gate refused the model"
+    assert event.command.startswith("sangam show ")
 
 
 def test_an_alert_says_where_its_run_is_and_what_is_live(tmp_path: Path) -> None:

@@ -44,12 +44,12 @@ def test_a_healthy_root_says_what_is_live_and_warns(root: Path, monkeypatch: pyt
     done = status(str(root))
     assert done.exit_code == 0
     head, live, last, following, warning, advice = done.stdout.splitlines()
-    assert head == "small: healthy"
+    assert head == "small: healthy, with 1 warning"
     assert f"version {VERSION} in {root}/serving/small; the last push was 5 d" in live
     assert FIRST in last
     assert "no timer" in following
     assert warning.split(maxsplit=1) == ["warning", "drift: hour is far"]
-    assert advice.endswith(f"sangam why {root}/runs/{FIRST}")
+    assert advice.endswith(f"sangam show {root}/runs/{FIRST}")
     [document] = json.loads(status(str(root), "--json").stdout)
     assert (document["live"], document["next"], document["not_pushed"]) == (VERSION, None, False)
     assert (document["last"]["id"], document["warnings"]) == (FIRST, ["drift: hour is far"])
