@@ -137,6 +137,7 @@ def _post(target: Target, body: bytes, timeout_s: float) -> _Answer:
         return _Answer(f"no answer within {timeout_s:g} s")
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         text = str(error).replace(target.url, target.shown)
+        text = text.replace(target.key, "(key)") if target.key else text
         return _Answer(f"{type(error).__name__}: {text}")
 
 

@@ -158,12 +158,13 @@ class Supervisor:
                 f"online: no delta after {last} goes out (got {held}); training goes on. To go back to an earlier "
                 f"state: {back}",
                 last,
+                back,
             )
         if self._is_held and not held:
             self._say("deltas go out again")
         self._is_held = bool(held)
 
-    def _alert(self, text: str, last: str) -> None:
+    def _alert(self, text: str, last: str, command: str = "") -> None:
         self._say(text)
         if self._request.spec.alerts is not None:
             event = Event(
@@ -174,6 +175,7 @@ class Supervisor:
                 run=last,
                 reason=text,
                 root=str(self._request.root),
+                command=command,
                 **live_of(Root(str(self._request.root)), self._request.spec.name),
             )
             send(self._request.spec.alerts, event, self._environ)
