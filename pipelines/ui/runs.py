@@ -8,6 +8,7 @@ from sangam.components.record.outcome import TONES, Tone
 from sangam.components.record.store import State, StoredRun
 from sangam.components.reports.headline import main_of_run
 from sangam.pipelines.times import duration, minute
+from sangam.schemas.quantities import shown_seconds
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _row(run: StoredRun, now: datetime.datetime, change: float | None) -> RunRow
         tone=TONES[run.state],
         date=run.date,
         started=minute(run.started) if run.started else "",
-        took=duration(took) if took is not None else "",
+        took=(shown_seconds if record else duration)(took) if took is not None else "",
         result=result,
         warnings=len(record.warnings) if record else 0,
         metric=metric,
