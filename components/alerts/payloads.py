@@ -9,7 +9,7 @@ from sangam.schemas.spec.alerts import Alerts
 
 _SEVERITIES = {"failed": "error", "refused": "warning", "warning": "warning", "not_pushed": "error", "test": "info"}
 _MAX_SUMMARY = 1024
-_MAX_HEADER, _MAX_SECTION, _MAX_FIELD = 150, 3000, 2000
+_MAX_HEADER, _MAX_SECTION, _MAX_FIELD = 150, 3000, 1900
 
 
 def body_of(alerts: Alerts, event: Event, target: Target) -> bytes:
@@ -36,9 +36,7 @@ def slack(event: Event) -> dict[str, Any]:
         "Live now": event.live_text,
         "Id": event.id,
     }
-    fields = [
-        {"type": "mrkdwn", "text": _escaped(f"*{name}*\n{value}", _MAX_FIELD)} for name, value in facts.items() if value
-    ]
+    fields = [{"type": "mrkdwn", "text": f"*{name}*\n{_fact(value)}"} for name, value in facts.items() if value]
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": {"type": "plain_text", "text": event.title[:_MAX_HEADER]}},
         _section(_code(event.reason)),
@@ -47,6 +45,13 @@ def slack(event: Event) -> dict[str, Any]:
     if event.command:
         blocks.append(_section(f"Type\n{_code(event.command)}"))
     return {"text": _escaped(f"{event.title} ({event.host})", _MAX_SECTION), "blocks": blocks}
+
+
+def _fact(value: str) -> str:
+    """Returns a value as code, in which no _ or * is markup; an address as a link."""
+    if value.startswith("http"):
+        return _escaped(value, _MAX_FIELD)
+    return f"`{_escaped(value.replace('`', chr(39)), _MAX_FIELD)}`"
 
 
 def _section(text: str) -> dict[str, Any]:

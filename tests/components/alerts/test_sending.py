@@ -97,7 +97,7 @@ def test_slack_gets_a_message_in_blocks_without_a_key_and_no_text_of_logs_is_its
     assert reason["text"]["text"].startswith("```&lt;!channel&gt; &amp; ''' &amp;")
     assert reason["text"]["text"].count("```") == 2
     assert len(reason["text"]["text"]) <= 3000
-    assert {"type": "mrkdwn", "text": "*Live now*\nversion 20240306001 in /data/runs/serving/short_video"} in facts[
+    assert {"type": "mrkdwn", "text": "*Live now*\n`version 20240306001 in /data/runs/serving/short_video`"} in facts[
         "fields"
     ]
     assert len(facts["fields"]) <= 10
