@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sangam.schemas.derived.days import Day, yesterday
 from sangam.schemas.errors import UserError
+from sangam.schemas.quantities import shown_seconds
 
 LOCAL_TIME = Path("/etc/localtime")
 _AT = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
@@ -105,11 +106,5 @@ def minute(moment: Moment) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Returns a duration in its two largest units."""
-    whole = max(0, round(seconds))
-    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {whole % 60:02d} s" if minutes else f"{whole} s"
+    """Returns a duration that goes on, or an estimate, in its two largest units."""
+    return shown_seconds(seconds, is_rough=True)

@@ -1,6 +1,6 @@
 """Mistakes in a spec: place, value and remedy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,13 +31,27 @@ class Problem:
         return f"{at}{path}: {self.what}; {self.allowed}"
 
 
+_LONG = 80
+
+
 class SpecError(UserError):
-    """An invalid spec; the text has one line per problem."""
+    """An invalid spec; the text has one line per problem, and each long list of allowed values once."""
 
     def __init__(self, path: Path, problems: Sequence[Problem]):
         self.path = path
         self.problems = tuple(sorted(problems, key=lambda problem: (problem.line or 0, dotted(problem.loc))))
-        super().__init__("\n".join(f"{path}: {problem}" for problem in self.problems))
+        super().__init__("\n".join(f"{path}: {problem}" for problem in _once(self.problems)))
+
+
+def _once(problems: Sequence[Problem]) -> Iterator[Problem]:
+    """Yields the problems; of those with the same long text on what is allowed, the later ones refer to the first."""
+    first: dict[str, Problem] = {}
+    for problem in problems:
+        known = first.setdefault(problem.allowed, problem)
+        if known is problem or len(problem.allowed) < _LONG:
+            yield problem
+        else:
+            yield Problem(problem.loc, problem.what, f"see {dotted(known.loc)} for what is allowed", problem.line)
 
 
 def dotted(loc: Loc) -> str:

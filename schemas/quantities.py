@@ -1,4 +1,4 @@
-"""Numbers on a command line: rows by table, sizes of memory."""
+"""Numbers as text: rows by table and sizes on a command line; sizes, counts and durations in all output."""
 
 import math
 import re
@@ -70,6 +70,33 @@ def shown_bytes(size: float) -> str:
 def shown_count(number: float) -> str:
     """Returns a number with three digits and a word: `6.63 billion`."""
     return _scaled(number, ("", " thousand", " million", " billion", " trillion", " quadrillion"))
+
+
+def shown_number(number: float) -> str:
+    """Returns a number with three digits and no exponent where it can: `0.95`, `374`, `22.8k`, `5.61M`."""
+    size = abs(number)
+    for power, letter in ((9, "G"), (6, "M"), (3, "k")):
+        if 10**power <= size < 10 ** (power + 3) and size >= 10_000:
+            return f"{number / 10**power:.3g}{letter}"
+    return f"{number:.0f}" if 1000 <= size < 10_000 else f"{number:.3g}"
+
+
+def shown_seconds(seconds: float, *, is_rough: bool = False) -> str:
+    """Returns a duration in its two largest units: `0.4 s`, `52 s`, `2 min 37 s`, `1 h 02 min`.
+
+    Args:
+        seconds: duration.
+        is_rough: whether it is an estimate, or goes on: then in whole seconds.
+    """
+    whole = max(0, round(seconds))
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    if minutes:
+        return f"{minutes} min {whole % 60:02d} s"
+    return f"{whole} s" if is_rough or seconds >= 9.95 or seconds < 0.05 else f"{seconds:.1f} s"
 
 
 def listed_counts(counts: Mapping[str, int]) -> str:

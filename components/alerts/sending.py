@@ -1,5 +1,6 @@
 """Sends an alert. A failure to send it never changes how the run ends."""
 
+import datetime
 import hashlib
 import hmac
 import logging
@@ -9,8 +10,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sangam.components.alerts.event import Event
+from sangam.components.alerts.event import Event, event_of, silence_of
+from sangam.components.alerts.payloads import body_of
 from sangam.components.alerts.target import Target, target_of
+from sangam.components.record.run import RunRecord
+from sangam.components.record.store import stored
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.backoff import Backoff
 from sangam.schemas.spec.alerts import Alerts
@@ -36,8 +40,28 @@ class _Answer:
     is_final: bool = False
 
 
+def send_all(alerts: Alerts, record: RunRecord, environ: Mapping[str, str]) -> list[str]:
+    """Sends the alerts of a run that has ended: on its end, and on days without a push. It raises no exception.
+
+    Returns:
+        Why alerts could not be sent.
+    """
+    problems = []
+    if event := event_of(record, alerts):
+        problems.append(send(alerts, event, environ))
+    try:
+        now = datetime.datetime.now(datetime.UTC)
+        silence = silence_of(alerts, stored(record).root, record.name, now, record.run)
+    except (OSError, ValueError, UserError) as error:
+        _LOG.error("event=alert_not_sent kind=not_pushed problem=%r", str(error))
+        return [*filter(None, problems), f"alerts.not_pushed_for_days: {error}"]
+    if silence:
+        problems.append(send(alerts, silence, environ))
+    return [*filter(None, problems)]
+
+
 def send(alerts: Alerts, event: Event, environ: Mapping[str, str], *, waits_s: Sequence[float] = WAITS_S) -> str | None:
-    """Sends an event to the webhook of the spec, if the spec wants events of its kind.
+    """Sends an event to the webhook of the spec, unless its kind can be left out by `on` and is.
 
     It raises no exception, and takes at most `timeout_s` for each try, and the pauses between them.
 
@@ -50,11 +74,11 @@ def send(alerts: Alerts, event: Event, environ: Mapping[str, str], *, waits_s: S
     Returns:
         Why it could not be sent, which is also logged; None if it was sent or need not be.
     """
-    if event.kind != "test" and event.kind not in alerts.on:
+    if event.kind in ("failed", "refused", "warning") and event.kind not in alerts.on:
         return None
     try:
         target = target_of(alerts, environ)
-        problem = _deliver(target, event.body(), alerts.timeout_s, waits_s)
+        problem = _deliver(target, body_of(alerts, event, target), alerts.timeout_s, waits_s)
     except UserError as error:
         problem = str(error)
     except Exception as error:  # noqa: BLE001 - an alert never changes how a run ends
@@ -98,13 +122,10 @@ def _post(target: Target, body: bytes, timeout_s: float) -> _Answer:
     for name in ("httpx", "httpcore"):
         # Their log records contain the whole URL.
         logging.getLogger(name).setLevel(logging.WARNING)
-    timestamp = str(int(time.time()))
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "sangam",
-        TIMESTAMP_HEADER: timestamp,
-        SIGNATURE_HEADER: signature(target.key, timestamp, body),
-    }
+    headers = {"Content-Type": "application/json", "User-Agent": "sangam"}
+    if target.is_signed:
+        timestamp = str(int(time.time()))
+        headers |= {TIMESTAMP_HEADER: timestamp, SIGNATURE_HEADER: signature(target.key, timestamp, body)}
     try:
         # A proxy of the environment is not used for this machine. The response's body is not needed.
         with (
@@ -115,7 +136,8 @@ def _post(target: Target, body: bytes, timeout_s: float) -> _Answer:
     except httpx.TimeoutException:
         return _Answer(f"no answer within {timeout_s:g} s")
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-        text = str(error).replace(target.url, target.shown).replace(target.key, "(key)")
+        text = str(error).replace(target.url, target.shown)
+        text = text.replace(target.key, "(key)") if target.key else text
         return _Answer(f"{type(error).__name__}: {text}")
 
 

@@ -17,15 +17,17 @@ class Target:
 
     Attributes:
         url: never shown, as it may contain a secret, like those of chat services.
-        key: key for signatures of bodies.
+        key: key for signatures, or of the receiver's interface; empty if it takes none.
         shown: scheme, host and port, for messages.
         is_loopback: whether it is on this machine.
+        is_signed: whether bodies are signed with the key.
     """
 
     url: str = field(repr=False)
     key: str = field(repr=False)
     shown: str
     is_loopback: bool
+    is_signed: bool = True
 
 
 def target_of(alerts: Alerts, environ: Mapping[str, str]) -> Target:
@@ -35,7 +37,11 @@ def target_of(alerts: Alerts, environ: Mapping[str, str]) -> Target:
         UserError: for a variable that is not set, an invalid or unencrypted URL, or a key that is too short. Neither
             value is shown.
     """
-    url, key = (_variable(alerts, name, environ) for name in ("url_env", "key_env"))
+    url = _variable(alerts, "url_env", environ)
+    if alerts.format == "slack":
+        # The address is its secret.
+        return _target(alerts, url, "")
+    key = _variable(alerts, "key_env", environ)
     if len(key) < MIN_KEY_LENGTH:
         raise UserError(
             f"alerts.key_env: the key in {alerts.key_env} is too short (got {len(key)} characters); "
@@ -75,7 +81,7 @@ def _target(alerts: Alerts, url: str, key: str) -> Target:
     is_loopback = _is_loopback(host)
     if parts.scheme == "http" and not is_loopback:
         raise UserError(f"{variable} is not encrypted (got {shown}); {allowed}")
-    return Target(url=url, key=key, shown=shown, is_loopback=is_loopback)
+    return Target(url=url, key=key, shown=shown, is_loopback=is_loopback, is_signed=alerts.format == "generic")
 
 
 def _is_loopback(host: str) -> bool:

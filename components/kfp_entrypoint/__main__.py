@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sangam.components.alerts import event_of, send, target_of
+from sangam.components.alerts import send_all, target_of
 from sangam.components.kfp_entrypoint.ending import Ending
 from sangam.components.kfp_entrypoint.failure import is_final, leave_failure
 from sangam.components.kfp_entrypoint.invocation import Json, artifact_paths, parse_command
@@ -70,9 +70,8 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
         if reason and (task is None or is_final(ending, tries=task.tries, retries=options.retries)):
             _fail(reason, task, folder, options)
         elif task and alerts and not reason and (inputs := _inputs_of(task, _PUSHER)):
-            record = _record(task, folder, options, _folders(inputs), status="succeeded")
-            if event := event_of(record):
-                send(alerts, event, os.environ)
+            record = _record(task, folder, options, _folders(inputs))
+            send_all(alerts, record, os.environ)
     except (OSError, ValueError) as error:
         # A failed alert does not change the step's exit code.
         _LOG.error("event=alert_not_sent reason=%r", str(error))
@@ -84,9 +83,8 @@ def _fail(reason: str, task: Task | None, folder: RunFolder | None, options: arg
     record = _record(task, folder, options, {}, status="failed", error=reason, failed_step=options.step)
     if folder and task:
         leave_failure(record, _folders(artifact_paths(task.local, "inputs")))
-    event = event_of(record) if options.alerts else None
-    if event and (task is None or task.notes is None or task.notes.is_first_alert(task.name)):
-        send(Alerts.model_validate_json(options.alerts), event, os.environ)
+    if options.alerts and (task is None or task.notes is None or task.notes.is_first_alert(task.name)):
+        send_all(Alerts.model_validate_json(options.alerts), record, os.environ)
 
 
 def _record(

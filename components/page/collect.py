@@ -10,7 +10,10 @@ import numpy as np
 from sangam.components.arrow_files import read_parquet
 from sangam.components.page.facts import DayFacts, Facts
 from sangam.components.page.features import features
+from sangam.components.reports import importance
 from sangam.components.reports.curves import CURVE_COLUMN, Curve
+from sangam.components.reports.drift import FILE_NAME, read_distances
+from sangam.components.reports.importance import read_importances
 from sangam.schemas.contracts.example_files import LISTING_FILE, digest_of
 from sangam.schemas.contracts.training_job import REPORT_FILE
 
@@ -26,10 +29,11 @@ def collect(outputs: Outputs) -> Facts:
     return Facts(
         days=_read(at("examples"), LISTING_FILE, _days) or [],
         features=features(at("statistics")),
-        drift=_read(at("anomalies"), "drift.json", json.loads) or [],
+        drift=read_distances(anomalies / FILE_NAME) if (anomalies := at("anomalies")) else [],
         training=_read(training, REPORT_FILE, json.loads),
         losses=np.load(training / "losses.npy") if training and (training / "losses.npy").exists() else None,
         curves=_curves(at("evaluation")),
+        importances=read_importances(evaluation / importance.FILE_NAME) if (evaluation := at("evaluation")) else [],
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from sangam.schemas.host.plain_text import visible
-from sangam.schemas.quantities import shown_bytes
+from sangam.schemas.quantities import shown_bytes, shown_seconds
 
 
 def environment() -> Environment:
@@ -39,6 +39,4 @@ def _percent(value: float | None) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.1f} s" if value < 100 else f"{value / 60:.1f} min" if value < 6000 else f"{value / 3600:.1f} h"
+    return "–" if value is None else shown_seconds(value)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sangam.components.reports.curves import Curve
+from sangam.components.reports.importance import TaskImportance
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Facts:
         training: contents of `training.json`.
         losses: mean loss by step and task: [steps, tasks]; None without a training.
         curves: curves by binary task.
+        importances: importances of the columns by task.
     """
 
     days: list[DayFacts] = field(default_factory=list)
@@ -81,6 +83,7 @@ class Facts:
     training: dict[str, Any] | None = None
     losses: NDArray[np.float32] | None = None
     curves: dict[str, Curve] = field(default_factory=dict)
+    importances: list[TaskImportance] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from sangam.components.page.facts import Distribution, FeatureFacts
+from sangam.schemas.quantities import shown_number
 from sangam.schemas.spec.data import EVAL, TRAIN
 
 _BINS = 20
@@ -79,14 +80,14 @@ def _of_numbers(sides: list[_Floats]) -> Distribution:
     low = min(float(np.quantile(side, _TAIL)) for side in sides)
     high = max(float(np.quantile(side, 1 - _TAIL)) for side in sides)
     if low == high:
-        return Distribution([f"{low:g}"], [1.0], [1.0], is_number=True)
+        return Distribution([shown_number(low)], [1.0], [1.0], is_number=True)
     is_wide = low > 0 and high / low > _WIDE
     inner = (np.geomspace if is_wide else np.linspace)(low, high, _BINS + 1)[1:-1]
     shares = [
         np.diff([0.0, *np.interp(inner, side, np.linspace(0.0, 1.0, len(side))), 1.0]).round(4).tolist()
         for side in sides
     ]
-    labels = [f"{edge:.4g}" for edge in [low, *inner]]
+    labels = [shown_number(edge) for edge in [low, *inner]]
     return Distribution(labels, shares[0], shares[1], is_number=True)
 
 

@@ -1,4 +1,4 @@
-"""The page of many runs: AUC by day with the gates, pushes, refusals and rollbacks, and the seconds."""
+"""The page of many runs: metrics by day with the bounds, pushes, refusals and rollbacks, and the seconds."""
 
 import datetime
 from collections import Counter
@@ -12,9 +12,12 @@ from sangam.components.page.environment import environment
 from sangam.components.record.outcome import Outcome, outcome_of
 from sangam.components.record.run import RunRecord
 from sangam.components.record.store import StoredRun, all_runs
+from sangam.components.reports.headline import Headline, headline_of
 from sangam.schemas.contracts.root import Root, RunFolder
 from sangam.schemas.errors import UserError
 
+_MOST_TASKS = 5
+"""Tasks with a column in the table of the runs."""
 PageOf = Callable[[RunFolder], str | None]
 """Returns the address of a run's page for a link; None without a page."""
 
@@ -37,17 +40,10 @@ class OverviewRun:
         """The record, if it can be read."""
         return self.run.record
 
-    def auc(self, task: str) -> float | None:
-        """The AUC of a task."""
+    def main(self, task: str) -> Headline | None:
+        """The main metric of a task with its bound."""
         found = self.record.tasks.get(task) if self.record else None
-        return found.auc if found else None
-
-    def bound(self, task: str) -> float | None:
-        """The tightest bound on AUC over all examples."""
-        found = self.record.tasks.get(task) if self.record else None
-        gates = found.gates if found else ()
-        bounds = [gate.bound for gate in gates if (gate.kind, gate.metric, gate.slice) == ("value", "auc", "")]
-        return max(bounds, default=None)
+        return headline_of(found) if found else None
 
 
 @dataclass(frozen=True)
@@ -96,7 +92,9 @@ def overview(root: Root, page_of: PageOf, *, first: datetime.date, ranker: str |
     for each in sorted(shown, key=lambda each: (each.run.ranker or "", each.date, each.run.id)):
         by_ranker.setdefault(each.run.ranker or "unknown ranker", []).append(each)
     rankers = [_ranker(name, runs) for name, runs in by_ranker.items()]
-    return len(shown), environment().get_template("overview.html").render(rankers=rankers, since=str(first))
+    return len(shown), environment().get_template("overview.html").render(
+        rankers=rankers, since=str(first), most_tasks=_MOST_TASKS
+    )
 
 
 def newest_day(root: Root) -> datetime.date | None:
@@ -137,14 +135,20 @@ def steps_of(runs: Sequence[OverviewRun], currency: str) -> Iterator[StepRow]:
         )
 
 
-def _charts(runs: Sequence[OverviewRun], tasks: Sequence[str]) -> list[Markup]:
-    points = {
-        task: [
-            (run.date, value, run.bound(task), run.outcome.word) for run in runs if (value := run.auc(task)) is not None
+def _by_day(task: str, runs: Sequence[OverviewRun]) -> Iterator[Markup]:
+    """Yields a chart for each metric that has been the task's main one."""
+    mains = [(run, main) for run in runs if (main := run.main(task)) and main.value is not None]
+    for metric in dict.fromkeys(main.metric for _, main in mains):
+        points = [
+            (run.date, main.value, main.bound, run.outcome.word)
+            for run, main in mains
+            if main.metric == metric and main.value is not None
         ]
-        for task in tasks
-    }
-    charts = [figures.auc_by_day(task, of_task) for task, of_task in points.items() if of_task]
+        yield figures.metric_by_day(task, metric, points)
+
+
+def _charts(runs: Sequence[OverviewRun], tasks: Sequence[str]) -> list[Markup]:
+    charts = [chart for task in tasks for chart in _by_day(task, runs)]
     seconds = [
         (run.date, {name: step.seconds or 0.0 for name, step in run.record.steps.items()}) for run in runs if run.record
     ]

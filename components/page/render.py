@@ -8,15 +8,17 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from sangam.components.page import figures
+from sangam.components.page import figures, importance
 from sangam.components.page.environment import environment
 from sangam.components.page.facts import Facts, PageContext
 from sangam.components.record.outcome import outcome_of
 from sangam.components.record.run import RunRecord
 from sangam.components.record.store import runs_before, stored
-from sangam.components.reports.evaluation import GateVerdict, TaskVerdict
+from sangam.components.reports.evaluation import TaskVerdict
+from sangam.components.reports.headline import Headline, headline_of
 from sangam.components.reports.spec_file import spec_changes, spec_text
 from sangam.schemas.host.files import write_whole
+from sangam.schemas.spec.metrics import direction
 
 NO_CONTEXT = PageContext()
 
@@ -30,11 +32,11 @@ MAX_TABLES = 12
 
 @dataclass(frozen=True)
 class SliceRow:
-    """A slice of a task: examples, AUC with interval, calibration, and the difference from the AUC of all examples."""
+    """A slice of a task: examples, the task's main metric with its interval, and calibration."""
 
     name: str
     examples: float
-    auc: float | None
+    value: float | None
     interval: tuple[float, float] | None
     calibration: float | None
 
@@ -46,8 +48,7 @@ class TaskPart:
     Attributes:
         name: name of the task.
         judged: verdict with metrics, intervals and gates.
-        headline: tightest gate on AUC; None without one.
-        previous: AUC of the last blessed model before.
+        main: main metric with its bound, beside the last model's.
         charts: charts in order.
         history: chart of the last 30 days.
         slices: slices, the worst first.
@@ -55,8 +56,7 @@ class TaskPart:
 
     name: str
     judged: TaskVerdict
-    headline: GateVerdict | None
-    previous: float | None
+    main: Headline
     charts: list[Markup]
     history: Markup | None
     slices: list[SliceRow]
@@ -124,8 +124,11 @@ def render(
             training_charts=list(_training(facts)),
             norms=[figures.norms(name, counts) for name, counts in _norms(facts)],
             spent=_spent(facts),
+            importances=importance.parts(facts.importances),
+            shade=figures.SHADE,
             features=[(each, figures.feature(each)) for each in facts.features[:MAX_FEATURES] if each.distribution],
             more_features=max(0, len(facts.features) - MAX_FEATURES),
+            between=_between(record),
             longest_step=max((step.seconds or 0.0 for step in record.steps.values()), default=0.0),
             largest_table=max((table.bytes for table in record.training.tables.values()), default=0)
             if record.training
@@ -134,48 +137,48 @@ def render(
     )
 
 
+def _between(record: RunRecord) -> float | None:
+    """Returns the seconds of a run outside its steps; None where steps ran at the same time, as on Kubeflow."""
+    rest = record.total_seconds - sum(step.seconds or 0.0 for step in record.steps.values())
+    return rest if rest >= 0 and record.runner == "local" else None
+
+
 def _tasks(record: RunRecord, facts: Facts, past: Sequence[RunRecord]) -> Iterator[TaskPart]:
     for name, judged in record.tasks.items():
-        auc, bound = judged.auc, _headline(judged)
+        main = headline_of(judged)
         curve, charts = facts.curves.get(name), []
         if curve is not None:
             rate = judged.metrics.get("mean_label")
-            charts += [figures.roc(name, curve, auc), figures.precision_recall(name, curve, rate)]
+            charts += [figures.roc(name, curve, judged.auc), figures.precision_recall(name, curve, rate)]
         if judged.calibration_buckets:
             charts.append(figures.calibration(name, judged.calibration_buckets))
         if curve is not None:
             charts.append(figures.scores(name, curve))
-        blessed = [run.tasks[name].auc for run in past if run.blessed and name in run.tasks]
         yield TaskPart(
             name=name,
             judged=judged,
-            headline=bound,
-            previous=blessed[-1] if blessed else None,
+            main=main,
             charts=charts,
-            history=figures.history(name, past, record.date or "this run", auc, bound.bound if bound else None)
-            if past and auc is not None
+            history=figures.history(name, main, past, record.date or "this run")
+            if past and main.value is not None
             else None,
-            slices=_slices(judged),
+            slices=_slices(judged, main.metric),
         )
 
 
-def _headline(judged: TaskVerdict) -> GateVerdict | None:
-    gates = [gate for gate in judged.gates if (gate.kind, gate.metric, gate.slice) == ("value", "auc", "")]
-    return max(gates, key=lambda gate: gate.bound, default=None)
-
-
-def _slices(judged: TaskVerdict) -> list[SliceRow]:
+def _slices(judged: TaskVerdict, metric: str) -> list[SliceRow]:
     rows = [
         SliceRow(
             name=name,
             examples=metrics.get("num_examples") or 0.0,
-            auc=metrics.get("auc"),
-            interval=judged.slice_intervals.get(name, {}).get("auc"),
+            value=metrics.get(metric),
+            interval=judged.slice_intervals.get(name, {}).get(metric),
             calibration=metrics.get("calibration"),
         )
         for name, metrics in judged.slices.items()
     ]
-    return sorted(rows, key=lambda row: (row.auc is None, row.auc or 0.0))[:MAX_SLICES]
+    sign = -1.0 if direction(metric) == "lower" else 1.0
+    return sorted(rows, key=lambda row: (row.value is None, sign * (row.value or 0.0)))[:MAX_SLICES]
 
 
 def _training(facts: Facts) -> Iterator[Markup]:
@@ -197,8 +200,8 @@ def _norms(facts: Facts) -> list[tuple[str, list[int]]]:
     return sorted(found, key=lambda each: -sum(each[1]))[:MAX_TABLES]
 
 
-def _spent(facts: Facts) -> list[tuple[str, float]]:
-    """Returns the seconds of a training by activity."""
+def _spent(facts: Facts) -> list[tuple[str, float, float | None]]:
+    """Returns the seconds of a training by activity, with the share of the epochs; None outside of them."""
     training = facts.training
     if training is None:
         return []
@@ -211,6 +214,7 @@ def _spent(facts: Facts) -> list[tuple[str, float]]:
         "waiting for input": waited,
         "removing rows": evicted,
         "checkpoints": blocked,
-        "validation and the rest": training["seconds"] - trained,
     }
-    return [(name, max(seconds, 0.0)) for name, seconds in parts.items()]
+    spent = {name: max(seconds, 0.0) for name, seconds in parts.items()}
+    shares = [(name, seconds, seconds / trained if trained else 0.0) for name, seconds in spent.items()]
+    return [*shares, ("start, validation and the rest", max(training["seconds"] - trained, 0.0), None)]

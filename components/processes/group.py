@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from sangam.schemas.host.parent_process import end_with_parent
+from sangam.schemas.host.plain_text import UTF8_OUTPUT
 
 _LOG = logging.getLogger(__name__)
 GRACE_S = 15.0
@@ -50,6 +51,7 @@ class ProcessGroup:
         with ExitStack() as stack:
             self._leader = subprocess.Popen(
                 [sys.executable, "-m", *module_and_arguments],
+                env=os.environ | UTF8_OUTPUT if log else None,
                 stdin=subprocess.DEVNULL,
                 stdout=stack.enter_context(log.open("ab")) if log else None,
                 stderr=subprocess.STDOUT if log else None,

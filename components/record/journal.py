@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from sangam.components.record.run import Step
 from sangam.schemas.contracts.root import RunFolder
-from sangam.schemas.host.files import json_lines
+from sangam.schemas.host.files import json_line, json_lines
 
 _STEP = TypeAdapter(Step)
 _MAX_BYTES = 2**24
@@ -31,12 +31,14 @@ class Noted:
         folder: folder of the run; None until it exists.
         commit: commit of the code.
         date: YYYY-MM-DD, or empty.
+        data: folder of the logs, or empty.
         steps: steps in their order.
     """
 
     folder: Path | None = None
     commit: str | None = None
     date: str = ""
+    data: str = ""
     steps: dict[str, Step] = field(default_factory=dict)
 
     @property
@@ -61,10 +63,10 @@ class Journal:
         # It cannot hit a full disk, and vanishes with the last process that has it open.
         self._memory = open(os.memfd_create("journal"), "r+b")  # noqa: SIM115
 
-    def opened(self, folder: Path, commit: str | None = None, date: str = "") -> None:
-        """Records the run's folder, the code's commit, and the run's date: YYYY-MM-DD, or empty."""
+    def opened(self, folder: Path, commit: str | None = None, date: str = "", data: str = "") -> None:
+        """Records the run's folder, the code's commit, the run's date (YYYY-MM-DD, or empty) and its logs' folder."""
         self._file = RunFolder(folder).steps
-        self._note({"folder": str(folder), "commit": commit, "date": date})
+        self._note({"folder": str(folder), "commit": commit, "date": date, "data": data})
 
     def planned(self, names: Iterable[str]) -> None:
         """Records the planned steps, in their order."""
@@ -85,7 +87,7 @@ class Journal:
         return _read(json.loads(line) for line in self._memory.read().split(b"\n")[:-1])
 
     def _note(self, fields: Mapping[str, Any]) -> None:
-        line = (json.dumps(fields, default=str) + "\n").encode()
+        line = json_line(fields, self._clock()).encode()
         os.write(self._memory.fileno(), line)
         if self._file:
             with contextlib.suppress(OSError), self._file.open("ab") as lines:
@@ -102,8 +104,8 @@ def _read(lines: Iterable[Mapping[str, Any]]) -> Noted:
     noted, steps = Noted(), dict[str, Step]()
     for line in lines:
         match line:
-            case {"folder": str(found), "commit": commit, "date": str(day)}:
-                noted = Noted(Path(found), commit if isinstance(commit, str) else None, day)
+            case {"folder": str(found), "commit": commit, "date": str(day), "data": str(data)}:
+                noted = Noted(Path(found), commit if isinstance(commit, str) else None, day, data)
             case {"step": fields}:
                 with contextlib.suppress(ValueError):
                     step = _STEP.validate_python(fields)

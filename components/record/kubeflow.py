@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from sangam.components.record.run import RunRecord, Step, read_reports
+from sangam.components.record.run import RunRecord, Step, read_reports, status_of
 from sangam.schemas.contracts.root import RunFolder
 from sangam.schemas.host.files import write_whole
 
@@ -42,9 +42,10 @@ def record_of(
         date: YYYY-MM-DD; None: logs without days.
         inputs: folders of steps' outputs, by the reporter's input names.
         now: seconds since 1970.
-        more: other fields of the record.
+        more: other fields of the record; without `status` the run has ended well.
     """
     steps = read_steps(run)
+    fields = {**read_reports(inputs).fields(), **more}
     started = min((step.started_at for step in steps.values() if step.started_at is not None), default=now)
     return RunRecord(
         run=run.path.name,
@@ -55,5 +56,5 @@ def record_of(
         started_at=started,
         total_seconds=round(max(0.0, now - started), 3),
         runner="kubeflow",
-        **{**read_reports(inputs).fields(), **more},
+        **{"status": status_of(fields["blessed"], fields.get("pushed")), **fields},
     )

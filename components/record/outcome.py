@@ -1,22 +1,27 @@
 """The outcome of a run in words, with advice, for the terminal, pages, alerts and commands."""
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from sangam.components.record.journal import read_journal
 from sangam.components.record.run import RunRecord
-from sangam.components.record.store import State, StoredRun
+from sangam.components.record.store import State, StoredRun, pushed_before, stored
 from sangam.components.registry import versions
 from sangam.components.registry.record import BlessedModel
 from sangam.components.reports import evaluation
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.root import SUMMARY_FILE
+from sangam.schemas.quantities import shown_bytes, shown_seconds
 
 Tone = Literal["good", "warn", "bad", "mute", "live"]
 """Color of an outcome: good, warn, bad, mute if there is nothing to do, live while running."""
 TONES: dict[State, Tone] = {
-    "succeeded": "good",
+    "pushed": "good",
+    "blessed": "good",
+    "ended": "good",
     "refused": "warn",
     "failed": "bad",
     "killed": "bad",
@@ -31,17 +36,32 @@ class Outcome:
     """The outcome of a run.
 
     Attributes:
-        word: state; for a successful run `pushed`, `rolled back` or `blessed`.
+        word: state; `rolled back` for a run whose version was withdrawn since.
         sentence: sentence with the cause.
         causes: causes, the first one first; empty after a success.
-        advice: remedies with their commands.
+        advise: returns the advice; it may read other runs.
+        short: the sentence without its causes.
+        warnings: sentences on what no gate refused.
     """
 
     word: str
     tone: Tone
     sentence: str
     causes: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
+    advise: Callable[[], tuple[str, ...]] = tuple
+    short: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Remedies with their commands."""
+        return self.advise()
+
+    @property
+    def headline(self) -> str:
+        """The word, with the number of warnings: `pushed, with 1 warning`."""
+        number = len(self.warnings)
+        return f"{self.word}, with {number} warning{'s' if number > 1 else ''}" if number else self.word
 
     @property
     def why(self) -> str:
@@ -56,32 +76,43 @@ def outcome_of(run: StoredRun, by_hand: BlessedModel | None = None) -> Outcome:
         run: stored run.
         by_hand: manual blessing of its refused model.
     """
+    found = _outcome(run, by_hand)
+    return replace(found, warnings=tuple(run.record.warnings)) if run.record else found
+
+
+def _outcome(run: StoredRun, by_hand: BlessedModel | None) -> Outcome:
     record, tone = run.record, TONES[run.state]
     if record is None:
-        sentence = {
-            "running": "running: it has not ended yet",
-            "killed": f"killed: it left no {SUMMARY_FILE}",
-        }.get(run.state, f"unreadable: its {SUMMARY_FILE} is damaged (got: {run.problem})")
-        problem = (run.problem,) if run.problem else ()
-        return Outcome(run.state, tone, sentence, problem, () if run.state == "running" else _again(run))
+        return _without_record(run, tone)
     if run.state in ("failed", "stopped"):
-        where = f" in {record.failed_step}" if record.failed_step else ""
+        short = f"{run.state} in {record.failed_step}" if record.failed_step else run.state
         causes = tuple(line for line in (record.error or "no error was reported").splitlines() if line.strip())
-        return Outcome(run.state, tone, f"{run.state}{where}: {causes[0]}", causes, _again(run))
+        return Outcome(run.state, tone, f"{short}: {causes[0]}", causes, lambda: _again(run), short)
     if run.state == "refused":
-        causes = tuple(refusals(record))
-        sentence = f"not pushed: a gate refused the model: {'; '.join(causes)}"
-        if by_hand is None:
-            return Outcome(run.state, tone, sentence, causes, _on_refusal(run, record))
-        version = by_hand.pushed.rpartition("/")[2]
-        how = f"by hand by {by_hand.by}, because {by_hand.because}"
-        pushed = f", and pushed as version {version}" if version else ""
-        return Outcome(run.state, tone, f"blessed {how}{pushed} ({sentence})", causes, _on_refusal(run, record))
+        short, causes = "not pushed: a gate refused the model", tuple(refusals(record))
+        sentence = f"{short}: {'; '.join(causes)}"
+        if by_hand is not None:
+            version = by_hand.pushed.rpartition("/")[2]
+            how = f"by hand by {by_hand.by}, because {by_hand.because}"
+            pushed = f", and pushed as version {version}" if version else ""
+            sentence = f"blessed {how}{pushed} ({sentence})"
+        return Outcome(run.state, tone, sentence, causes, lambda: _on_refusal(run, record), short)
     if record.blessed is None:
-        return Outcome("succeeded", tone, "succeeded without a verdict: it made examples for a search")
+        return Outcome("ended", tone, "ended without a verdict: it made examples for a search")
     if record.pushed is None:
         return Outcome("blessed", tone, "blessed and not pushed: push.kind of the spec is none")
     return _pushed(record.pushed.version, Path(record.pushed.path))
+
+
+def _without_record(run: StoredRun, tone: Tone) -> Outcome:
+    if run.state == "running":
+        return Outcome(run.state, tone, "running: it has not ended yet")
+    if run.state == "unreadable":
+        short = f"unreadable: its {SUMMARY_FILE} is damaged"
+        return Outcome(run.state, tone, f"{short} (got: {run.problem})", (run.problem,), lambda: _again(run), short)
+    step = read_journal(run.folder).running
+    where = f" in {step.name}" if step else ""
+    return Outcome(run.state, tone, f"killed{where}: it left no {SUMMARY_FILE}", (), lambda: _again(run))
 
 
 def _pushed(version: str, place: Path) -> Outcome:
@@ -118,15 +149,15 @@ def ending_lines(record: RunRecord) -> list[str]:
         names = {"evaluator": "quality gates", "infra_validator": "serving check"}
         refusing = " and the ".join(names[step] for step in refusing_steps(record))
         lines.append("blessed" if record.blessed else f"not blessed: refused by the {refusing}")
-    if record.pushed or record.status == "succeeded":
+    if record.pushed or record.status not in ("failed", "stopped"):
         lines.append(f"pushed: {_version(record)}")
     if record.live:
         what = f"version {record.live.version}" if record.live.version else "nothing"
         lines.append(f"live: {what} in {record.live.folder}")
     cached = sum(step.cached for step in record.steps.values())
     peak = max((step.peak_memory_bytes for step in record.steps.values()), default=0)
-    steps = f"{cached} of {len(record.steps)} steps cached, peak memory {peak / 2**20:,.0f} MiB"
-    return [*lines, f"{record.status} after {record.total_seconds:.0f} s, {steps}"]
+    steps = f"{cached} of {len(record.steps)} steps cached, peak memory {shown_bytes(peak)}"
+    return [*lines, f"{outcome_of(stored(record)).headline}, after {shown_seconds(record.total_seconds)}; {steps}"]
 
 
 def _version(record: RunRecord) -> str:
@@ -144,13 +175,16 @@ def _version(record: RunRecord) -> str:
 
 def _on_refusal(run: StoredRun, record: RunRecord) -> tuple[str, ...]:
     folder = shlex.quote(str(run.folder.path))
-    compare = f"compare with the run before: sangam diff RUN {folder}"
+    before = pushed_before(run)
+    compare = (
+        (f"compare with the run before: sangam diff {shlex.quote(str(before.folder.path))} {folder}",) if before else ()
+    )
     never = evaluation.refusals(record.tasks, evaluation.NEVER_BY_HAND)
     if never or "infra_validator" in refusing_steps(record):
-        return (compare, "this cannot be overridden by hand: change the spec, and run again")
+        return (*compare, "this cannot be overridden by hand: change the spec, and run again")
     if record.runner == "kubeflow":
-        return (compare, "run the same date again after fixing the cause")
-    return (compare, f"bless the model on your responsibility: sangam bless {folder} --because REASON")
+        return (*compare, "run the same date again after fixing the cause")
+    return (*compare, f"bless the model on your responsibility: sangam bless {folder} --because REASON")
 
 
 def _again(run: StoredRun) -> tuple[str, ...]:
@@ -160,18 +194,19 @@ def _again(run: StoredRun) -> tuple[str, ...]:
             "run the same date again after fixing the cause: steps that succeeded come from the cache",
             f"`sangam status {record.name} --host URL` says which steps ran; the whole log is that of the step's pod",
         )
-    again = resume_command(run)
     if record and record.exit_code == ExitCode.MISTAKE:
+        # The run's own copy of the spec may have the mistake.
+        again = resume_command(run, "SPEC")
         return (f"the spec, an option or the logs are wrong: fix that first, then run again: {again}",)
-    return (f"the same command resumes after the last finished step: {again}",)
+    return (f"the same command resumes after the last finished step: {resume_command(run)}",)
 
 
-def resume_command(run: StoredRun) -> str:
-    """Returns the command that repeats the run; unknown values are in capitals."""
+def resume_command(run: StoredRun, spec: str = "") -> str:
+    """Returns the command that repeats the run, by default of its own copy of the spec; capitals are unknown."""
     record = run.record
-    spec = str(run.folder.spec) if run.folder.spec.is_file() else "SPEC"
+    spec = spec or (str(run.folder.spec) if run.folder.spec.is_file() else "SPEC")
     date = record.date if record else run.date or "YYYY-MM-DD"
-    data = (record.data if record else None) or "DATA"
+    data = (record.data if record else read_journal(run.folder).data) or "DATA"
     return shlex.join(
         ["sangam", "run", spec, *(["--date", date] if date else []), "--data", data, "--root", run.root.uri]
     )

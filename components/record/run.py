@@ -9,14 +9,17 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 import pydantic.dataclasses
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field, field_validator
 
-from sangam.components.reports import evaluation, ingestion, serving
+from sangam.components.reports import drift, evaluation, ingestion, serving
 from sangam.components.reports.evaluation import TaskVerdict, Verdict
 from sangam.components.reports.ingestion import IngestionReport, SplitReport
 from sangam.components.reports.serving import ServingVerdict
 from sangam.components.reports.training import TrainingReport
 from sangam.schemas.contracts.training_job import REPORT_FILE
 
-Status = Literal["succeeded", "failed", "stopped"]
+Status = Literal["pushed", "blessed", "refused", "ended", "failed", "stopped"]
+"""End of a run. `pushed`: every gate passed, and the model is a version; `blessed`: the same, with `push.kind: none`;
+`refused`: a gate refused the model; `ended`: without a verdict, as the run made examples for a search; `failed`;
+`stopped`: by a signal."""
 _Report = TypeVar("_Report", bound=BaseModel)
 
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
@@ -133,6 +136,7 @@ class RunRecord(_Part):
         base_last_day: last training day of the base.
         rows: rows by split, from ingestion's report.
         tasks: results by task, from the evaluation's report; the file omits slices and calibration buckets.
+        warnings: sentences on what no gate refuses: drift, calibration, slices, a metric worse than the last model's.
         blessed: verdict of the quality gates and the serving check; null if one is missing and none refused the model.
         live: version that servers load; null if the spec pushes nothing.
         data: folder of the logs; null on Kubeflow.
@@ -158,6 +162,7 @@ class RunRecord(_Part):
     tasks: dict[str, TaskVerdict] = {}
     serving: ServingVerdict | None = None
     notes: list[str] = []
+    warnings: list[str] = []
     blessed: bool | None = None
     baseline: str | None = None
     pushed: Pushed | None = None
@@ -180,12 +185,6 @@ class RunRecord(_Part):
             return steps
         return {name: {**step, "name": name} if isinstance(step, dict) else step for name, step in steps.items()}
 
-    @property
-    def mean_auc(self) -> float | None:
-        """The mean AUC of the tasks; None without any."""
-        aucs = [task.auc for task in self.tasks.values() if task.auc is not None]
-        return sum(aucs) / len(aucs) if aucs else None
-
     def text(self) -> str:
         """Returns the content of the file."""
         parts = {"slices": True, "slice_intervals": True, "calibration_buckets": True}
@@ -198,12 +197,17 @@ class RunRecord(_Part):
 
 @dataclass(frozen=True)
 class Reports:
-    """The reports of a run's steps; None: the run did not reach the step."""
+    """The reports of a run's steps; None: the run did not reach the step.
+
+    Attributes:
+        drift: sentences on distances beyond their bounds.
+    """
 
     ingestion: IngestionReport | None = None
     training: TrainingReport | None = None
     evaluation: Verdict | None = None
     serving: ServingVerdict | None = None
+    drift: tuple[str, ...] = ()
 
     def fields(self, other_notes: list[str] | None = None) -> dict[str, Any]:
         """Returns the fields of a record that come from the reports.
@@ -213,10 +217,13 @@ class Reports:
         """
         given, judged = self.ingestion, self.evaluation
         own, others = [each.notes for each in (self.training, judged, self.serving) if each], other_notes or []
+        warnings = [*self.drift, *(judged.warnings if judged else ())]
+        notes = [*(given.notes if given else ()), *others, *(note for notes in own for note in notes)]
         fields: dict[str, Any] = {
             "training": self.training,
             "serving": self.serving,
-            "notes": [*(given.notes if given else ()), *others, *(note for notes in own for note in notes)],
+            "notes": [note for note in notes if note not in warnings],
+            "warnings": warnings,
             "blessed": _both([each.blessed if each else None for each in (judged, self.serving)]),
         }
         if given:
@@ -232,7 +239,8 @@ def read_reports(folders: Mapping[str, Path]) -> Reports:
     """Reads the reports of a run.
 
     Args:
-        folders: folders of the outputs `examples`, `training`, `evaluation` and `infra_blessing`, where they exist.
+        folders: folders of the outputs `examples`, `anomalies`, `training`, `evaluation` and `infra_blessing`, where
+            they exist.
     """
 
     def read(name: str, file: str, kind: type[_Report]) -> _Report | None:
@@ -244,7 +252,15 @@ def read_reports(folders: Mapping[str, Path]) -> Reports:
         read("training", REPORT_FILE, TrainingReport),
         read("evaluation", evaluation.FILE_NAME, Verdict),
         read("infra_blessing", serving.FILE_NAME, ServingVerdict),
+        tuple(drift.beyond_bounds(folders["anomalies"] / drift.FILE_NAME)) if "anomalies" in folders else (),
     )
+
+
+def status_of(blessed: bool | None, pushed: Pushed | None) -> Status:
+    """Returns the end of a run whose steps have all ended well."""
+    if blessed is None:
+        return "ended"
+    return "refused" if not blessed else "pushed" if pushed else "blessed"
 
 
 def _both(blessings: list[bool | None]) -> bool | None:

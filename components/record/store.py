@@ -16,13 +16,12 @@ from typing import Any, Literal, NoReturn
 
 from sangam.components.record.journal import read_journal
 from sangam.components.record.lock import is_locked
-from sangam.components.record.run import RunRecord
-from sangam.schemas.contracts.root import SUMMARY_FILE, Root, RunFolder
+from sangam.components.record.run import RunRecord, Status
+from sangam.schemas.contracts.root import LATEST, SUMMARY_FILE, Root, RunFolder
 from sangam.schemas.errors import UserError
-from sangam.schemas.host.files import write_whole
+from sangam.schemas.host.files import link_whole, write_whole
 
-LATEST = "latest"
-State = Literal["succeeded", "refused", "failed", "stopped", "running", "killed", "unreadable"]
+State = Literal[Status, "running", "killed", "unreadable"]
 ALLOWED = "give ROOT/runs/RUN, ROOT/runs/latest, the beginning of a run's id, or the root for the latest run"
 _RUN_TIME = "%Y%m%dT%H%M%S"
 _MAX_YEAR = 2999
@@ -38,8 +37,8 @@ class StoredRun:
 
     Attributes:
         ranker: name; None: unknown.
-        state: `refused`: it succeeded, and a gate refused the model; `killed`: it left no record, and is not running;
-            `unreadable`: its record cannot be read.
+        state: status of the record; else `running`, `killed`: it left no record, and is not running, or `unreadable`:
+            its record cannot be read.
         started: time of the start; None: unknown.
         record: record; None if the run has not ended, or its record is unreadable.
         problem: why the record is unreadable; empty if it is readable.
@@ -78,6 +77,12 @@ def reserve(run_folder: Path) -> None:
     """Reserves disk space for the record: a run that fails on a full disk can then report it."""
     with (run_folder / _RESERVED_FILE).open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, _RESERVED_BYTES)
+
+
+def link_latest(run: RunFolder) -> None:
+    """Has `runs/latest` lead to a run. Mounted object stores have no links: there it is only a name for commands."""
+    with contextlib.suppress(OSError):
+        link_whole(run.path.with_name(LATEST), run.path.name)
 
 
 def write_record(record: RunRecord) -> Path:
@@ -131,8 +136,7 @@ def stored(record: RunRecord) -> StoredRun:
     started = started_at(run.path.name)
     if started is None and record.started_at is not None:
         started = datetime.datetime.fromtimestamp(record.started_at, datetime.UTC)
-    state: State = "refused" if record.status == "succeeded" and record.blessed is False else record.status
-    return StoredRun(run, record.name, state, started, record)
+    return StoredRun(run, record.name, record.status, started, record)
 
 
 def _at(run: RunFolder, record: RunRecord) -> RunRecord:
@@ -182,7 +186,9 @@ def find_run(given: Path) -> StoredRun:
     Raises:
         UserError: no run matches, or more than one.
     """
-    path = given.parent if given.name == SUMMARY_FILE else given
+    # Not resolved: `latest` is a link.
+    path = Path(os.path.abspath(given))
+    path = path.parent if path.name == SUMMARY_FILE else path
     if (path / "runs").is_dir():
         path = path / "runs" / LATEST
     if path.parent.name != "runs" and (path.parent / "runs").is_dir():
@@ -199,6 +205,24 @@ def find_run(given: Path) -> StoredRun:
             f"RUN: {'several begin so' if found else 'no such run'} (got {given}, there: {some}); {ALLOWED}"
         )
     return read_run(root.run(found[0]))
+
+
+def first_run(root: Root, ranker: str) -> StoredRun | None:
+    """Returns a ranker's oldest run in a root; None without one."""
+    return next((run for run in map(read_run, _oldest_first(root)) if run.ranker == ranker), None)
+
+
+def pushed_before(run: StoredRun) -> StoredRun | None:
+    """Returns the ranker's newest run that pushed a model before a run; without one, the newest that ended."""
+    ended = None
+    before = itertools.takewhile(lambda other: other.path.name != run.id, _oldest_first(run.root))
+    for folder in reversed(list(before)):
+        other = read_run(folder)
+        if other.record and other.ranker == run.ranker:
+            if other.record.pushed:
+                return other
+            ended = ended or other
+    return ended
 
 
 def runs_before(record: RunRecord) -> list[StoredRun]:

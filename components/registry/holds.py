@@ -32,6 +32,11 @@ def hold(folder: Path, *, to: str, because: str, by: str, now: datetime.datetime
         known = f"0 to {numbers[-1]}" if numbers else "none"
         raise UserError(f"--to: no such delta of version {lineage} in {folder} (got {number}); there are: {known}")
     places = {version: deltas.lineage_of(folder / version) for version in versions.versions(folder)}
+    if not places:
+        raise UserError(
+            f"{folder}: all versions are withdrawn (got --to {to}); restore one first: sangam rollback {folder} "
+            f"--restore {lineage}"
+        )
     newest = list(places)[-1]
     if (place := places[newest]) is None or place.lineage != lineage:
         raise UserError(

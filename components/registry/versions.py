@@ -21,6 +21,8 @@ from sangam.schemas.host import lock
 from sangam.schemas.host.files import refuse_links, refuse_links_within, write_whole
 
 MANIFEST_FILE, WITHDRAWN = seal.MANIFEST_FILE, "withdrawn"
+NONE = "none"
+"""Given instead of a version to fall back to: withdraw all."""
 WAIT_S = 60.0
 # TensorFlow Serving reads versions as 64-bit integers.
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -92,7 +94,8 @@ def locked(folder: Path, *, wait_s: float = WAIT_S) -> Iterator[None]:
 def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | None = None) -> list[str]:
     """Withdraws the newest version, or all versions newer than `to`; returns them, lowest first.
 
-    The newest is withdrawn last: servers change directly from it to the version to fall back to.
+    The newest is withdrawn last: servers change directly from it to the version to fall back to. If `to` is NONE, all
+    versions are withdrawn, and nothing is served.
 
     Raises:
         UserError: if there is nothing to withdraw, no intact version to fall back to, or a link in its files.
@@ -103,7 +106,7 @@ def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | No
     with locked(folder):
         finish_moves(folder)
         to_withdraw, fallback = _split(folder, to)
-        if problem := damage(folder / fallback):
+        if fallback and (problem := damage(folder / fallback)):
             raise UserError(
                 f"{folder}: version {fallback} to fall back to is damaged (got {problem}); choose another one with "
                 "--to, or push a new one"
@@ -155,11 +158,20 @@ def _numbers(folder: Path) -> list[str]:
 
 
 def _split(folder: Path, to: str | None) -> tuple[list[str], str]:
-    """Returns the versions to withdraw and the one to fall back to."""
+    """Returns the versions to withdraw and the one to fall back to, empty for NONE."""
     available = versions(folder)
+    if not available and to in (None, NONE):
+        raise UserError(
+            f"{folder}: has no version to withdraw (got none); push one, or put one back: --restore VERSION"
+        )
+    if to == NONE:
+        return available, ""
     if to is None:
         if len(available) < 2:
-            raise UserError(f"{folder}: no older version to fall back to (got {_list(available)}); push another one")
+            raise UserError(
+                f"{folder}: no older version to fall back to (got {_list(available)}); push another one, or "
+                f"have nothing served: --to {NONE}"
+            )
         return available[-1:], available[-2]
     if to not in available:
         hint = f"--restore {to} puts it back" if to in withdrawn(folder) else f"there are: {_list(available)}"

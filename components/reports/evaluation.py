@@ -58,6 +58,14 @@ class GateVerdict(_Record):
     reason: str
 
 
+class Difference(_Record):
+    """A metric minus the last blessed model's on the same examples, with the interval of the paired difference."""
+
+    value: float
+    lower: float | None = None
+    upper: float | None = None
+
+
 class CalibrationBucket(_Record):
     """Examples of similar scores: their mean prediction and mean label."""
 
@@ -72,6 +80,8 @@ class TaskVerdict(_Record):
     Attributes:
         metrics: over all examples.
         intervals: confidence intervals of `metrics`.
+        baseline: the last blessed model's metrics over the same examples; empty without one that scores the task.
+        differences: `metrics` minus `baseline`, for metrics that a gate can bound.
         slices: metrics by slice, such as `tab=home`.
         slice_intervals: confidence intervals of `slices`.
         calibration_buckets: over all examples, lowest scores first; empty for regression.
@@ -82,6 +92,8 @@ class TaskVerdict(_Record):
 
     metrics: Metrics
     intervals: Intervals = {}
+    baseline: Metrics = {}
+    differences: dict[str, Difference] = {}
     slices: dict[str, Metrics] = {}
     slice_intervals: dict[str, Intervals] = {}
     calibration_buckets: list[CalibrationBucket] = []
@@ -112,6 +124,7 @@ class Verdict(_Record):
         blessed: all gates of all tasks passed, or a person overrode those that did not.
         baseline: uri of the blessed model that the candidate was compared with, if any.
         notes: omitted checks with their reasons.
+        warnings: sentences on what no gate bounds: calibration, slices, a metric that is worse than the last model's.
         tasks: by name.
         because: the reason of a manual blessing; empty: the gates decided.
         by: the person.
@@ -121,6 +134,7 @@ class Verdict(_Record):
     blessed: bool
     baseline: str | None
     notes: list[str]
+    warnings: list[str] = []
     tasks: dict[str, TaskVerdict]
     because: str = ""
     by: str = ""
@@ -141,7 +155,8 @@ class Verdict(_Record):
         baseline = f"compared with {self.baseline}" if self.baseline else "compared with no other model"
         sentences = [f"{'pass' if gate.passed else 'FAIL'} {task}: {gate.reason}" for task, gate in gates]
         sentences += [f"{task}: {told}" for task, judged in self.tasks.items() if (told := calibrated(judged.metrics))]
-        return "\n".join([headline, baseline, *sentences, *(f"note {note}" for note in self.notes)]) + "\n"
+        said = [*(f"warning {each}" for each in self.warnings), *(f"note {note}" for note in self.notes)]
+        return "\n".join([headline, baseline, *sentences, *said]) + "\n"
 
     def blessed_by_hand(self, *, because: str, by: str, when: str) -> "Verdict":
         """Returns the verdict as overridden by a person, with a note on that before the others."""

@@ -42,7 +42,7 @@ class Serving:
             folder=options.directory,
             poll_s=options.poll_s,
             metrics=metrics,
-            changed=lambda: self.grpc.set_ready(True),
+            changed=lambda: self.grpc.set_ready(self.versions.is_ready()),
         )
         self._admission = Admission(max_running=options.num_threads, max_waiting=options.max_queued)
         predictor = Predictor(

@@ -58,6 +58,7 @@ class Versions:
         self._served: LoadedModel | None = None
         self._deltas: Deltas | None = None
         self._failed_delta = ""
+        self._withdrawn = ""
         self._states: dict[int, State] = {}
         self._refused: dict[int, Fingerprint] = {}
         self._verified: set[int] = set()
@@ -97,7 +98,7 @@ class Versions:
         """
         served = self._served
         if served is None:
-            problems = "; ".join(
+            problems = self._withdrawn or "; ".join(
                 f"{number}: {state.problem}" for number, state in self.states().items() if state.problem
             )
             raise RequestError(
@@ -123,8 +124,12 @@ class Versions:
             self._stopped.wait(self._poll_s)
 
     def _check(self) -> None:
-        """Serves the newest version that can be served; keeps the current one if there is no other."""
+        """Serves the newest version that can be served; keeps the current one if there is no other.
+
+        Of a folder whose versions were all withdrawn nothing is served.
+        """
         available = self._available()
+        self._withdrawn = "" if available else self._end_if_withdrawn()
         for number_ in [number for number in self._states if number not in available and not self._is_served(number)]:
             self._forget(number_)
         for number, folder in sorted(available.items(), reverse=True):
@@ -134,6 +139,26 @@ class Versions:
                 continue
             if self._load(number, folder):
                 return
+
+    def _end_if_withdrawn(self) -> str:
+        """Ends the served version if it was withdrawn; returns why no version is left, empty if that is not known.
+
+        A folder that is empty for another reason, such as a store that is not mounted, ends no version.
+        """
+        gone = {int(number): record for number, record in folders.withdrawn(self._folder).items()}
+        served = self._served.version if self._served else None
+        if not gone or (served is not None and served not in gone):
+            return ""
+        newest = served or max(gone)
+        why = f"version {newest} was withdrawn: {gone[newest].because or 'no reason is recorded'}"
+        if served is not None:
+            self._served = self._deltas = None
+            self._metrics.follow(None)
+            self._metrics.version.clear()
+            self._changed()
+            _LOG.warning("model=%s version=%d ends, and none is served: %s", self._name, served, why)
+            gc.collect()
+        return why
 
     def _follow_deltas(self) -> None:
         """Applies new deltas to the served version; loads it again to go back to an earlier one."""

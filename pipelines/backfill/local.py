@@ -16,6 +16,7 @@ from sangam.components.logs.tables.files import days_with_rows, files_of
 from sangam.components.processes.stopping import Stopped, StopSignals
 from sangam.components.record.outcome import outcome_of
 from sangam.components.record.store import read_run
+from sangam.components.reports.headline import headline_of
 from sangam.pipelines.backfill.dates import check_dates
 from sangam.pipelines.backfill.record import (
     RECORD_FILE,
@@ -29,6 +30,7 @@ from sangam.pipelines.backfill.record import (
 from sangam.pipelines.console import say, table
 from sangam.pipelines.local.child_run import CHILD_GRACE_S, run_child
 from sangam.pipelines.local.request import RunRequest, check_request
+from sangam.pipelines.times import duration
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.root import RunFolder
 from sangam.schemas.derived.days import Day
@@ -140,7 +142,7 @@ def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date:
             f"{text} failed with exit code {code}; fix the cause, then give the same command again to resume. "
             f"The end of {log}:\n{tail(log, _TAIL_LINES)}"
         )
-    return _record_of(text, identity, code == ExitCode.DONE, max(summaries))
+    return _record_of(text, identity, max(summaries))
 
 
 def _stands(known: DateRecord, request: RunRequest, date: Day) -> bool:
@@ -149,22 +151,20 @@ def _stands(known: DateRecord, request: RunRequest, date: Day) -> bool:
     return known.identity == identity_of(request) and not logs_arrived
 
 
-def _record_of(date: str, identity: str, is_blessed: bool, summary: Path) -> DateRecord:
+def _record_of(date: str, identity: str, summary: Path) -> DateRecord:
     run = read_run(RunFolder(summary.parent))
-    if run.record is None:
+    if run.record is None or run.state not in ("pushed", "blessed", "refused"):
         raise DateFailed(f"{date}: {outcome_of(run).sentence}; give the same command again")
-    record, tasks = run.record, {}
-    for name, task in record.tasks.items():
-        metric, value = ("auc", task.auc) if task.auc is not None or task.rmse is None else ("rmse", task.rmse)
-        tasks[name] = MetricValue(metric=metric, value=value)
+    record = run.record
+    mains = {name: headline_of(task) for name, task in record.tasks.items()}
     return DateRecord(
         date=date,
-        state="blessed" if is_blessed else "rejected",
+        state=run.state,
         identity=identity,
         mode=record.mode,
         base_last_day=record.base_last_day,
         num_train_days=len(record.days.get(TRAIN, [])),
-        tasks=tasks,
+        tasks={name: MetricValue(metric=each.metric, value=each.value) for name, each in mains.items()},
         seconds=record.total_seconds,
         trainer_seconds=record.steps["trainer"].seconds or 0.0,
         notes=record.notes,
@@ -187,7 +187,7 @@ def _days_of(table: str, files: tuple[DataFile, ...]) -> frozenset[Day]:
 
 
 def _line(done: DateRecord, was_done: bool) -> str:
-    how = "done before" if was_done else f"{done.seconds:.0f} s"
+    how = "done before" if was_done else duration(done.seconds)
     return f"{done.date} {done.state:<8} {how}"
 
 

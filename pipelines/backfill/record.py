@@ -33,7 +33,7 @@ class DateRecord(_Record):
 
     Attributes:
         date: YYYY-MM-DD, the last day evaluated on.
-        state: `blessed`; `rejected` by a gate; `skipped` without logs.
+        state: `pushed`; `blessed` with `push.kind: none`; `refused` by a gate; `skipped` without logs.
         identity: hash of spec and code; a date of another identity is run again.
         mode: mode of training, `full` or `incremental`.
         base_last_day: last train day of the base; None: trained from scratch.
@@ -42,7 +42,7 @@ class DateRecord(_Record):
     """
 
     date: str
-    state: Literal["blessed", "rejected", "skipped"]
+    state: Literal["pushed", "blessed", "refused", "skipped"]
     identity: str
     mode: str = ""
     base_last_day: str | None = None

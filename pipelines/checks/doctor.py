@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import sangam
@@ -30,8 +31,9 @@ _MOST_NAMED = 8
 _GIB = 2**30
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)")
 
+_LEAN = "from sangam.schemas.host.needless_imports import leave_out_needless\nleave_out_needless()\n"
 PROBES = {
-    "horovod": "import horovod.tensorflow as hvd\n"
+    "horovod": _LEAN + "import horovod.tensorflow as hvd\n"
     "assert hvd.gloo_built(), 'Horovod was built without Gloo'\n"
     "hvd.init()\n"
     "import tensorflow as tf\n"
@@ -39,7 +41,7 @@ PROBES = {
     "assert total == 1.0, f'allreduce over one rank gave {total}'\n"
     "nccl = 'has NCCL' if hvd.nccl_built() else 'without NCCL: GPUs sum through the host'\n"
     "print(f'sees TensorFlow {tf.__version__}, has Gloo, {nccl}')",
-    "tfra": "import tensorflow as tf\n"
+    "tfra": _LEAN + "import tensorflow as tf\n"
     "import tensorflow_recommenders_addons as tfra\n"
     "table = tfra.dynamic_embedding.CuckooHashTable(tf.int64, tf.float32, tf.constant([0.0, 0.0]))\n"
     "table.insert(tf.constant([7], tf.int64), tf.constant([[1.0, 2.0]]))\n"
@@ -69,10 +71,12 @@ def examine(lock: Path | None = None) -> Iterator[Finding]:
     Args:
         lock: file of pinned versions; default: the package's own.
     """
-    yield python_version()
-    yield library_versions(lock or Path(sangam.__file__).with_name(LOCK_FILE))
-    for name in PROBES:
-        yield probe(name)
+    with ThreadPoolExecutor() as pool:
+        # All at once: most of their seconds is the import of TensorFlow.
+        probes = [pool.submit(probe, name) for name in PROBES]
+        yield python_version()
+        yield library_versions(lock or Path(sangam.__file__).with_name(LOCK_FILE))
+        yield from (each.result() for each in probes)
     yield ports()
     yield proxies(os.environ)
     yield from machine.examine(

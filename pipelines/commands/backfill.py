@@ -10,10 +10,12 @@ import typer
 from sangam.pipelines.commands.options import (
     CaCertOption,
     JsonOption,
+    LogFormatOption,
     NamespaceOption,
     SpecArgument,
     TokenEnvOption,
     TokenFileOption,
+    choose_log_format,
 )
 from sangam.pipelines.console import print_json, say, say_error, terminal
 from sangam.pipelines.deploy.connection import Connection, connect
@@ -62,6 +64,7 @@ def backfill(
     ignore_run: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="kfp: Do not wait for this unfinished run. Repeatable.")
     ] = None,
+    log_format: LogFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Runs a spec for each date of a past period, in order and one at a time.
@@ -71,6 +74,7 @@ def backfill(
     each task's metric by date, a date without logs is skipped if the spec says `missing_days: skip`, and
     output and record are in ROOT/backfill/NAME. On Kubeflow the options are those of `deploy`.
     """
+    choose_log_format(log_format)
     release = {"image": image, "trainer_image": trainer_image, "experiment": experiment}
     release |= {"pipeline_root": pipeline_root, "data_root": data_root, "service_account": service_account}
     server = {"namespace": namespace or None, "ca_cert": ca_cert, "token_env": token_env, "token_file": token_file}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sangam.pipelines.commands.options import JsonOption, RootOption, SpecArgument
+from sangam.pipelines.commands.options import JsonOption, LogFormatOption, RootOption, SpecArgument, choose_log_format
 from sangam.pipelines.console import quieten, say, say_event
 from sangam.schemas.contracts.exit_codes import ExitCode
 
@@ -50,12 +50,14 @@ def online(
     follow: Annotated[
         bool, typer.Option(help="Switch to each newly blessed model, and train again on the data after its own.")
     ] = True,
+    log_format: LogFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Trains between the daily runs: on actions as they arrive, with deltas to serving.
 
     Runs until SIGTERM or Ctrl-C; killed at any time and started again, it loses and repeats no example.
     """
+    choose_log_format(log_format)
     quieten()
     from sangam.components.record.lock import locked
     from sangam.pipelines.online.request import check_request

@@ -1,9 +1,14 @@
 """Arguments and options that several commands share."""
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.plain_text import FORMAT_VARIABLE
 
 SpecArgument = Annotated[Path, typer.Argument(metavar="SPEC", help="The ranker's YAML file.")]
 DataOption = Annotated[
@@ -21,6 +26,13 @@ RunArgument = Annotated[
     ),
 ]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the ranker, as in its spec.")]
+LogFormatOption = Annotated[
+    Literal["text", "json"] | None,
+    typer.Option(
+        "--log-format",
+        help="Format of the logs, also of all processes that are started. [default: $SANGAM_LOG_FORMAT, or text]",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 HostOption = Annotated[
@@ -67,3 +79,24 @@ ServiceAccountOption = Annotated[
     str,
     typer.Option("--service-account", help="Service account of the pods. [default: the spec's, or the server's]"),
 ]
+
+
+def choose_log_format(given: Literal["text", "json"] | None) -> None:
+    """Sets the format of logs for this process and its children; None leaves it as it is."""
+    if given is not None:
+        os.environ[FORMAT_VARIABLE] = given
+
+
+def refuse_options(where: str, options: Mapping[str, object]) -> None:
+    """Refuses options that have no effect.
+
+    Args:
+        where: why they have none, such as `without --host`.
+        options: values by option; empty ones were not given.
+
+    Raises:
+        UserError: one was given.
+    """
+    for option, value in options.items():
+        if value:
+            raise UserError(f"{option}: has no effect {where} (got {value}); leave it out")

@@ -26,8 +26,9 @@ def rollback(
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="VERSION[+DELTA]",
-            help="Withdraw every version newer than this one; or go back to a delta of it. [default: only the newest]",
+            metavar="VERSION[+DELTA]|none",
+            help="Withdraw every version newer than this one; or go back to a delta of it; none: withdraw all, and "
+            "have nothing served. [default: only the newest]",
         ),
     ] = None,
     restore: Annotated[
@@ -42,7 +43,7 @@ def rollback(
 
     The version is moved to DIR/withdrawn in one step, where neither `sangam serve` nor TensorFlow Serving looks; both
     notice at their next poll. Its number is never pushed again. With VERSION+DELTA, servers go back to that delta, and
-    online training goes on without publishing until --release.
+    online training goes on without publishing until --release; with none, nothing is served until the next push.
     """
     if release is not None:
         if because or to is not None or restore is not None:
@@ -89,7 +90,9 @@ def _last(directory: Path) -> str | None:
 
 def newest_told(directory: Path) -> str:
     """Returns which version is the newest, and which deltas servers apply to it."""
-    newest = registry.versions(directory)[-1]
+    newest = _last(directory)
+    if newest is None:
+        return "no version is left: servers refuse requests until one is pushed or restored"
     place = deltas.lineage_of(directory / newest)
     numbers = deltas.published(directory, place.lineage) if place is not None else []
     hold = deltas.read_hold(directory, place.lineage) if place is not None else None

@@ -4,7 +4,14 @@ from typing import Annotated
 
 import typer
 
-from sangam.pipelines.commands.options import DataOption, JsonOption, RootOption, SpecArgument
+from sangam.pipelines.commands.options import (
+    DataOption,
+    JsonOption,
+    LogFormatOption,
+    RootOption,
+    SpecArgument,
+    choose_log_format,
+)
 from sangam.pipelines.console import say_error
 from sangam.schemas.contracts.exit_codes import ExitCode
 
@@ -30,6 +37,7 @@ def run(
             help="Read every log file again to see whether it has changed, even if its size and time are the same.",
         ),
     ] = False,
+    log_format: LogFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Runs the whole pipeline on this machine: ingest, validate, transform, train, evaluate, push.
@@ -43,6 +51,7 @@ def run(
     from sangam.pipelines.local.terminal import run_and_report
     from sangam.schemas.loading import load_spec
 
+    choose_log_format(log_format)
     try:
         request = check_request(load_spec(spec), date, data, root)
         if reread:

@@ -1,6 +1,5 @@
 """The command `sangam runs`."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,10 +11,10 @@ from sangam.pipelines.commands.options import (
     NamespaceOption,
     TokenEnvOption,
     TokenFileOption,
+    refuse_options,
 )
 from sangam.pipelines.console import print_json, terminal
 from sangam.pipelines.deploy.connection import Connection, connect
-from sangam.schemas.errors import UserError
 
 EPILOG = (
     "Example: sangam runs runs --last 30\n\nExample: sangam runs short_video --host http://localhost:8888 --last 30"
@@ -46,10 +45,10 @@ def runs(
     """
     if host is None:
         server = {"--namespace": namespace, "--ca-cert": ca_cert, "--token-env": token_env, "--token-file": token_file}
-        _refuse("without --host", server)
+        refuse_options("without --host", server)
         _print_local(Path(given), name, limit, as_json=as_json)
         return
-    _refuse("with --host", {"--name": name})
+    refuse_options("with --host", {"--name": name})
     from sangam.pipelines.deploy.printing import print_runs
     from sangam.pipelines.deploy.reasons import reason_of
     from sangam.pipelines.deploy.state import recent_runs, run_document
@@ -73,9 +72,3 @@ def _print_local(root: Path, name: str | None, limit: int, *, as_json: bool) -> 
         print_json([document(run, now) for run in found])
     else:
         print_runs(found, now, terminal())
-
-
-def _refuse(where: str, options: Mapping[str, object]) -> None:
-    for option, value in options.items():
-        if value:
-            raise UserError(f"{option}: has no effect {where} (got {value}); leave it out")

@@ -8,7 +8,14 @@ from typing import Annotated, Literal
 import typer
 
 from sangam.components.alerts import target_of
-from sangam.pipelines.commands.options import DataOption, JsonOption, RootOption, SpecArgument
+from sangam.pipelines.commands.options import (
+    DataOption,
+    JsonOption,
+    LogFormatOption,
+    RootOption,
+    SpecArgument,
+    choose_log_format,
+)
 from sangam.pipelines.console import print_json, terminal
 from sangam.pipelines.schedule import units
 from sangam.pipelines.schedule.daily import due, outcome, run_daily
@@ -39,9 +46,11 @@ def run(
     data: DataOption,
     root: RootOption,
     environment: EnvironmentOption = None,
+    log_format: LogFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Runs a spec for yesterday (UTC), as a timer does. Its log is in ROOT/schedule/NAME."""
+    choose_log_format(log_format)
     if environment:
         os.environ.update(read_environment(environment))
     loaded, now = load_spec(spec), utc_now()
@@ -91,6 +100,6 @@ def _check_environment(spec: Spec, environment: Path | None) -> None:
     if environment is None:
         raise UserError(
             "--environment: is missing; the spec declares alerts, and a timer sees none of your shell's variables: "
-            f"give a file with {spec.alerts.url_env}=... and {spec.alerts.key_env}=..., readable by you alone"
+            f"give a file with {' and '.join(f'{name}=...' for name in spec.alerts.variables)}, readable by you alone"
         )
     target_of(spec.alerts, variables)

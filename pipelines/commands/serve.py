@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sangam.components.server.options import GRPC_PORT, REST_PORT, Options
-from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.commands.options import JsonOption, LogFormatOption, choose_log_format
 
 EPILOG = (
     "Example: sangam serve ROOT/serving/short_video\n\n"
@@ -18,9 +18,7 @@ def serve(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Folder of versions, push.path below the root; or one SavedModel.")
     ],
-    name: Annotated[
-        str, typer.Option(help="Name of the model in requests. [default: the ranker's, or the folder's]")
-    ] = "",
+    name: Annotated[str, typer.Option(help="Name of the model. [default: the ranker's, or the folder's]")] = "",
     host: Annotated[str, typer.Option(help="Address to listen on. There is no authentication.")] = Options.host,
     grpc_port: Annotated[int, typer.Option(help="Port of gRPC; 0: any free one, which is printed.")] = GRPC_PORT,
     rest_port: Annotated[int, typer.Option(help="Port of REST; 0: any free one, which is printed.")] = REST_PORT,
@@ -62,15 +60,17 @@ def serve(
     parent_pid: Annotated[
         int, typer.Option(help="Stop when this process ends; 0: independent of any.")
     ] = Options.parent_pid,
+    log_format: LogFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Serves the newest version of a folder, over the gRPC and REST APIs of TensorFlow Serving.
 
-    A new version replaces the old one without failing a request or mixing versions within one. A version whose files
-    do not match its manifest is refused, and the old one stays. Also served: /healthz, /readyz, and /metrics for
-    Prometheus.
+    A new version replaces the old one without failing a request. A version whose files do not match its manifest is
+    refused, and the old one stays. Also served: /healthz, /readyz, and /metrics for Prometheus.
     """
-    options = Options(**locals())  # Each parameter is an option of the same name.
+    given = locals()  # Each other parameter is an option of the same name.
+    choose_log_format(given.pop("log_format"))
+    options = Options(**given)
     from sangam.components.server import process
 
     process.end(process.serve(options))

@@ -247,13 +247,14 @@ def _evaluation(guesses: Guesses) -> Iterator[str]:
 
 
 def _gates(guesses: Guesses) -> Iterator[str]:
-    yield "# Low bounds: raise them to the values of the model; `max_drop: 0.01` also compares it with the live one."
+    yield "# Low bounds: raise them to the values of the model. max_drop and max_rise compare it with the last one."
     yield "gates:"
     for label in guesses.labels:
-        gate: dict[str, Any] = {"task": label.name, "metric": "auc", "at_least": 0.55}
+        gate: dict[str, Any] = {"task": label.name, "metric": "auc", "at_least": 0.55, "max_drop": 0.01}
         if label.settings["kind"] != "binary":
             # The error of a model that predicts the mean label.
-            gate = {"task": label.name, "metric": "rmse", "at_most": float(f"{guesses.deviations[label.column]:.3g}")}
+            most = float(f"{guesses.deviations[label.column]:.3g}")
+            gate = {"task": label.name, "metric": "rmse", "at_most": most, "max_rise": float(f"{0.02 * most:.1g}")}
         yield f"  - {_flow(gate)}"
 
 

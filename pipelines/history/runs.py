@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.text import Text
 
 from sangam.components.record.store import StoredRun
+from sangam.components.reports.headline import main_of_run
 from sangam.pipelines.console import table
 from sangam.pipelines.times import duration, minute
 
-_STYLES = {"succeeded": "green", "refused": "yellow", "running": "yellow"}
+_STYLES = {"pushed": "green", "blessed": "green", "ended": "green", "refused": "yellow", "running": "yellow"}
 
 
 def print_runs(runs: Sequence[StoredRun], now: datetime.datetime, console: Console) -> None:
@@ -21,11 +22,13 @@ def print_runs(runs: Sequence[StoredRun], now: datetime.datetime, console: Conso
     for name in ("date", "run", *(["ranker"] if is_mixed else []), "state", "started (UTC)"):
         shown.add_column(name, no_wrap=True)
     shown.add_column("took", justify="right", no_wrap=True)
-    for name in ("failed step", "pushed", "mean auc"):
+    for name in ("failed step", "version", "metric"):
         shown.add_column(name, no_wrap=True)
+    shown.add_column("warnings", justify="right", no_wrap=True)
     for run in runs:
         took, record = run.seconds(now), run.record
-        auc = record.mean_auc if record else None
+        metric, value = main_of_run(record.tasks) if record else ("", None)
+        warnings = len(record.warnings) if record else 0
         shown.add_row(
             run.date,
             run.id,
@@ -35,7 +38,8 @@ def print_runs(runs: Sequence[StoredRun], now: datetime.datetime, console: Conso
             duration(took) if took is not None else "",
             (record.failed_step if record else None) or "",
             record.pushed.version if record and record.pushed else "",
-            f"{auc:.4f}" if auc is not None else "",
+            f"{metric} {value:.4f}" if value is not None else "",
+            Text(str(warnings), "yellow") if warnings else "",
         )
     console.print(shown)
 
@@ -56,6 +60,7 @@ def document(run: StoredRun, now: datetime.datetime) -> dict[str, Any]:
         "failed_step": record.failed_step if record else None,
         "error": (record.error if record else run.problem) or None,
         "pushed": record.pushed.version if record and record.pushed else None,
+        "warnings": record.warnings if record else [],
         "metrics": {name: task.metrics for name, task in record.tasks.items()} if record else {},
         "steps": [
             {"name": name, "state": step.state, "seconds": step.seconds}

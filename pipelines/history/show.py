@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from sangam.components.record.journal import read_journal
 from sangam.components.record.outcome import Outcome, outcome_of
 from sangam.components.record.run import RunRecord
 from sangam.components.record.store import StoredRun
@@ -19,7 +20,7 @@ from sangam.pipelines.local.result.report import print_data, print_notes, print_
 from sangam.pipelines.times import duration, minute
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.host.files import tail
-from sangam.schemas.quantities import shown_bytes
+from sangam.schemas.quantities import shown_bytes, shown_seconds
 
 _TAIL_LINES = 15
 
@@ -87,10 +88,10 @@ def print_shown(shown: Shown, now: datetime.datetime, console: Console) -> None:
 
 def _steps(record: RunRecord) -> Any:
     shown = table("step", "state")
-    for name in ("seconds", "memory"):
+    for name in ("time", "peak memory"):
         shown.add_column(name, justify="right")
     for name, step in record.steps.items():
-        shown.add_row(name, step.state, f"{step.seconds or 0.0:.1f}", shown_bytes(step.peak_memory_bytes))
+        shown.add_row(name, step.state, shown_seconds(step.seconds or 0.0), shown_bytes(step.peak_memory_bytes))
     return shown
 
 
@@ -100,7 +101,7 @@ class Reason:
 
     Attributes:
         log: the most relevant log; None without one.
-        tail: last lines of the log.
+        tail: last lines of the log; empty if the causes say it all, as those of a mistake of the user do.
         exit_code: exit code of the run; None if unknown.
     """
 
@@ -125,10 +126,12 @@ class Reason:
 
 def reason_of(run: StoredRun) -> Reason:
     """Returns the reason why a run failed or was rejected, and advice."""
-    codes = {"succeeded": ExitCode.DONE, "refused": ExitCode.REJECTED}
-    log = None if run.state in codes else _log_of(run, run.record.failed_step if run.record else None)
+    codes = {"pushed": ExitCode.DONE, "blessed": ExitCode.DONE, "ended": ExitCode.DONE, "refused": ExitCode.REJECTED}
     code = codes.get(run.state, run.record.exit_code if run.record else None)
-    return Reason(outcome_of(run), log, tail(log, _TAIL_LINES) if log else "", code)
+    running = read_journal(run.folder).running
+    step = run.record.failed_step if run.record else running.name if running else None
+    log = None if run.state in codes else _log_of(run, step)
+    return Reason(outcome_of(run), log, tail(log, _TAIL_LINES) if log and code != ExitCode.MISTAKE else "", code)
 
 
 def _log_of(run: StoredRun, step: str | None) -> Path | None:

@@ -174,7 +174,7 @@ def _alerts(spec: Spec) -> Iterator[str]:
     if spec.alerts is None:
         return
     for _, name, step in _steps(spec):
-        missing = [variable for variable in (spec.alerts.url_env, spec.alerts.key_env) if variable not in step.secrets]
+        missing = [variable for variable in spec.alerts.variables if variable not in step.secrets]
         if missing:
             yield (
                 f"{_place(spec, name, 'secrets')}: has not what `alerts` needs (got no {' and no '.join(missing)}); "

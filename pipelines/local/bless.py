@@ -84,7 +84,7 @@ def _check(run: StoredRun) -> None:
         )
     if not run.root.metadata.is_file():
         raise UserError(f"RUN: is no run of a root (got {run.folder.path}, without {run.root.metadata}); {ALLOWED}")
-    if run.record.status != "succeeded":
+    if run.record.status in ("failed", "stopped"):
         raise UserError(
             f"{run.id}: {run.state}, so there is no verdict to override (got step {run.record.failed_step}: "
             f"{run.record.error}); run it again"

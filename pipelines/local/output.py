@@ -3,8 +3,11 @@
 import contextlib
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
+
+from sangam.schemas.host.plain_text import UTF8_OUTPUT
 
 
 def keep_stream(fd: int) -> TextIO:
@@ -16,7 +19,7 @@ def keep_stream(fd: int) -> TextIO:
 
 
 def send_output_to(path: Path) -> None:
-    """Appends file descriptors 1 and 2 to a file, for this process, its libraries and its children.
+    """Appends file descriptors 1 and 2 to a file, for this process, its libraries and its children, in UTF-8.
 
     Descriptors, not sys.stdout: TensorFlow and the trainer's processes bypass Python.
     """
@@ -28,3 +31,7 @@ def send_output_to(path: Path) -> None:
     os.dup2(fd, 1)
     os.dup2(fd, 2)
     os.close(fd)
+    os.environ.update(UTF8_OUTPUT)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -17,6 +17,7 @@ from sangam.pipelines.console import say
 from sangam.pipelines.local.full_disk import is_full
 from sangam.pipelines.local.training_progress import Event, TrainingProgress, read_progress
 from sangam.schemas.contracts.training_job import PROGRESS_FILE
+from sangam.schemas.quantities import shown_bytes, shown_seconds
 
 _REFRESH_S = 0.5
 _PLAIN_LINE_EVERY_S = 30.0
@@ -36,8 +37,8 @@ _MARKS = {
 
 def step_line(step: Step) -> Text:
     """Returns the line of a step that has ended."""
-    memory = f"{step.peak_memory_bytes / 2**20:8,.0f} MiB"
-    return Text.assemble(f"{step.name:<{_NODE_WIDTH}} {step.seconds or 0.0:8.1f} s {memory}  ", _MARKS[step.state])
+    took, memory = shown_seconds(step.seconds or 0.0), shown_bytes(step.peak_memory_bytes)
+    return Text.assemble(f"{step.name:<{_NODE_WIDTH}} {took:>11} {memory:>8}  ", _MARKS[step.state])
 
 
 def bar(share: float, width: int = _BAR_WIDTH) -> Text:
@@ -104,7 +105,7 @@ class TerminalProgress:
             for turn in itertools.count():
                 mark = _SPINNER[turn % len(_SPINNER)]
                 detail, line = self._detail(), Text(no_wrap=True, overflow="ellipsis")
-                line.append(f"{node:<{_NODE_WIDTH}} {time.monotonic() - started:8.1f} s  {mark}  ")
+                line.append(f"{node:<{_NODE_WIDTH}} {shown_seconds(time.monotonic() - started):>11} {mark}  ")
                 if isinstance(detail, TrainingProgress) and detail.share is not None:
                     line.append_text(bar(detail.share)).append("  ")
                 live.update(line.append(str(detail)), refresh=True)
@@ -120,7 +121,7 @@ class TerminalProgress:
             event = detail if isinstance(detail, Event) else None
             if now - printed >= _PLAIN_LINE_EVERY_S or (event and event != told):
                 printed, told = now, event or told
-                line = f"{node:<{_NODE_WIDTH}} {now - started:8.1f} s  running  {detail}"
+                line = f"{node:<{_NODE_WIDTH}} {shown_seconds(now - started):>11}  running  {detail}"
                 say(line.rstrip(), self._console)
 
     def _detail(self) -> TrainingProgress | Event | str:
@@ -140,7 +141,7 @@ class TerminalProgress:
             self._seen, self._seen_at = version, now
         progress = read_progress(self._progress_file)
         if isinstance(progress, TrainingProgress) and (silent_s := now - self._seen_at) > _STALE_S:
-            return f"step {progress.step:,}, no step for {silent_s:.0f} s"
+            return f"step {progress.step:,}, no step for {shown_seconds(silent_s)}"
         return progress or ""
 
 

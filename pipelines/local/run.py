@@ -16,7 +16,7 @@ from sangam.components.processes.stopping import Stopped, StopSignals, kill_desc
 from sangam.components.record.journal import Journal
 from sangam.components.record.lock import RootInUse, locked
 from sangam.components.record.run import Observer, RunRecord, Step
-from sangam.components.record.store import reserve, write_record
+from sangam.components.record.store import link_latest, reserve, write_record
 from sangam.components.reports.spec_file import write_spec
 from sangam.pipelines.beam import step_args
 from sangam.pipelines.console import QUIET_ENVIRONMENT, say
@@ -104,11 +104,12 @@ def run_locally(
         logs, date = RunFolder(run_folder).logs, str(request.date or "")
         journal = journal or Journal()
         reserve(run_folder)
-        journal.opened(run_folder, date=date)
+        journal.opened(run_folder, date=date, data=str(request.data_root))
         write_spec(run_folder, request.spec)
+        link_latest(RunFolder(run_folder))
         say(f"run {run_folder.name}, logs in {logs}", console)
         commit = _open_run(request, run_folder)
-        journal.opened(run_folder, commit, date)
+        journal.opened(run_folder, commit, date, str(request.data_root))
         steps, progress = _Steps(logs, logs / RUN_LOG, renew), TerminalProgress(console, logs)
         disk = DiskWatch(request.root)
         make_pipeline = functools.partial(build or _build_from_spec, request, commit)
@@ -161,7 +162,7 @@ def _ending(failure: BaseException | None, told: str | None, seconds: float) -> 
     """Returns the end of the run; `told`, if given, replaces the failure's own text."""
     match failure:
         case None:
-            return RunEnd("succeeded", None, seconds)
+            return RunEnd(None, None, seconds)
         case Stopped():
             return RunEnd("stopped", str(failure), seconds)
         case _:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import TextIO
 
-from sangam.components.alerts import event_of, send
+from sangam.components.alerts import send_all
 from sangam.components.record.journal import Journal
 from sangam.components.record.run import RunRecord
 from sangam.pipelines.console import say, terminal
@@ -87,6 +87,5 @@ def _tell(request: RunRequest, record: RunRecord, path: Path, log: Path, screen:
         say(f"report: {page}", screen.console)
     screen.print_document(path)
     # Last: the receiver may be slow, and its answer does not change the result.
-    event, alerts = event_of(record), request.spec.alerts
-    if alerts and event and (problem := send(alerts, event, os.environ)):
+    for problem in send_all(request.spec.alerts, record, os.environ) if request.spec.alerts else ():
         say(problem, screen.errors)

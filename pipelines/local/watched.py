@@ -128,7 +128,7 @@ def watched(
         ending = RunEnd("stopped", str(stopped), seconds)
     else:
         ending = RunEnd("failed", _how(code, noted, oom_watch.out_of_memory()), seconds)
-    steps = noted.ended(ending.status, time.time())
+    steps = noted.ended("stopped" if stopped else "failed", time.time())
     exit_code = stopped.exit_code if stopped else ExitCode.FAILED
     record = summarize(request, folder, steps, ending, noted.commit).model_copy(update={"exit_code": exit_code})
     log = RunFolder(folder).logs / f"{noted.running.name if noted.running else 'run'}.log"

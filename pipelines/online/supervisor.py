@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sangam.components.alerts.event import Event
+from sangam.components.alerts.event import Event, live_of
 from sangam.components.alerts.sending import send
 from sangam.components.alerts.target import target_of
 from sangam.components.processes.stopping import StopSignals
@@ -20,6 +20,7 @@ from sangam.pipelines.online.request import OnlineRequest
 from sangam.pipelines.times import utc_now
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.joining_job import Kafka, read_stalled
+from sangam.schemas.contracts.root import Root
 from sangam.schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
 from sangam.schemas.errors import UserError
 
@@ -157,16 +158,25 @@ class Supervisor:
                 f"online: no delta after {last} goes out (got {held}); training goes on. To go back to an earlier "
                 f"state: {back}",
                 last,
+                back,
             )
         if self._is_held and not held:
             self._say("deltas go out again")
         self._is_held = bool(held)
 
-    def _alert(self, text: str, last: str) -> None:
+    def _alert(self, text: str, last: str, command: str = "") -> None:
         self._say(text)
         if self._request.spec.alerts is not None:
             event = Event(
-                kind="refused", pipeline=self._request.spec.name, step="online", date=None, run=last, reason=text
+                kind="refused",
+                pipeline=self._request.spec.name,
+                step="online",
+                date=None,
+                run=last,
+                reason=text,
+                root=str(self._request.root),
+                command=command,
+                **live_of(Root(str(self._request.root)), self._request.spec.name),
             )
             send(self._request.spec.alerts, event, self._environ)
 

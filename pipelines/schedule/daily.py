@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import shlex
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,13 +10,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sangam.components.alerts import Event, send
+from sangam.components.alerts import Event, live_of, send, silence_of
 from sangam.components.processes.stopping import Stopped, StopSignals
 from sangam.pipelines.console import say
 from sangam.pipelines.local.child_run import CHILD_GRACE_S, run_child
 from sangam.pipelines.times import date_of
 from sangam.schemas.contracts.exit_codes import WELL_ENDED, ExitCode, as_exit_code
 from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import tail
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.data import DayLogs
@@ -27,7 +29,7 @@ _OUTCOMES: dict[int, str] = {
     ExitCode.DONE: "blessed",
     ExitCode.FAILED: "failed",
     ExitCode.MISTAKE: "failed: the spec, an option or the logs are wrong",
-    ExitCode.REJECTED: "rejected by a gate",
+    ExitCode.REJECTED: "refused by a gate",
     ExitCode.ROOT_IN_USE: "not started, another run is using the root",
     ExitCode.INTERRUPTED: "stopped",
     ExitCode.TERMINATED: "stopped",
@@ -104,7 +106,7 @@ def run_daily(daily: Daily, now: datetime.datetime, console: Console, run: RunCh
         end = tail(log, _TAIL_LINES)
         say(end, console)
         if not is_alerted:
-            _alert(daily, log, f"{outcome(code)}\n{end}", console)
+            _alert(daily, log, f"{outcome(code)}\n{end}", now, console)
     with log.open("a", encoding="utf-8") as file:
         file.write(f"{outcome(code)}\n")
     _prune(daily.folder)
@@ -116,13 +118,30 @@ def _arguments(daily: Daily) -> list[str]:
     return ["run", str(daily.spec_path), "--data", str(daily.data), "--root", str(daily.root), *date]
 
 
-def _alert(daily: Daily, log: Path, reason: str, console: Console) -> None:
-    if daily.spec.alerts is None:
+def _alert(daily: Daily, log: Path, reason: str, now: datetime.datetime, console: Console) -> None:
+    """Sends the alerts of a run that could not: that it failed, and that nothing was pushed for days."""
+    alerts, root, name = daily.spec.alerts, Root(str(daily.root.resolve())), daily.spec.name
+    if alerts is None:
         return
-    event = Event(kind="failed", pipeline=daily.spec.name, step="", date=daily.date, run=log.stem, reason=reason)
-    problem = send(daily.spec.alerts, event, os.environ)
-    if problem:
-        say(problem, console)
+    failed = Event(
+        kind="failed",
+        pipeline=name,
+        step="",
+        date=daily.date,
+        run=log.stem,
+        reason=reason,
+        root=str(root.path),
+        command=shlex.join(["sangam", *_arguments(daily)]),
+        **live_of(root, name),
+    )
+    try:
+        silence = silence_of(alerts, root, name, now, log.stem)
+    except UserError as error:
+        silence = None
+        say(str(error), console)
+    for event in filter(None, (failed, silence)):
+        if problem := send(alerts, event, os.environ):
+            say(problem, console)
 
 
 def _prune(folder: Path) -> None:

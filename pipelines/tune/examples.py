@@ -99,7 +99,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
     except UserError as error:
         say(str(error), console)
         return ExitCode.ROOT_IN_USE if isinstance(error, LockHeld) else ExitCode.MISTAKE
-    if outcome.record.status != "succeeded":
+    if outcome.record.status in ("failed", "stopped"):
         say(f"{outcome.record.error}\nlog: {outcome.log}", console)
         # A normal exit would wait for Beam's threads, which may still work on the failed step.
         os._exit(outcome.exit_code)

@@ -10,7 +10,7 @@ from sangam.pipelines.backfill.record import RECORD_FILE, DateRecord, read_dates
 from sangam.pipelines.ui import figures
 from sangam.schemas.contracts.root import Root
 
-_TONES = {"blessed": "good", "rejected": "warn", "skipped": "mute"}
+_TONES = {"pushed": "good", "blessed": "good", "refused": "warn", "skipped": "mute"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _read(root: Root, ranker: str) -> BackfillSoFar:
 
 def _chart(task: str, dates: Sequence[DateRecord]) -> Markup | None:
     known = [
-        (record.date, metric.value, record.state == "blessed", metric.metric)
+        (record.date, metric.value, record.state in ("pushed", "blessed"), metric.metric)
         for record in dates
         if (metric := record.tasks.get(task)) is not None and metric.value is not None
     ]

@@ -17,7 +17,7 @@ from sangam.pipelines.local.training_progress import Event, TrainingProgress, pa
 from sangam.pipelines.times import duration
 from sangam.schemas.contracts.training_job import PROGRESS_FILE
 from sangam.schemas.host.files import json_lines
-from sangam.schemas.quantities import shown_bytes
+from sangam.schemas.quantities import shown_bytes, shown_seconds
 
 MAX_POINTS = 300
 """Largest number of points of a training's curves."""
@@ -199,11 +199,12 @@ def _step(step: Step, live: Live) -> dict[str, Any]:
     if state == "running" and live.state != "running":
         state = "stopped"  # The run was killed before it recorded the step's end.
     seconds = step.took(live.now) if state == "running" else step.seconds
+    shown = duration if state == "running" else shown_seconds
     usual = live.before.get(step.name)
     return {
         "name": step.name,
         "state": state,
-        "time": duration(seconds) if seconds is not None else "",
+        "time": shown(seconds) if seconds is not None else "",
         "usual": duration(usual) if usual is not None else "",
         "memory": shown_bytes(step.peak_memory_bytes) if step.peak_memory_bytes else "",
     }

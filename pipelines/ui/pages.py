@@ -164,7 +164,7 @@ class Pages:
         """Returns the live page of a run, for a running one or one without a report."""
         run = self.find(name)
         told = document(read_live(run, seconds_before(self.before(run))))
-        reason = None if run.state in ("running", "succeeded") else reason_of(run)
+        reason = None if run.state in ("running", "pushed", "blessed", "ended") else reason_of(run)
         return Shown(
             self._render(
                 "run.html",
@@ -222,7 +222,7 @@ class Pages:
     def _with_way_back(self, text: str, run: StoredRun | None, before: StoredRun | None) -> str:
         """Adds links to other pages to a self-contained page; it works without scripts."""
         head, found, rest = text.partition("<header>")
-        links = self._render("way_back.html", "/overview" if run is None else "", run=run, before=before)
+        links = self._render("top.html", "/overview" if run is None else "", run=run, before=before)
         return f"{head}{links}{found}{rest}" if found else text
 
     def searches(self) -> Shown:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from sangam.components.record.outcome import TONES, Tone
 from sangam.components.record.store import State, StoredRun
+from sangam.components.reports.headline import main_of_run
 from sangam.pipelines.times import duration, minute
+from sangam.schemas.quantities import shown_seconds
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,10 @@ class RunRow:
         started: start time, UTC to the minute.
         took: duration, so far if it runs.
         result: pushed version, failed step, or reason why the run cannot be read.
-        auc: mean AUC over the tasks.
-        change: change of `auc` since the ranker's previous run.
+        warnings: number of warnings.
+        metric: name of the main metric, such as `mean auc`; empty without one.
+        value: its value.
+        change: change of `value` since the ranker's previous run with the same metric.
         has_page: whether `report.html` exists.
     """
 
@@ -35,25 +39,29 @@ class RunRow:
     started: str
     took: str
     result: str
-    auc: float | None
+    warnings: int
+    metric: str
+    value: float | None
     change: float | None
     has_page: bool
 
 
 def rows_of(runs: Sequence[StoredRun], now: datetime.datetime) -> list[RunRow]:
     """Returns the rows of runs, which are newest first."""
-    rows, auc_before = [], dict[str | None, float]()
+    rows, known = [], dict[tuple[str | None, str], float]()
     for run in reversed(runs):
-        before, auc = auc_before.get(run.ranker), _auc(run)
-        change = auc - before if auc is not None and before is not None else None
-        if auc is not None:
-            auc_before[run.ranker] = auc
+        metric, value = _main(run)
+        before = known.get((run.ranker, metric))
+        change = value - before if value is not None and before is not None else None
+        if value is not None:
+            known[run.ranker, metric] = value
         rows.append(_row(run, now, change))
     return rows[::-1]
 
 
 def _row(run: StoredRun, now: datetime.datetime, change: float | None) -> RunRow:
     took, record = run.seconds(now), run.record
+    metric, value = _main(run)
     result = ""
     if record and record.pushed:
         result = f"version {record.pushed.version}"
@@ -68,9 +76,11 @@ def _row(run: StoredRun, now: datetime.datetime, change: float | None) -> RunRow
         tone=TONES[run.state],
         date=run.date,
         started=minute(run.started) if run.started else "",
-        took=duration(took) if took is not None else "",
+        took=(shown_seconds if record else duration)(took) if took is not None else "",
         result=result,
-        auc=_auc(run),
+        warnings=len(record.warnings) if record else 0,
+        metric=metric,
+        value=value,
         change=change,
         has_page=has_page(run),
     )
@@ -81,5 +91,5 @@ def has_page(run: StoredRun) -> bool:
     return run.folder.page.is_file()
 
 
-def _auc(run: StoredRun) -> float | None:
-    return run.record.mean_auc if run.record else None
+def _main(run: StoredRun) -> tuple[str, float | None]:
+    return main_of_run(run.record.tasks) if run.record else ("", None)

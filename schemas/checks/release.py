@@ -17,7 +17,7 @@ _BOUNDS = ("at_least", "at_most", "max_drop", "max_rise", "min_gain")
 
 def release_problems(spec: Spec) -> Iterator[Problem]:
     """Yields every mistake in the parts of a spec that judge and push a model."""
-    for check in (_keys, _gates, _evaluation, _slices, _export, _drift, _push):
+    for check in (_keys, _gates, _evaluation, _slices, _export, _drift, _push, _alerts):
         yield from check(spec)
 
 
@@ -267,4 +267,22 @@ def _push(spec: Spec) -> Iterator[Problem]:
         what = "is the pipeline root itself" if top == "." else "is in a folder that Sangam uses in the pipeline root"
         yield Problem(
             ("push", "path"), f"{what} (got '{spec.push.path}')", f"a folder of its own, such as serving/{spec.name}"
+        )
+
+
+def _alerts(spec: Spec) -> Iterator[Problem]:
+    if spec.alerts is None:
+        return
+    if spec.alerts.format == "slack" and "key_env" in spec.alerts.model_fields_set:
+        yield Problem(
+            ("alerts", "key_env"),
+            f"has no effect with format slack (got {spec.alerts.key_env})",
+            "leave it out: the address is Slack's secret",
+        )
+    days = spec.alerts.not_pushed_for_days
+    if days is not None and not isinstance(spec.push, DirectoryPush):
+        yield Problem(
+            ("alerts", "not_pushed_for_days"),
+            f"has no effect with push.kind {spec.push.kind} (got {days})",
+            "leave it out, or push to a folder",
         )

@@ -11,6 +11,8 @@ _BACKFILL, _SCHEDULE, _TUNE, _ONLINE = "backfill", "schedule", "tune", "online"
 _METRICS, _TABLES = "metrics", "tables"
 _REMOVED = ".removed"
 SUMMARY_FILE, SPEC_FILE, PAGE_FILE = "summary.json", "spec.json", "report.html"
+LATEST = "latest"
+"""Name of the link to the run that started last, in the folder of runs."""
 NAMES = frozenset(
     {
         LOCK_FILE,
@@ -118,7 +120,7 @@ class Root:
 
     def run_folders(self) -> set[RunFolder]:
         """Returns the folders of all runs so far."""
-        return {RunFolder(path) for path in self.runs.glob("*")}
+        return {RunFolder(path) for path in self.runs.glob("*") if not path.name.endswith(LATEST)}
 
     def blessed(self, ranker: str) -> str:
         """Returns the folder, or address, of a ranker's blessings."""

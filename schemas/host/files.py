@@ -1,11 +1,13 @@
 """Small local files: atomic writes, and the end of a log for an error message."""
 
 import contextlib
+import datetime
 import json
 import os
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,17 @@ def write_first(path: Path, content: str) -> None:
             os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def link_whole(path: Path, target: str) -> None:
+    """Makes a path a link to a target, atomically: a reader sees the old link or the new one."""
+    aside = path.with_name(f".tmp-{secrets.token_hex(4)}-{path.name}")
+    os.symlink(target, aside)
+    try:
+        os.replace(aside, path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
 
 
 def sync(path: Path) -> None:
@@ -121,10 +134,16 @@ def read_end(path: Path, max_bytes: int, *, start: int = 0) -> str:
         return ""
 
 
+def json_line(fields: Mapping[str, Any], now: float) -> str:
+    """Returns a line of a file that others follow: JSON whose member `at` is the time, UTC in ISO 8601."""
+    at = datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"at": at.replace("+00:00", "Z"), **fields}, default=str) + "\n"
+
+
 def add_json_line(file: Path, fields: Mapping[str, Any]) -> None:
-    """Adds a line to a file that others follow. A full disk is ignored: the writer does not depend on the line."""
+    """Adds a line with the time to a file. A full disk is ignored: the writer does not depend on the line."""
     with contextlib.suppress(OSError), file.open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(fields) + "\n")
+        lines.write(json_line(fields, time.time()))
 
 
 def json_lines(file: Path, max_bytes: int = sys.maxsize) -> list[dict[str, Any]]:

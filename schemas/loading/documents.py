@@ -10,6 +10,7 @@ import pydantic
 
 from sangam.schemas.checks import find_problems
 from sangam.schemas.loading.explaining import explain
+from sangam.schemas.loading.further import further_problems
 from sangam.schemas.problems import Problem
 from sangam.schemas.spec import Spec
 
@@ -24,7 +25,8 @@ def check_document(document: Document) -> Spec | list[Problem]:
         # JSON makes arrays of YAML lists, and strict types mean the same as in the JSON Schema.
         spec = Spec.model_validate_json(json.dumps(document))
     except pydantic.ValidationError as error:
-        return explain(error.errors(include_url=False), _schema())
+        wrong = explain(error.errors(include_url=False), _schema())
+        return [*wrong, *further_problems(document, wrong)]
     return find_problems(spec) or spec
 
 

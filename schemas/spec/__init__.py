@@ -155,7 +155,7 @@ class Spec(RankerSpec):
     monitoring: Monitoring | None = None
     """Endpoints for Prometheus. It changes no result; docs/monitoring.md. Left out: no endpoints."""
     alerts: Alerts | None = None
-    """Webhook for failed runs and refused models; docs/daily.md. Left out: no alerts."""
+    """Webhook for failed runs, refused models, warnings and days without a push; docs/daily.md. Left out: no alerts."""
     online: Online | None = None
     """Training between the daily runs, by `sangam online`; docs/online.md."""
     tune: Annotated[Tuning | None, Field(json_schema_extra=_or_auto)] = None

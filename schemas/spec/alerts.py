@@ -1,4 +1,4 @@
-"""The webhook for failed runs and refused models."""
+"""The webhook for failed runs, refused models, warnings and days without a push."""
 
 from typing import Annotated, Literal
 
@@ -9,16 +9,32 @@ from sangam.schemas.spec.kubernetes_names import EnvironmentName
 
 
 class Alerts(FrozenModel):
-    """A webhook: JSON by HTTP POST, signed with HMAC-SHA256. Address and key stay out of the spec.
+    """A webhook: JSON by HTTP POST. Address and key stay out of the spec.
 
     On Kubeflow the two variables come from `cluster.default.secrets`.
     """
 
+    format: Literal["generic", "slack", "pagerduty"] = "generic"
+    """Form of the body: `generic`: all fields, signed with HMAC-SHA256; `slack`: a message for an incoming webhook;
+    `pagerduty`: an event of PagerDuty's Events API v2."""
     url_env: EnvironmentName = "SANGAM_ALERT_URL"
-    """Environment variable with the address of the webhook."""
+    """Environment variable with the address of the webhook; of PagerDuty https://events.pagerduty.com/v2/enqueue."""
     key_env: EnvironmentName = "SANGAM_ALERT_KEY"
-    """Environment variable with the signing key."""
-    on: Annotated[tuple[Literal["failed", "refused"], ...], Field(min_length=1)] = ("failed", "refused")
-    """Events that send an alert: failed runs, refused models."""
+    """Environment variable with the signing key, of PagerDuty with the integration key; `slack` reads none."""
+    on: Annotated[tuple[Literal["failed", "refused", "warning"], ...], Field(min_length=1)] = (
+        "failed",
+        "refused",
+        "warning",
+    )
+    """Events that send an alert: failed runs, refused models, warnings on models that no gate refused."""
+    not_pushed_for_days: PositiveInt | None = None
+    """Days without a push that send an alert, after a run or by `sangam status ROOT --alert`. Left out: none."""
+    ui: Annotated[str, Field(pattern=r"^https?://[^\s]+$")] | None = None
+    """Address of `sangam ui` for links to runs, such as https://sangam.example. Left out: paths of pages."""
     timeout_s: PositiveInt = 10
     """Time limit of each of three attempts, in seconds."""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables that are read."""
+        return (self.url_env,) if self.format == "slack" else (self.url_env, self.key_env)

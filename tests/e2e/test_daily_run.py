@@ -77,7 +77,7 @@ def _check_scores(rest: str, training: Path) -> None:
 def test_a_first_run_is_blessed_and_pushed_and_says_that_there_was_no_baseline(world: World, first_run: Any) -> None:
     done, summary = first_run
     assert done.returncode == 0, done.stdout + done.stderr
-    assert summary["status"] == "succeeded"
+    assert summary["status"] == "pushed"
     assert summary["date"] == DATE
     assert summary["days"] == {"train": [f"2026-03-0{day}" for day in range(1, 5)], "eval": [DATE]}
     assert {split: rows["written"] for split, rows in summary["rows"].items()} == {"train": 12000, "eval": 3000}
@@ -186,7 +186,7 @@ def test_one_task_below_its_bound_stops_the_release_though_the_mean_is_fine_and_
     changes: dict[tuple[str | int, ...], Any] = {("gates", 1, "at_least"): 0.999}
     done, summary = world.run(world.spec("one_task", changes))
     assert done.returncode == 3, done.stdout + done.stderr
-    assert summary["status"] == "succeeded"
+    assert summary["status"] == "refused"
     assert not summary["blessed"]
     assert summary["pushed"] is None
     ran = {name for name, state in states(summary).items() if state == "ran"}

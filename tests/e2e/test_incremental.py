@@ -130,7 +130,7 @@ def test_a_rerun_of_a_day_finds_the_same_base_and_is_cached(world: World, first:
 
 def test_the_runs_are_looked_at_from_the_command_line(world: World, first: dict[str, Any]) -> None:
     newest, third, refused, oldest = json.loads(sangam("runs", str(world.root), "--json").stdout)
-    assert [run["state"] for run in (newest, third, refused, oldest)] == ["succeeded"] * 2 + ["refused", "succeeded"]
+    assert [run["state"] for run in (newest, third, refused, oldest)] == ["pushed"] * 2 + ["refused", "pushed"]
     assert (oldest["id"], oldest["pushed"]) == (first["run"], "20260303001")
     assert mentions(sangam("show", refused["path"]).stdout.splitlines()[0], "not pushed ... refused ... share: auc")
     assert "below the bound 0.9990" in sangam("why", refused["path"]).stdout

@@ -92,7 +92,7 @@ def test_a_run_on_odd_logs_from_an_odd_shell_ends_with_a_verdict(tmp_path: Path)
     done = sangam("run", str(spec), "--date", _DAYS[-1], *folders, variables=ODD_SHELL)
     assert "Traceback" not in done.stdout + done.stderr
     summary = summary_of(done.stdout)
-    assert summary["status"] == "succeeded", done.stdout + done.stderr
+    assert summary["status"] == "pushed", done.stdout + done.stderr
     assert summary["rows"]["train"]["written"] == 1
     # One class alone has no AUC, and two positives have one.
     assert summary["tasks"]["like"]["auc"] is None

@@ -118,7 +118,7 @@ class World:
 
     def runs(self) -> set[Path]:
         """Returns the folders of all runs so far."""
-        return set((self.root / "runs").glob("*"))
+        return set((self.root / "runs").glob("2*"))
 
     def versions(self) -> list[str]:
         """Returns the pushed versions."""

@@ -3,7 +3,7 @@
 import pytest
 
 from sangam.schemas.errors import UserError
-from sangam.schemas.quantities import parse_bytes, parse_rows, shown_bytes, shown_count
+from sangam.schemas.quantities import parse_bytes, parse_rows, shown_bytes, shown_count, shown_seconds
 from tests.errors import tells
 
 
@@ -82,3 +82,9 @@ def test_counts_are_shown_in_words() -> None:
         "6.63 billion",
         "100 trillion",
     ]
+
+
+def test_a_duration_has_its_two_largest_units_and_no_digit_that_is_not_known() -> None:
+    shown = [shown_seconds(seconds) for seconds in (0, 0.24, 9.94, 9.96, 59.6, 157, 3725, 97200)]
+    assert shown == ["0 s", "0.2 s", "9.9 s", "10 s", "1 min 00 s", "2 min 37 s", "1 h 02 min", "1 d 3 h"]
+    assert shown_seconds(8.3, is_rough=True) == "8 s"

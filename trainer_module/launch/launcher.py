@@ -21,7 +21,7 @@ from sangam.schemas.contracts.training_job import TrainJob, read_job
 from sangam.schemas.derived.plan import refuse_unfit
 from sangam.schemas.host.environment import clean, settle
 from sangam.schemas.host.parent_process import end_with_parent
-from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.schemas.host.plain_text import UTF8_OUTPUT, log_to_stderr
 from sangam.trainer_module.launch.attempts import POLL_S, conclude
 from sangam.trainer_module.launch.children import environment_of_all
 from sangam.trainer_module.launch.deadline import Deadline
@@ -90,6 +90,7 @@ def main(job_file: str, parent_pid: str) -> int:
     """Runs a job file; returns the exit code."""
     settle()
     clean(os.environ)
+    os.environ.update(UTF8_OUTPUT)
     stop_on_sigterm()
     end_with_parent(int(parent_pid), signal.SIGTERM)
     log_to_stderr()

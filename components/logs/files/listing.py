@@ -55,6 +55,18 @@ class OneListing:
 
 
 def first_problems(problems: Sequence[str]) -> list[str]:
-    """Returns the first problems, and the number of the others."""
-    more = len(problems) - _PROBLEMS_SHOWN
-    return [*problems[:_PROBLEMS_SHOWN], *([f"... and {more} more problems of this kind"] if more > 0 else [])]
+    """Returns the first problems, and the number of the others; one that several files have only once."""
+    files: dict[str, list[str]] = {}
+    for problem in problems:
+        place, _, rest = problem.partition(": ")
+        files.setdefault(rest if "/" in place else problem, []).append(place)
+    told = [_told(rest, places) for rest, places in files.items()]
+    more = len(told) - _PROBLEMS_SHOWN
+    return [*told[:_PROBLEMS_SHOWN], *([f"... and {more} more problems of this kind"] if more > 0 else [])]
+
+
+def _told(rest: str, places: Sequence[str]) -> str:
+    if "/" not in places[0]:
+        return rest
+    others = f" and {len(places) - 1} more files to {places[-1]}" if len(places) > 1 else ""
+    return f"{places[0]}{others}: {rest}"

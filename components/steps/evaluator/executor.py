@@ -2,8 +2,11 @@
 
 import logging
 import os
+from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
@@ -12,7 +15,10 @@ from tfx.utils import path_utils
 from sangam.components.beam.execution import BeamExecutor
 from sangam.components.registry import seal
 from sangam.components.registry.blessed import BlessedModel, baseline_for, read_all
+from sangam.components.reports import importance
 from sangam.components.reports.evaluation import FILE_NAME, TEXT_FILE, Verdict
+from sangam.components.reports.headline import main_metric
+from sangam.components.steps.evaluator.importance import MOST_COLUMNS, importances, most_examples, shuffled_together
 from sangam.components.steps.evaluator.judge import blessing
 from sangam.components.steps.evaluator.judge.judge import Baseline, judge
 from sangam.components.steps.evaluator.judge.leaks import columns_of, leaks_of
@@ -21,8 +27,8 @@ from sangam.components.steps.evaluator.metrics.measured import BASELINE, CANDIDA
 from sangam.components.steps.evaluator.models import candidate, loaded
 from sangam.components.steps.evaluator.models.baseline import usable_baseline
 from sangam.components.steps.evaluator.models.baseline_days import evaluation_days
-from sangam.components.steps.evaluator.models.examples import first_rows, num_examples, sources
-from sangam.components.steps.evaluator.models.scoring import Models
+from sangam.components.steps.evaluator.models.examples import first_rows, num_examples, sources, spread_rows
+from sangam.components.steps.evaluator.models.scoring import Models, scores_of
 from sangam.components.steps.evaluator.plan import Plan, plan_of
 from sangam.components.steps.evaluator.slices.measuring import measure
 from sangam.schemas.contracts.calibration import Calibration
@@ -82,7 +88,7 @@ class Executor(BeamExecutor):
         baseline = usable_baseline(
             uri,
             sealed=next((blessed.model_sha256 for blessed in models if blessed.model_uri == uri), ""),
-            wanted={gate.task for gate in gates if gate.is_relative},
+            wanted=set(inputs.tasks),
             examples=examples,
             split=EVAL,
         )
@@ -100,7 +106,7 @@ class Executor(BeamExecutor):
         if "" in measured:
             rows = first_rows(examples, EVAL, columns_of(inputs), _LEAK_EXAMPLES)
             leaks = leaks_of(inputs, measured[""].candidate, rows)
-        return judge(
+        verdict = judge(
             inputs=inputs,
             evaluation=evaluation,
             gates=gates,
@@ -110,6 +116,8 @@ class Executor(BeamExecutor):
             known_id_features=candidate.features_with_known_ids(_model_path(input_dict)),
             leaks=leaks,
         )
+        _write_importances(inputs, evaluation, verdict, examples, _model_path(input_dict), results)
+        return verdict
 
     def _measure(self, plan: Plan, examples: Any, model_path: str, baseline: Baseline, folder: str) -> None:
         paths = {CANDIDATE: model_path}
@@ -125,6 +133,25 @@ class Executor(BeamExecutor):
                 num_parts=1 + num_examples(examples, EVAL) // _EXAMPLES_PER_PART,
                 folder=folder,
             )
+
+
+def _write_importances(
+    inputs: Inputs, evaluation: Evaluation, verdict: Verdict, examples: Any, model_path: str, folder: str
+) -> None:
+    """Writes how much each column matters; nothing for a model of very many columns."""
+    columns = len(shuffled_together(inputs))
+    if columns > MOST_COLUMNS:
+        _LOG.info("event=no_importances columns=%d most=%d", columns, MOST_COLUMNS)
+        return
+    metrics = {task: main_metric(judged) for task, judged in verdict.tasks.items()}
+    rows, models = spread_rows(examples, EVAL, most_examples(columns)), Models({CANDIDATE: model_path})
+
+    def score(batch: pa.RecordBatch) -> Mapping[str, NDArray[Any]]:
+        return scores_of(batch, models).by_model[CANDIDATE]
+
+    found = importances(inputs, evaluation, metrics, rows, score)
+    with fileio.open(os.path.join(folder, importance.FILE_NAME), "w") as file:
+        file.write(importance.IMPORTANCES.dump_json(found, indent=2).decode() + "\n")
 
 
 def _calibrations(inputs: Inputs, model_path: str) -> dict[str, Calibration]:

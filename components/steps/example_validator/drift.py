@@ -12,7 +12,6 @@ from sangam.schemas.derived.columns import feature_columns
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.drift import Drift, DriftBounds, measures_of
 
-FILE_NAME = "drift.json"
 STATISTICS = {"num_quantiles_histogram_buckets": 100, "epsilon": 0.0025}
 """Options of the statistics: distances come from their quantiles, for which TFDV's ten buckets are too coarse."""
 _BINS = 20

@@ -14,8 +14,9 @@ from tfx.dsl.io import fileio
 from tfx.proto.orchestration import execution_result_pb2
 from tfx.types import artifact_utils
 
+from sangam.components.reports.drift import FILE_NAME
 from sangam.components.steps.example_validator.anomalies import DataAnomalies, anomaly_lines
-from sangam.components.steps.example_validator.drift import FILE_NAME, distances
+from sangam.components.steps.example_validator.drift import distances
 from sangam.schemas.derived.columns import label_column
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.data import EVAL, TRAIN

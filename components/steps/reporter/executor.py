@@ -50,7 +50,6 @@ def _draw(folder: Path, input_dict: Artifacts, exec_properties: dict[str, Any]) 
         read_ingestion(str(inputs["examples"])).date,
         inputs,
         now=time.time(),
-        status="succeeded",
         mode=document["training"].get("mode", "full"),
         pushed=_pushed(artifact_utils.get_single_instance(input_dict["pushed_model"])),
         spec_digest=exec_properties["spec_digest"],

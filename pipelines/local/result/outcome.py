@@ -6,9 +6,9 @@ Nothing here imports TensorFlow: a run that fails to import it needs a record, t
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from sangam.components.record.run import CostReport, Live, Pushed, Reports, RunRecord, Status, Step, read_reports
+from sangam.components.record.run import CostReport, Live, Pushed, Reports, RunRecord, Step, read_reports, status_of
 from sangam.components.registry import versions
 from sangam.pipelines.local.request import RunRequest
 from sangam.schemas.contracts.exit_codes import ExitCode
@@ -33,11 +33,12 @@ class RunEnd:
     """How a run ended.
 
     Attributes:
+        status: `failed` or `stopped`; None: every step ended well.
         error: message for the user; None after success.
         seconds: wall time of the run.
     """
 
-    status: Status
+    status: Literal["failed", "stopped"] | None
     error: str | None
     seconds: float
 
@@ -48,17 +49,17 @@ def summarize(
     """Returns the record of a run, read from the outputs of its finished steps."""
     reports = read_reports(folders_of(steps))
     notes = [*_note(steps, "example_validator", "anomalies"), *_note(steps, "transform", "transform_graph")]
-    pushed = _pushed(steps)
+    fields, pushed = reports.fields(notes), _pushed(steps)
     return RunRecord(
         run=run_folder.name,
         path=str(run_folder),
         name=request.spec.name,
-        status=ending.status,
+        status=ending.status or status_of(fields["blessed"], pushed),
         error=ending.error,
         failed_step=next((name for name, step in steps.items() if step.state in ("failed", "stopped")), None),
         date=request.date.isoformat() if request.date else None,
         mode=request.spec.training.mode,
-        **reports.fields(notes),
+        **fields,
         pushed=pushed,
         live=live(request, pushed),
         steps=dict(steps),
@@ -85,8 +86,10 @@ def exit_code(record: RunRecord, stop_code: int, *, is_mistake: bool = False) ->
         is_mistake: whether a failed run failed because of a wrong spec, option or log.
     """
     match record.status:
-        case "succeeded":
-            return ExitCode.DONE if record.blessed else ExitCode.REJECTED
+        case "pushed" | "blessed":
+            return ExitCode.DONE
+        case "refused" | "ended":
+            return ExitCode.REJECTED
         case "failed":
             return ExitCode.MISTAKE if is_mistake else ExitCode.FAILED
         case "stopped":

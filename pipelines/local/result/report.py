@@ -9,11 +9,12 @@ from rich.text import Text
 from sangam.components.record.outcome import ending_lines
 from sangam.components.record.run import CostReport, RunRecord
 from sangam.components.reports.evaluation import GateVerdict, TaskVerdict, calibrated
+from sangam.components.reports.headline import headline_of
 from sangam.components.reports.ingestion import SAMPLED, SplitReport
 from sangam.components.reports.serving import ServingVerdict
 from sangam.components.reports.training import TableReport, TrainingReport
 from sangam.pipelines.console import say, table
-from sangam.schemas.quantities import listed_counts, shown_bytes
+from sangam.schemas.quantities import listed_counts, shown_bytes, shown_seconds
 from sangam.schemas.spec.data import VALIDATION
 
 MAX_TABLES = 12
@@ -56,17 +57,21 @@ def print_data(record: RunRecord, console: Console) -> None:
 
 
 def print_tasks(record: RunRecord, console: Console) -> None:
-    """Prints every task's metric with each gate's bound, verdict and reason."""
+    """Prints every task's metric beside the last model's, then each gate's verdict and reason."""
     if not record.tasks:
         return
-    console.print(_table(record.tasks))
+    console.print(_tasks(record.tasks))
+    console.print()
+    console.print(_gates(record.tasks))
     for name, task in record.tasks.items():
         if told := calibrated(task.metrics):
             say(f"{name}: {told}", console)
 
 
 def print_notes(record: RunRecord, console: Console) -> None:
-    """Prints the notes of all steps."""
+    """Prints the warnings, then the notes of all steps."""
+    for warning in record.warnings:
+        say(f"warning: {warning}", console)
     for note in record.notes:
         say(f"note: {note}", console)
 
@@ -92,7 +97,7 @@ def _print_training(training: TrainingReport, validation_days: Sequence[str], co
         console.print()
     say(
         f"trained: {training.examples:,} examples, {training.examples_per_s:,.0f} a second; "
-        f"{training.input_wait:.1%} of the time was waiting for input",
+        f"{100 * training.input_wait:.1f} % of the epochs' time was waiting for input",
         console,
     )
     if training.warm_start:
@@ -137,30 +142,33 @@ def _embedding_tables(tables: dict[str, TableReport]) -> Table:
     return shown
 
 
-def _table(tasks: dict[str, TaskVerdict]) -> Table:
-    on = any(gate.slice for task in tasks.values() for gate in _shown(task))
-    shown = table("task", "metric", *(["on"] if on else []), "gate", "verdict", "reason")
+def _tasks(tasks: dict[str, TaskVerdict]) -> Table:
+    shown = table("task", "metric", "value", "labels", "bound", "last model", "difference")
     for name, task in tasks.items():
-        first = [name, _metric(task)]
+        row = headline_of(task)
+        last = "" if row.last is None else f"{row.last:.4f}"
+        difference = Text(row.shown_difference, {"good": "green", "bad": "red"}.get(row.tone, ""))
+        bound = row.bound_text or "none"
+        shown.add_row(name, row.metric, row.shown_value, row.shown_rate, bound, last or "none", difference)
+    return shown
+
+
+def _gates(tasks: dict[str, TaskVerdict]) -> Table:
+    on = any(gate.slice for task in tasks.values() for gate in _shown(task))
+    shown = table("task", *(["on"] if on else []), "gate", "verdict", "reason")
+    for name, task in tasks.items():
+        first = name
         for gate in _shown(task):
             place = [gate.slice or "all"] if on else []
-            shown.add_row(*first, *place, _gate(gate), _verdict(passed=gate.passed), gate.reason)
-            first = ["", ""]
-        if first[0]:
-            shown.add_row(*first, *([""] if on else []), "none", "", "")
+            shown.add_row(first, *place, _gate(gate), _verdict(passed=gate.passed), gate.reason)
+            first = ""
+        if first:
+            shown.add_row(first, *([""] if on else []), "none", "", "")
     return shown
 
 
 def _shown(task: TaskVerdict) -> list[GateVerdict]:
     return [gate for gate in task.gates if not (gate.passed and gate.kind in UNDECLARED)]
-
-
-def _metric(task: TaskVerdict) -> str:
-    metric, value = ("rmse", task.rmse) if "rmse" in task.metrics else ("auc", task.auc)
-    if value is None:
-        return f"{metric} unknown"
-    ends = task.intervals.get(metric)
-    return f"{metric} {value:.4f}{f' [{ends[0]:.4f}, {ends[1]:.4f}]' if ends else ''}"
 
 
 def _gate(gate: GateVerdict) -> str:
@@ -178,7 +186,7 @@ def _print_serving(serving: ServingVerdict, console: Console) -> None:
     failed = [check for check in serving.checks if not check.passed]
     numbers = [shown_bytes(serving.model_bytes)]
     if serving.load_s is not None:
-        numbers.append(f"ready after {serving.load_s:.1f} s")
+        numbers.append(f"ready after {shown_seconds(serving.load_s)}")
     if serving.p99_ms is not None:
         load = f"{serving.load.candidates} candidates, clients: {serving.load.clients}"
         numbers.append(f"p50 {serving.p50_ms:.3g} ms, p99 {serving.p99_ms:.3g} ms ({load})")

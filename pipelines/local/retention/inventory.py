@@ -128,7 +128,7 @@ def take_inventory(root: Root, ranker: str, spec: Spec | None) -> Inventory:
         searches=searches,
         logs={log: log.stat().st_mtime for log in sorted(root.backfill(ranker).glob("*.log"))},
         last_base=(own[0].record.base or "") if own and own[0].record else "",
-        last_good=next((run.id for run in own if run.state in ("succeeded", "refused")), ""),
+        last_good=next((run.id for run in own if run.state in ("pushed", "blessed", "refused", "ended")), ""),
     )
 
 

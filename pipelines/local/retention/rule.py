@@ -167,7 +167,7 @@ def _outputs(number: int, there: Inventory, gone: set[Path]) -> Iterator[Decisio
 def _runs(number: int, there: Inventory) -> Iterator[Decision]:
     for place, path in enumerate(there.runs):
         is_last_good = path.name == there.last_good and place >= number
-        why = "the newest that succeeded" if is_last_good else _place(place, number)
+        why = "the newest that has ended well" if is_last_good else _place(place, number)
         yield Decision("run", path, is_last_good or place < number, why)
 
 

@@ -5,7 +5,7 @@
   const main = document.querySelector("main[data-events]");
   const TONES = { ran: "good", cached: "good", running: "live", failed: "bad" };
   const SVG = "http://www.w3.org/2000/svg";
-  const HEIGHT = 150, LEFT = 2, TOP = 20, BOTTOM = 24, MOST_POINTS = 600;
+  const HEIGHT = 150, RIGHT = 2, TOP = 12, BOTTOM = 26, MOST_POINTS = 600;
   const notice = document.getElementById("notice");
   let points = [];
 
@@ -43,9 +43,11 @@
         head.scope = "row";
         const state = document.createElement("td");
         state.append(document.createElement("span"));
-        row.append(head, state, ...["n", "n muted", "n"].map((name) => {
+        state.dataset.label = "state";
+        row.append(head, state, ...[["n", "time"], ["n muted", "usually"], ["n", "peak memory"]].map(([name, label]) => {
           const cell = document.createElement("td");
           cell.className = name;
+          cell.dataset.label = label;
           return cell;
         }));
         rows.append(row);
@@ -70,6 +72,12 @@
 
   const short = (value) => (Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4))));
 
+  // As many digits as tell the ticks of an axis apart.
+  const tick = (value, span) => {
+    const digits = Math.min(8, Math.max(0, 1 - Math.floor(Math.log10(span || 1))));
+    return Number(value.toFixed(digits)).toLocaleString("en", { minimumFractionDigits: span < 1 ? digits : 0, maximumFractionDigits: digits });
+  };
+
   const draw = (figure, name, unit, known) => {
     const [caption, old] = figure.children;
     // As many units as pixels, so that letters have their size on any screen.
@@ -81,17 +89,20 @@
     const first = Math.min(...steps), last = Math.max(...steps);
     let low = Math.min(...values), high = Math.max(...values);
     if (low === high) { low -= Math.abs(low) / 10 || 1; high += Math.abs(high) / 10 || 1; }
-    const x = (step) => LEFT + (width - 2 * LEFT) * (last > first ? (step - first) / (last - first) : 1);
+    const ticks = [high, (high + low) / 2, low].map((value) => [value, tick(value, high - low)]);
+    // The labels have a column of their own, as wide as the longest: the curve does not run through them.
+    const left = 10 + 7.5 * Math.max(...ticks.map((each) => each[1].length));
+    const x = (step) => left + (width - RIGHT - left) * (last > first ? (step - first) / (last - first) : 1);
     const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - (value - low) / (high - low));
     const label = `${name} by step: ${short(newest[1])}${unit} at step ${newest[0].toLocaleString("en")}`;
     const svg = made("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label });
-    svg.append(made("polyline", { points: known.map(([step, value]) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`).join(" ") }));
-    for (const value of [high, (high + low) / 2, low]) {
-      svg.prepend(made("line", { x1: LEFT, x2: width - LEFT, y1: y(value), y2: y(value) }));
-      svg.append(made("text", { x: LEFT, y: y(value) - 4 }, short(value)));
+    for (const [value, text] of ticks) {
+      svg.append(made("line", { x1: left, x2: width - RIGHT, y1: y(value), y2: y(value) }));
+      svg.append(made("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, text));
     }
-    svg.append(made("text", { x: LEFT, y: HEIGHT - 6 }, `step ${first.toLocaleString("en")}`));
-    svg.append(made("text", { x: width - LEFT, y: HEIGHT - 6, "text-anchor": "end" }, last.toLocaleString("en")));
+    svg.append(made("polyline", { points: known.map(([step, value]) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`).join(" ") }));
+    if (last > first) svg.append(made("text", { x: left, y: HEIGHT - 6 }, `step ${first.toLocaleString("en")}`));
+    svg.append(made("text", { x: width - RIGHT, y: HEIGHT - 6, "text-anchor": "end" }, last.toLocaleString("en")));
     old.replaceWith(svg);
   };
 
@@ -142,7 +153,7 @@
     const told = JSON.parse(event.data);
     source.close();
     show(told);
-    const tone = told.state === "succeeded" ? "good" : "bad";
+    const tone = ["pushed", "blessed", "ended"].includes(told.state) ? "good" : "bad";
     const badge = document.querySelector("[data-live=state] .state");
     badge.className = `state ${tone === "good" ? "good" : told.state === "refused" ? "warn" : "bad"}`;
     set(badge, told.state);

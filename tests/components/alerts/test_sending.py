@@ -37,6 +37,12 @@ def event(**fields: Any) -> Event:
         "date": "2024-03-07",
         "run": "r1",
         "reason": "the loss is no number",
+        "root": "/data/runs",
+        "page": "/data/runs/runs/r1/report.html",
+        "command": "sangam why /data/runs/runs/r1",
+        "live": "20240306001",
+        "serving": "/data/runs/serving/short_video",
+        "host": "box-7",
         "sent_at": datetime.datetime(2024, 3, 8, 2, 0, 1, tzinfo=datetime.UTC),
     }
     return Event.model_validate(known | fields)
@@ -59,6 +65,12 @@ def test_the_body_says_what_happened_and_its_signature_holds() -> None:
         "date": "2024-03-07",
         "run": "r1",
         "reason": "the loss is no number",
+        "root": "/data/runs",
+        "page": "/data/runs/runs/r1/report.html",
+        "command": "sangam why /data/runs/runs/r1",
+        "live": "20240306001",
+        "serving": "/data/runs/serving/short_video",
+        "host": "box-7",
         "sent_at": "2024-03-08T02:00:01Z",
     }
     assert got.headers["Content-Type"] == "application/json"
@@ -67,6 +79,62 @@ def test_the_body_says_what_happened_and_its_signature_holds() -> None:
     # Computed here by itself, not by the sender's own function.
     expected = hmac.new(KEY.encode(), f"{timestamp}.".encode() + got.body, hashlib.sha256).hexdigest()
     assert got.headers["X-Sangam-Signature"] == f"sha256={expected}"
+
+
+def test_slack_gets_a_message_in_blocks_without_a_key_and_no_text_of_logs_is_its_markup() -> None:
+    with webhook() as hook:
+        told = event(reason="<!channel> & ``` " + "&" * 3000)
+        assert send(Alerts(format="slack", timeout_s=5), told, {"SANGAM_ALERT_URL": hook.url}) is None
+    [got] = hook.received
+    assert "X-Sangam-Signature" not in got.headers
+    message = json.loads(got.body)
+    assert message["text"] == "short_video 2024-03-07: failed in trainer (box-7)"
+    header, reason, facts, command = message["blocks"]
+    assert header == {
+        "type": "header",
+        "text": {"type": "plain_text", "text": "short_video 2024-03-07: failed in trainer"},
+    }
+    assert reason["text"]["text"].startswith("```&lt;!channel&gt; &amp; ''' &amp;")
+    assert reason["text"]["text"].count("```") == 2
+    assert len(reason["text"]["text"]) <= 3000
+    assert {"type": "mrkdwn", "text": "*Live now*\n`version 20240306001 in /data/runs/serving/short_video`"} in facts[
+        "fields"
+    ]
+    assert len(facts["fields"]) <= 10
+    assert command["text"]["text"] == "Type\n```sangam why /data/runs/runs/r1```"
+
+
+def test_pagerduty_gets_an_event_whose_dedup_key_is_the_id() -> None:
+    page = "https://sangam.example/runs/r1"
+    with webhook([202]) as hook:
+        assert send(Alerts(format="pagerduty", timeout_s=5), event(page=page), environ(hook.url)) is None
+    [got] = hook.received
+    assert "X-Sangam-Signature" not in got.headers
+    assert json.loads(got.body) == {
+        "routing_key": KEY,
+        "event_action": "trigger",
+        "dedup_key": event().id,
+        "client": "sangam",
+        "payload": {
+            "summary": "short_video 2024-03-07: failed in trainer: the loss is no number",
+            "source": "box-7",
+            "severity": "error",
+            "timestamp": "2024-03-08T02:00:01+00:00",
+            "component": "trainer",
+            "group": "short_video",
+            "class": "failed",
+            "custom_details": {
+                "reason": "the loss is no number",
+                "run": "r1",
+                "date": "2024-03-07",
+                "root": "/data/runs",
+                "page": page,
+                "command": "sangam why /data/runs/runs/r1",
+                "live": "version 20240306001 in /data/runs/serving/short_video",
+            },
+        },
+        "links": [{"href": page, "text": "the run"}],
+    }
 
 
 @pytest.mark.parametrize("first", [500, 503, 429, 408])
@@ -194,12 +262,21 @@ def test_a_long_reason_is_cut_and_says_so() -> None:
 
 def test_the_same_thing_told_again_has_the_same_id() -> None:
     assert event(reason="again", sent_at="2025-01-01T00:00:00Z").id == event().id
-    others = [{"kind": "refused"}, {"step": "pusher"}, {"date": None}, {"run": "r2"}, {"pipeline": "other"}]
-    assert len({event(**other).id for other in others} | {event().id}) == 6
+    others: list[dict[str, Any]] = [
+        {"kind": "refused"},
+        {"step": "pusher"},
+        {"date": None},
+        {"run": "r2"},
+        {"pipeline": "other"},
+        {"root": "/"},
+    ]
+    assert len({event(**other).id for other in others} | {event().id}) == 7
+    # The same silence, found by two runs.
+    assert event(kind="not_pushed").id == event(kind="not_pushed", run="r2").id
 
 
 def test_a_receiver_takes_only_fresh_bodies_signed_with_its_key() -> None:
-    body = event().body()
+    body = json.dumps(event().document()).encode()
     given = signature(KEY, "1000", body)
     assert verify(KEY, "1000", given, body, now=1000)
     assert verify(KEY, "1000", given, body, now=1300)

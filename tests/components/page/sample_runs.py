@@ -7,7 +7,8 @@ import numpy as np
 from sangam.components.page.facts import Distribution, Facts, FeatureFacts
 from sangam.components.record.run import RunRecord, Step
 from sangam.components.reports.curves import Curve
-from sangam.components.reports.evaluation import CalibrationBucket, GateVerdict, TaskVerdict
+from sangam.components.reports.evaluation import CalibrationBucket, Difference, GateVerdict, TaskVerdict
+from sangam.components.reports.importance import ColumnImportance, TaskImportance
 from tests.components.record.sample_records import record
 
 TRAINING: dict[str, Any] = {
@@ -35,8 +36,14 @@ TRAINING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def gate(*, passed: bool = True, reason: str = "auc 0.7000 is at least the bound 0.6000") -> GateVerdict:
-    return GateVerdict(kind="value", metric="auc", bound=0.6, value=0.7, passed=passed, reason=reason)
+def gate(
+    *,
+    passed: bool = True,
+    reason: str = "auc 0.7000 is at least the bound 0.6000",
+    metric: str = "auc",
+    bound: float = 0.6,
+) -> GateVerdict:
+    return GateVerdict(kind="value", metric=metric, bound=bound, value=0.7, passed=passed, reason=reason)
 
 
 def facts(task: str = "like", **changes: Any) -> Facts:
@@ -54,6 +61,14 @@ def facts(task: str = "like", **changes: Any) -> Facts:
         "training": TRAINING,
         "losses": np.linspace(0.7, 0.3, 20, dtype=np.float32)[:, None],
         "features": [FeatureFacts("price", 0.0, 0.5, number)],
+        "importances": [
+            TaskImportance(
+                task=task,
+                metric="auc",
+                examples=5000,
+                columns=[ColumnImportance(columns=["price"], features=["price"], value=0.1, lower=0.08, upper=0.12)],
+            )
+        ],
     }
     return Facts(**{**known, **changes})
 
@@ -62,6 +77,8 @@ def run(task: str = "like", gates: tuple[GateVerdict, ...] = (gate(),), **change
     judged = TaskVerdict(
         metrics={"auc": 0.7, "mean_label": 0.1, "num_examples": 1000.0, "calibration": 1.01},
         intervals={"auc": (0.65, 0.75)},
+        baseline={"auc": 0.71},
+        differences={"auc": Difference(value=-0.01, lower=-0.02, upper=-0.005)},
         slices={
             "tab=home": {"auc": 0.8, "num_examples": 600.0},
             "tab=search": {"auc": 0.6, "num_examples": 300.0},

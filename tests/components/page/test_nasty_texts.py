@@ -14,6 +14,7 @@ from sangam.components.page import figures
 from sangam.components.page.environment import environment
 from sangam.components.page.facts import Distribution, Facts, FeatureFacts, PageContext
 from sangam.components.page.render import render
+from sangam.components.reports.headline import Headline
 from sangam.schemas.host.plain_text import visible
 from tests.components.page.sample_runs import facts, past, run
 from tests.nasty_texts import NASTY, texts
@@ -32,8 +33,8 @@ CHARTS: dict[str, Callable[[str], Markup]] = {
     "roc": lambda text: figures.roc(text, CURVE, 0.5),
     "loss": lambda text: figures.loss(text, [0.5, 0.4], [1, 1]),
     "norms": lambda text: figures.norms(text, [1, 2]),
-    "day": lambda text: figures.auc_by_day("like", [(f"01234{text}", 0.5, None, text)]),
-    "history": lambda text: figures.history("like", past(), f"01234{text}", 0.5, 0.4),
+    "day": lambda text: figures.metric_by_day("like", "auc", [(f"01234{text}", 0.5, None, text)]),
+    "history": lambda text: figures.history("like", Headline("auc", 0.5, bound=0.4), past(), f"01234{text}"),
     "seconds": lambda text: figures.seconds_by_day([(f"01234{text}", {f"s{text}": 2.0})]),
 }
 LABELLED = ("number", "value", "loss", "norms", "day", "history", "seconds")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sangam.components.record.run import RunRecord
+from sangam.components.record.run import RunRecord, status_of
 from sangam.components.reports.evaluation import GateVerdict, TaskVerdict
 from sangam.components.reports.serving import Check, ServingVerdict
 from sangam.schemas.spec.serving import Load
@@ -17,7 +17,6 @@ def record(**changes: Any) -> RunRecord:
         "run": "20240308T020000-1a2b3c4d",
         "path": "p",
         "name": "short_video",
-        "status": "succeeded",
         "error": None,
         "failed_step": None,
         "date": "2024-03-07",
@@ -34,7 +33,8 @@ def record(**changes: Any) -> RunRecord:
         "spec_digest": "d",
         "git_commit": None,
     }
-    return RunRecord.model_validate(fields | changes)
+    fields |= changes
+    return RunRecord.model_validate({"status": status_of(fields["blessed"], fields["pushed"]), **fields})
 
 
 def refused(checks: list[Check], *gates: GateVerdict) -> RunRecord:

@@ -14,6 +14,7 @@ from sangam.components.registry.versions import withdraw
 from sangam.components.reports.evaluation import GateVerdict
 from sangam.components.reports.serving import Check
 from sangam.schemas.contracts.root import Root
+from sangam.schemas.spec.alerts import Alerts
 from tests.components.record.sample_records import gate, record, refused
 
 LOW = gate(False, "auc 0.5 is below 0.6")
@@ -31,7 +32,7 @@ def test_a_run_that_succeeded_says_what_became_of_its_model(tmp_path: Path) -> N
     version = tmp_path / "20240307001"
     pushed = {"pushed": {"version": version.name, "path": str(version)}}
     sentence = "pushed as version 20240307001: every gate passed"
-    assert told(blessed=None) == ("succeeded", "good", "succeeded without a verdict: it made examples for a search")
+    assert told(blessed=None) == ("ended", "good", "ended without a verdict: it made examples for a search")
     assert told() == ("blessed", "good", "blessed and not pushed: push.kind of the spec is none")
     assert told(**pushed) == ("pushed", "good", f"{sentence}; the version was removed since")
     for name in (version.name, "20240306001"):
@@ -70,7 +71,7 @@ def test_a_refusal_has_every_cause_and_what_to_do(
     assert outcome.sentence == f"not pushed: a gate refused the model: {'; '.join(causes)}"
     assert list(outcome.causes) == causes
     assert any("sangam bless" in each for each in outcome.advice) is by_hand
-    event = event_of(made)
+    event = event_of(made, Alerts())
     assert event
     assert event.reason == "\n".join(causes)
     who = "quality gates and the serving check" if checks else "quality gates"

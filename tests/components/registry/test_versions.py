@@ -176,6 +176,17 @@ def test_the_last_version_is_not_withdrawn(tmp_path: Path) -> None:
         withdraw(tmp_path, because="x", now=NOW)
 
 
+def test_all_versions_are_withdrawn_only_if_said_and_can_be_put_back(folder: Path) -> None:
+    (folder / "20240306001" / "variables" / "data").write_bytes(b"damaged")
+    assert withdraw(folder, because="x", now=NOW, to="none") == ["20240305001", "20240306001", "20240307001"]
+    assert versions(folder) == []
+    assert numbers_taken(folder)[-1] == "20240307001"
+    with pytest.raises(UserError, match=place_and_value(str(folder), "none")):
+        withdraw(folder, because="x", now=NOW, to="none")
+    restore(folder, "20240305001")
+    assert versions(folder) == ["20240305001"]
+
+
 def test_nothing_falls_back_to_a_damaged_version(folder: Path) -> None:
     (folder / "20240306001" / "variables" / "data").write_bytes(b"other")
     with pytest.raises(UserError, match=place_and_value("...", "20240306001 ... (got variables/data: sha256")):

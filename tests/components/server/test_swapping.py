@@ -117,7 +117,18 @@ def test_a_version_is_swapped_rolled_back_and_restored_under_load(
         assert server.metric("sangam_swaps_total") == 3
         log = server.log.read_text()
         assert log.count("version=2 replaces=1 ") == 2
-        assert "ERROR" not in log
+        folder.rename(tmp_path / "unmounted")
+        time.sleep(0.5)
+        assert server.served() == "ready feed 2", "a folder that is gone withdraws nothing"
+        (tmp_path / "unmounted").rename(folder)
+        assert _rollback(str(folder), "--to", "none", "--because", "all are bad").returncode == 0
+        wait_until(lambda: "version 2 was withdrawn: all are bad" in server.served(), "no version is served")
+        code, text = refusal(lambda: server.client.predict("rank", candidates(1), 10))
+        assert (code, "all are bad" in text) == ("UNAVAILABLE", True)
+        assert server.metric("sangam_version_served") == 0
+        assert _rollback(str(folder), "--restore", "1").returncode == 0
+        wait_until(lambda: server.served() == "ready feed 1", "the only version that is left is served")
+        assert "ERROR" not in server.log.read_text()
 
 
 def test_only_whole_and_sound_versions_are_served(models: dict[int, Path], tmp_path: Path, scratch: Path) -> None:

@@ -71,16 +71,16 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_the_dates_are_run_in_order_and_a_rejected_one_does_not_stop_them(place: Place) -> None:
+def test_the_dates_are_run_in_order_and_a_refused_one_does_not_stop_them(place: Place) -> None:
     place.tell({DATES[0]: {"code": 0, "auc": 0.6}, DATES[2]: {"code": 3, "auc": 0.8}})
     code, output = place.run()
     assert code == 0, output
     assert place.calls() == DATES
     states = [done["state"] for done in place.record().values()]
-    assert states == ["blessed", "blessed", "rejected", "blessed", "blessed"]
-    [row] = [line for line in output.splitlines() if line.startswith(f"{DATES[2]}  rejected  1 day")]
+    assert states == ["blessed", "blessed", "refused", "blessed", "blessed"]
+    [row] = [line for line in output.splitlines() if line.startswith(f"{DATES[2]}  refused  1 day")]
     assert row.split() == [
-        *f"{DATES[2]} rejected 1 day after 2024-03-01".split(),
+        *f"{DATES[2]} refused 1 day after 2024-03-01".split(),
         *["auc", "0.8000"] * 4,
         "4.0",
         "10.0",

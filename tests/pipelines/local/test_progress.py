@@ -127,7 +127,7 @@ def test_off_a_terminal_every_step_is_one_plain_line(tmp_path: Path) -> None:
         observer.step_started("transform")
         observer.step_ended(Step("transform", state, 12.34, 3 * 2**20))
     assert shown.getvalue() == (
-        "transform              12.3 s        3 MiB  done\ntransform              12.3 s        3 MiB  cached\n"
+        "transform                 12 s  3.15 MB  done\ntransform                 12 s  3.15 MB  cached\n"
     )
 
 

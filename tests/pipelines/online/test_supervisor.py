@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_a_stall_is_told_once_and_so_is_its_end(tmp_path: Path) -> None:
     said: list[str] = []
     spec = SimpleNamespace(name="feed", alerts=Alerts(timeout_s=5))
-    request: Any = SimpleNamespace(base=None, source=tmp_path, spec=spec)
+    request: Any = SimpleNamespace(base=None, source=tmp_path, root=tmp_path, spec=spec)
     status = tmp_path / "status.json"
     job: Any = SimpleNamespace(stream=SimpleNamespace(joining=str(status), lineage="20240301001"))
     with webhook() as hook:

@@ -76,8 +76,8 @@ def test_a_run_is_for_yesterday_and_leaves_its_output(place: Place) -> None:
     [log] = place.folder.glob("*.log")
     assert log.name.startswith("20240301T000030-")
     assert log.name.endswith("-2024-02-29.log")
-    assert log.read_text() == f"pretends on {place.root}\nrejected by a gate\n"
-    assert tells(err, "short_video 2024-02-29", f"rejected by a gate ... {log}")
+    assert log.read_text() == f"pretends on {place.root}\nrefused by a gate\n"
+    assert tells(err, "short_video 2024-02-29", f"refused by a gate ... {log}")
     assert place.told() == []
 
 

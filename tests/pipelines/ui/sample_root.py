@@ -168,13 +168,15 @@ def write_running(root: Root, run: str, *, now: float, num_points: int = 60) -> 
     folder = root.run(run).path
     (folder / "logs").mkdir(parents=True)
     (folder / "spec.json").write_text(json.dumps({"name": RANKER}))
-    clock = iter([now - 90, now - 60, now - 30, now - 20.0])
-    log = Journal(clock=lambda: next(clock))
+    ago_s = 90.0
+    log = Journal(clock=lambda: now - ago_s)
     log.opened(folder, date="2024-03-09")
     log.planned(STEPS)
     for step in STEPS[:3]:
         log.step_started(step)
+        ago_s -= 30
         log.step_ended(Step(step, "ran", 25.0, 300 * 10**6))
+    ago_s = 20.0
     log.step_started("trainer")
     with (folder / "logs" / "progress.jsonl").open("w") as file:
         for number in range(1, num_points + 1):
@@ -217,7 +219,7 @@ def write_backfill(root: Root) -> Path:
     folder = root.backfill(RANKER)
     folder.mkdir(parents=True)
     record = Record(name=RANKER)
-    for number, state in enumerate(("blessed", "blessed", "rejected", "skipped")):
+    for number, state in enumerate(("blessed", "blessed", "refused", "skipped")):
         is_run = state != "skipped"
         done = DateRecord(
             date=day(number),

@@ -17,7 +17,7 @@ from tests.pipelines.ui.sample_root import FAILED, NEW, OLD, day, run_id, write_
 def test_a_change_is_against_the_run_before_that_came_to_a_result(tmp_path: Path) -> None:
     root = write_runs(tmp_path)
     rows = rows_of(read_runs(root.path), datetime.datetime(2024, 3, 10, tzinfo=datetime.UTC))
-    assert [row.state for row in rows] == ["succeeded", "failed", "refused", "succeeded", "succeeded"]
+    assert [row.state for row in rows] == ["pushed", "failed", "refused", "pushed", "pushed"]
     assert [None if row.change is None else round(row.change, 4) for row in rows] == [
         0.0097,
         None,

@@ -1,11 +1,12 @@
 """Files that hold no spec are refused with one clear line; YAML is read as plain data."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sangam.schemas.loading import MAX_FILE_BYTES, load_spec
-from sangam.schemas.problems import SpecError
+from sangam.schemas.problems import SpecError, dotted
 from tests.errors import tells
 from tests.schemas.sample_specs import REMOVED, changed, write
 
@@ -130,3 +131,49 @@ def test_anchors_merge_keys_and_a_byte_order_mark_are_plain_yaml(tmp_path: Path)
     path = tmp_path / "spec.yaml"
     path.write_text("\ufeff" + merged, encoding="utf-8")
     assert load_spec(path) == load_spec(tmp_path / "plain.yaml")
+
+
+def _places(tmp_path: Path, changes: dict[str, Any]) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(tmp_path / "spec.yaml", changed(changes)))
+    return sorted(dotted(problem.loc) for problem in caught.value.problems)
+
+
+def test_mistakes_within_sections_hide_none_across_them(tmp_path: Path) -> None:
+    changes = {
+        "training.epochs": -1,
+        "features.age.normalize": "minimax",
+        "features.user.table": "userz",
+        "gates.0.metric": "auk",
+        "gates.1.task": "starz",
+        "colour": "red",
+    }
+    assert _places(tmp_path, changes) == [
+        "colour",
+        "features.age.normalize",
+        "features.user.table",
+        "gates[0].metric",
+        "gates[1].task",
+        "training.epochs",
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        # The gate on it would be one on no task.
+        {"tasks.like.kind": "binari"},
+        # Its table would be of no feature, its slice of no column.
+        {"features.tags.max_values": 0, "evaluation.slices": [["tags"]], "features.recent": REMOVED},
+        {"data.train_days": "two"},
+    ],
+)
+def test_a_part_that_is_wrong_is_missed_by_no_other(tmp_path: Path, changes: dict[str, Any]) -> None:
+    [wrong] = [path for path in changes if not path.startswith(("evaluation", "features.recent"))]
+    assert _places(tmp_path, changes) == [wrong]
+
+
+def test_a_long_list_of_what_is_allowed_is_printed_once(tmp_path: Path) -> None:
+    told = _error(write(tmp_path / "spec.yaml", changed({"gates.0.metric": "auk", "gates.1.metric": "acc"})))
+    assert told.count("normalized_entropy, pr_auc") == 1
+    assert tells(told.splitlines()[1].partition(": ")[2], "gates[1].metric", "(got 'acc'); see gates[0].metric")

@@ -112,6 +112,13 @@ SHAPES: list[Case] = [
     ({"alerts": {"on": []}}, "alerts.on", "(got []) ... 1"),
     ({"alerts": {"on": ["blessed"]}}, "alerts.on[0]", "(got 'blessed') ... 'failed', 'refused'"),
     ({"alerts": {"timeout_s": 0}}, "alerts.timeout_s", "(got 0)"),
+    ({"alerts": {"ui": "sangam.example"}}, "alerts.ui", "(got 'sangam.example')"),
+    ({"alerts": {"format": "slack", "key_env": "A"}}, "alerts.key_env", "(got A)"),
+    (
+        {"alerts": {"not_pushed_for_days": 2}, "push": {"kind": "none"}},
+        "alerts.not_pushed_for_days",
+        "push.kind none (got 2)",
+    ),
     ({"data.arrival": {}}, "data.arrival.marker", "is missing"),
     ({"data.arrival": ARRIVAL | {"wait_s": -1}}, "data.arrival.wait_s", "(got -1)"),
     ({"data.arrival": ARRIVAL | {"poll_s": 0}}, "data.arrival.poll_s", "(got 0)"),
@@ -318,7 +325,7 @@ def test_what_is_left_out_is_as_before(tmp_path: Path) -> None:
     assert spec.data.arrival is None
     assert spec.cluster.launcher == LocalLauncher()
     assert spec.cluster.step("trainer") == Step()
-    assert Alerts().on == ("failed", "refused")
+    assert Alerts().on == ("failed", "refused", "warning")
 
 
 def test_what_the_trainer_step_is_told_survives_its_json() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sangam.components.examples.leaks import NEARLY_ALONE
 from sangam.components.reports.evaluation import (
     CalibrationBucket,
+    Difference,
     GateVerdict,
     Intervals,
     Metrics,
@@ -19,12 +20,14 @@ from sangam.components.steps.evaluator.judge import bounds
 from sangam.components.steps.evaluator.judge.bounds import BoundResult, SliceMetrics
 from sangam.components.steps.evaluator.judge.leaks import Leak
 from sangam.components.steps.evaluator.judge.reduced_rows import ReducedRows, rows_verdict
-from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, SliceResult, name_of
+from sangam.components.steps.evaluator.judge.warnings import warnings_of
+from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, SliceResult, name_of, paired_change
 from sangam.components.steps.evaluator.metrics.measured import Metrics as MeasuredMetrics
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.metrics import new_id_slice, slice_name
+from sangam.schemas.spec.metrics import fits, new_id_slice, slice_name
 from sangam.schemas.spec.release import Evaluation, Gate
+from sangam.schemas.spec.tasks import Task
 
 MAX_NAMED = 5
 """Slices that a note lists by name."""
@@ -96,9 +99,12 @@ def judge(
             judged, unjudged = evaluator.judge(gate)
             verdicts += judged
             notes += unjudged
-        tasks[task] = _task_verdict(task, measured, verdicts)
+        tasks[task] = _task_verdict(task, inputs.tasks[task], measured, verdicts, evaluation.confidence.level)
     blessed = all(verdict.passed for task in tasks.values() for verdict in task.gates)
-    return Verdict(blessed=blessed, baseline=baseline.uri, notes=notes, tasks=tasks)
+    warnings = [
+        told for task, judged in tasks.items() for told in warnings_of(task, inputs, evaluation, measured, judged)
+    ]
+    return Verdict(blessed=blessed, baseline=baseline.uri, notes=notes, warnings=warnings, tasks=tasks)
 
 
 def finite_verdict(metrics: MeasuredMetrics) -> GateVerdict:
@@ -237,16 +243,31 @@ def _features(gate: Gate) -> str:
     return ",".join(gate.each or ())
 
 
-def _task_verdict(task: str, measured: Mapping[str, SliceResult], gates: list[GateVerdict]) -> TaskVerdict:
-    by_slice = {name: result.candidate[task] for name, result in sorted(measured.items()) if name}
+def _task_verdict(
+    name: str, task: Task, measured: Mapping[str, SliceResult], gates: list[GateVerdict], level: float
+) -> TaskVerdict:
+    by_slice = {place: result.candidate[name] for place, result in sorted(measured.items()) if place}
+    own, every = measured[""].candidate[name], measured[""].baseline.get(name, {})
+    last = {metric: each for metric, each in every.items() if fits(metric, task)}
     return TaskVerdict(
-        metrics=_values(measured[""].candidate[task]),
-        intervals=_intervals(measured[""].candidate[task]),
-        slices={name: _values(metrics) for name, metrics in by_slice.items()},
-        slice_intervals={name: intervals for name, metrics in by_slice.items() if (intervals := _intervals(metrics))},
-        calibration_buckets=[CalibrationBucket(**bucket) for bucket in measured[""].calibration_buckets.get(task, ())],
+        metrics=_values(own),
+        intervals=_intervals(own),
+        baseline=_values(last),
+        differences=_differences(own, last, level),
+        slices={place: _values(metrics) for place, metrics in by_slice.items()},
+        slice_intervals={place: intervals for place, metrics in by_slice.items() if (intervals := _intervals(metrics))},
+        calibration_buckets=[CalibrationBucket(**bucket) for bucket in measured[""].calibration_buckets.get(name, ())],
         gates=gates,
     )
+
+
+def _differences(own: MeasuredMetrics, last: MeasuredMetrics, level: float) -> dict[str, Difference]:
+    changes = {metric: paired_change(own.get(metric, UNDEFINED), each, level) for metric, each in last.items()}
+    return {
+        metric: Difference(value=change.value, lower=change.lower, upper=change.upper)
+        for metric, change in changes.items()
+        if change.value is not None
+    }
 
 
 def _values(metrics: MeasuredMetrics) -> Metrics:

@@ -40,6 +40,23 @@ def first_rows(examples: Any, split: str, columns: list[str], most: int) -> pa.T
     return pa.table({column: of_one_type(arrays) for column, arrays in parts.items()})
 
 
+def spread_rows(examples: Any, split: str, most: int) -> pa.RecordBatch:
+    """Returns about `most` examples of a split, the first of each file: a list of values per example and column."""
+    files = sources(examples, split)
+    batches = [batch for file in files for batch in _some(file, -(-most // len(files)))]
+    names = dict.fromkeys(name for batch in batches for name in batch.schema.names)
+    table = pa.table({name: of_one_type([batch.column(name) for batch in batches]) for name in names})
+    return table.combine_chunks().to_batches()[0]
+
+
+def _some(source: str, most: int) -> Iterator[pa.RecordBatch]:
+    for batch in read(source):
+        yield batch.slice(0, most)
+        most -= batch.num_rows
+        if most <= 0:
+            return
+
+
 def model_input(batch: pa.RecordBatch) -> tf.Tensor:
     """Returns the examples as a model's signatures take them: serialized."""
     return tf.constant(serialized(batch), tf.string)

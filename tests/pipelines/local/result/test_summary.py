@@ -11,7 +11,7 @@ import pytest
 from sangam.components.record.run import Artifact, RunRecord, Step
 from sangam.components.record.store import write_record
 from sangam.components.registry.versions import withdraw
-from sangam.components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
+from sangam.components.reports.evaluation import Difference, GateVerdict, TaskVerdict, Verdict
 from sangam.components.reports.serving import Check, ServingVerdict
 from sangam.pipelines.console import terminal
 from sangam.pipelines.local.request import RunRequest
@@ -74,7 +74,7 @@ def _judged_run(
         Step("pusher", "ran", 0.5, 3 * 2**20, {"pushed_model": model}),
     )
     request = RunRequest(SPEC, None, folder / "data", folder)
-    return summarize(request, folder, steps, RunEnd("succeeded", None, 2.0), "c0ffee")
+    return summarize(request, folder, steps, RunEnd(None, None, 2.0), "c0ffee")
 
 
 def test_a_summary_holds_the_verdict_and_the_pushed_version(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_the_end_of_a_run_says_what_is_live(
     request = RunRequest(SPEC.model_copy(update={"push": push}), None, tmp_path, tmp_path)
     model = {"pushed": 1, "version": "20240307001", "path": str(folder / "20240307001")}
     steps = named(Step("pusher", "cached", 0.5, 0, {"pushed_model": Artifact("unused", model)}))
-    summary = summarize(request, tmp_path, steps, RunEnd("succeeded", None, 2.0), None)
+    summary = summarize(request, tmp_path, steps, RunEnd(None, None, 2.0), None)
     assert _says(_report(summary)[:2], [lines[0].format(folder=folder), f"{lines[1]} ... {folder}"])
 
 
@@ -173,7 +173,14 @@ def test_a_summary_is_written_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("status", "blessed", "code"),
-    [("succeeded", True, 0), ("succeeded", False, 3), ("failed", None, 1), ("failed", True, 1), ("stopped", None, 143)],
+    [
+        ("pushed", True, 0),
+        ("blessed", True, 0),
+        ("refused", False, 3),
+        ("failed", None, 1),
+        ("failed", True, 1),
+        ("stopped", None, 143),
+    ],
 )
 def test_the_exit_code_says_how_it_ended(tmp_path: Path, status: str, blessed: bool | None, code: int) -> None:
     summary = _judged_run(tmp_path, pushed=True).model_copy(update={"status": status, "blessed": blessed})
@@ -196,8 +203,11 @@ def test_the_report_gives_every_gates_reason_and_the_models_place(tmp_path: Path
     assert _says(
         _report(_judged_run(tmp_path, pushed=True)),
         [
-            "task metric gate verdict reason",
-            "income auc 0.9100 auc 0.9 pass auc 0.9100 is at least 0.9000",
+            "task metric value labels bound last model difference",
+            "income auc 0.9100 at least 0.9 none",
+            "",
+            "task gate verdict reason",
+            "income auc 0.9 pass auc 0.9100 is at least 0.9000",
             "auc change 0.005 fail auc [0.9100] is worse",
             "serving: 12.3 MB ... 3.2 s ... p50 4.12 ms, p99 6.5 ms (200 candidates, clients: 2) ... 2 of 2",
             "note: no blessed model yet",
@@ -205,7 +215,7 @@ def test_the_report_gives_every_gates_reason_and_the_models_place(tmp_path: Path
             "not blessed: ... quality gates",
             "pushed: version 20240307 ... /serving/20240307 ... not live",
             f"live: nothing ... {tmp_path}/serving/census_income",
-            "succeeded ... 2 s ... 1 of 3 ... 3 MiB",
+            "refused ... 2.0 s ... 1 of 3 ... 3.15 MB",
         ],
     )
 
@@ -233,12 +243,16 @@ def test_the_report_says_where_a_gate_stands_and_leaves_out_what_every_model_hol
     broken = TaskVerdict(metrics={"rmse": None}, slices={}, gates=[gate(**finite, passed=False, reason="7 are NaN")])
     bare = TaskVerdict(metrics={"auc": 0.5}, slices={}, gates=[gate(**finite)])
     verdict = VERDICT.model_copy(update={"tasks": {"like": task, "watch": broken, "share": bare}})
-    assert _report(_judged_run(tmp_path, pushed=False, verdict=verdict))[:5] == [
-        "task metric on gate verdict reason",
-        "like auc 0.9100 [0.9000, 0.9200] tab=[a] auc 0.6 to 0.8 fail so",
+    assert _report(_judged_run(tmp_path, pushed=False, verdict=verdict))[:9] == [
+        "task metric value labels bound last model difference",
+        "like auc 0.9100 [0.9000, 0.9200] at least 0.6 none",
+        "watch rmse undefined none none",
+        "share auc 0.5000 none none",
+        "",
+        "task on gate verdict reason",
+        "like tab=[a] auc 0.6 to 0.8 fail so",
         "all auc 0.6 pass so",
-        "watch rmse unknown all finite fail 7 are NaN",
-        "share auc 0.5000 none",
+        "watch all finite fail 7 are NaN",
     ]
 
 
@@ -255,11 +269,48 @@ def test_a_users_mistake_is_found_behind_other_errors() -> None:
     assert error_text(ValueError("bad\n")) == "ValueError: bad"
 
 
+def test_a_tasks_row_has_its_own_metric_beside_the_last_models(tmp_path: Path) -> None:
+    def gate(metric: str, bound: float) -> GateVerdict:
+        return GateVerdict(kind="value", metric=metric, bound=bound, value=1.0, passed=True, reason="so")
+
+    price = TaskVerdict(
+        metrics={"rmse": 2.5, "mae": 1.25, "mean_label": 12.31},
+        intervals={"mae": (1.2, 1.3)},
+        baseline={"mae": 1.0},
+        differences={"mae": Difference(value=0.25, lower=0.125, upper=0.375)},
+        gates=[gate("calibration", 0.5), gate("mae", 2.0)],
+    )
+    like = TaskVerdict(metrics={"gauc": 0.7, "mean_label": 0.0981}, gates=[gate("gauc", 0.6), gate("gauc", 0.65)])
+    verdict = VERDICT.model_copy(update={"tasks": {"price": price, "like": like}})
+    assert _report(_judged_run(tmp_path, pushed=False, verdict=verdict))[1:3] == [
+        "price mae 1.2500 [1.2000, 1.3000] mean 12.31 at most 2 1.0000 +0.2500 [+0.1250, +0.3750]",
+        "like gauc 0.7000 9.81 % positive at least 0.65 none",
+    ]
+
+
+def test_warnings_come_from_drift_and_the_verdict_and_are_in_the_last_line(tmp_path: Path) -> None:
+    far = {"feature": "user", "measure": "l_infinity", "value": 0.3, "bound": 0.1, "is_within": False, "reason": "far"}
+    near = {**far, "is_within": True, "reason": "near"}
+    (tmp_path / "drift.json").write_text(json.dumps([far, near]))
+    verdict = VERDICT.model_copy(update={"blessed": True, "warnings": ["like: off"], "tasks": {}})
+    (tmp_path / "verdict.json").write_text(verdict.model_dump_json())
+    noted = Artifact(str(tmp_path), {"note": "drift: far\nold"})
+    steps = named(
+        Step("example_validator", "ran", 1.0, 0, {"anomalies": noted}),
+        Step("evaluator", "ran", 1.0, 0, {"evaluation": Artifact(str(tmp_path))}),
+    )
+    ended = summarize(RunRequest(SPEC, None, tmp_path, tmp_path), tmp_path, steps, RunEnd(None, None, 1.0), None)
+    assert (ended.warnings, ended.notes) == (["drift: far", "like: off"], ["old", "no blessed model yet"])
+    lines = _report(ended)
+    assert lines[:2] == ["warning: drift: far", "warning: like: off"]
+    assert lines[-1].startswith("ended, with 2 warnings, after 1.0 s;")
+
+
 def test_drift_that_warns_is_a_note_for_each_feature(tmp_path: Path) -> None:
     noted = Artifact("unused", {"note": "drift: user: l_infinity 0.3\ndrift: age: missing_share 0.5"})
     steps = named(Step("example_validator", "ran", 1.0, 2**20, {"anomalies": noted}))
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
-    summary = summarize(request, tmp_path, steps, RunEnd("succeeded", None, 1.0), None)
+    summary = summarize(request, tmp_path, steps, RunEnd(None, None, 1.0), None)
     assert summary.notes == ["drift: user: l_infinity 0.3", "drift: age: missing_share 0.5"]
 
 

@@ -40,7 +40,7 @@ def _summary(folder: Path, **changes: Any) -> RunRecord:
     folder.mkdir(exist_ok=True)
     (folder / "training.json").write_text(json.dumps(TRAINING | changes))
     steps = {"trainer": Step("trainer", "ran", 1.0, 0, {"training": Artifact(str(folder))})}
-    return summarize(RunRequest(SPEC, None, folder, folder), folder, steps, RunEnd("succeeded", None, 2.0), None)
+    return summarize(RunRequest(SPEC, None, folder, folder), folder, steps, RunEnd(None, None, 2.0), None)
 
 
 def _report(summary: RunRecord) -> list[str]:
@@ -56,7 +56,7 @@ def test_the_summary_holds_every_table_and_survives_its_own_json(tmp_path: Path)
     assert (summary.training.examples, summary.training.skipped_steps) == (1000, 2)
     assert summary.training.resumed_from_step == [40]
     assert summary.training.input_wait == 0.0312
-    assert "trained: 1,000 examples, 250 a second; 3.1% of the time was waiting for input" in _report(summary)
+    assert "trained: 1,000 examples, 250 a second; 3.1 % of the epochs' time was waiting for input" in _report(summary)
     assert RunRecord.model_validate_json(summary.text()).training == summary.training
 
 

@@ -1,0 +1,120 @@
+"""The row of a task: its gated metric by name, the bound, the last model's value and the difference."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sangam.components.reports.evaluation import Difference, TaskVerdict
+from sangam.schemas.spec.metrics import direction
+
+_DECLARED = ("value", "change", "gain")
+"""Kinds of gates that a spec declares on a metric."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A task's main metric over all examples.
+
+    Attributes:
+        metric: name of the metric.
+        value: its value; None where it is undefined.
+        interval: ends of its confidence interval; None without one.
+        bound: the tightest declared bound on the value itself; None without one.
+        bound_text: the same in words, such as `at least 0.6`; empty without one.
+        last: the last blessed model's value on the same examples; None without one.
+        difference: value minus `last`, with its interval.
+        rate: mean label; for a binary task the rate of positives.
+        is_binary: whether the task is binary.
+    """
+
+    metric: str
+    value: float | None
+    interval: tuple[float, float] | None = None
+    bound: float | None = None
+    bound_text: str = ""
+    last: float | None = None
+    difference: Difference | None = None
+    rate: float | None = None
+    is_binary: bool = True
+
+    @property
+    def shown_value(self) -> str:
+        """The value with its interval, as text."""
+        if self.value is None:
+            return "undefined"
+        return f"{self.value:.4f}{f' [{self.interval[0]:.4f}, {self.interval[1]:.4f}]' if self.interval else ''}"
+
+    @property
+    def shown_difference(self) -> str:
+        """The difference with its interval, as text; empty without one."""
+        change = self.difference
+        if change is None:
+            return ""
+        ends = None if change.lower is None or change.upper is None else f" [{change.lower:+.4f}, {change.upper:+.4f}]"
+        return f"{change.value:+.4f}{ends or ''}"
+
+    @property
+    def shown_rate(self) -> str:
+        """The rate of positives, or the mean label, as text."""
+        if self.rate is None:
+            return ""
+        return f"{100 * self.rate:.3g} % positive" if self.is_binary else f"mean {self.rate:.4g}"
+
+    @property
+    def tone(self) -> str:
+        """`good` or `bad` if the difference's interval excludes zero, else empty."""
+        change = self.difference
+        if change is None or change.lower is None or change.upper is None or change.lower <= 0 <= change.upper:
+            return ""
+        better = direction(self.metric)
+        return "" if better == "target" else "good" if (change.value > 0) == (better == "higher") else "bad"
+
+
+def headline_of(task: TaskVerdict) -> Headline:
+    """Returns a task's row: of its first gate over all examples, else of AUC or RMSE."""
+    metric = main_metric(task)
+    bound, text = _bound(task, metric)
+    return Headline(
+        metric=metric,
+        value=task.metrics.get(metric),
+        interval=task.intervals.get(metric),
+        bound=bound,
+        bound_text=text,
+        last=task.baseline.get(metric),
+        difference=task.differences.get(metric),
+        rate=task.metrics.get("mean_label"),
+        is_binary="rmse" not in task.metrics,
+    )
+
+
+def main_metric(task: TaskVerdict) -> str:
+    """Returns the metric of the first gate over all examples; one whose better values are higher or lower, if any."""
+    gated = [gate.metric for gate in task.gates if gate.kind in _DECLARED and not gate.slice]
+    ranked = [metric for metric in gated if direction(metric) != "target"]
+    return next(iter([*ranked, *gated]), "rmse" if "rmse" in task.metrics and "auc" not in task.metrics else "auc")
+
+
+def main_of_run(tasks: Mapping[str, TaskVerdict]) -> tuple[str, float | None]:
+    """Returns the name and value of a run's main metric: the mean over tasks that share one, else the first task's.
+
+    Empty without tasks.
+    """
+    mains = {name: headline_of(task) for name, task in tasks.items()}
+    if not mains:
+        return "", None
+    first, metric = next(iter(mains.items()))
+    if len({each.metric for each in mains.values()}) > 1:
+        return f"{metric.metric} of {first}", metric.value
+    known = [each.value for each in mains.values() if each.value is not None]
+    prefix = "mean " if len(mains) > 1 else ""
+    return f"{prefix}{metric.metric}", sum(known) / len(known) if known else None
+
+
+def _bound(task: TaskVerdict, metric: str) -> tuple[float | None, str]:
+    gates = [gate for gate in task.gates if (gate.kind, gate.metric, gate.slice) == ("value", metric, "")]
+    if not gates:
+        return None, ""
+    if band := next((gate for gate in gates if gate.upper_bound is not None), None):
+        return band.bound, f"{band.bound:g} to {band.upper_bound:g}"
+    is_higher = direction(metric) == "higher"
+    tightest = (max if is_higher else min)(gate.bound for gate in gates)
+    return tightest, f"at {'least' if is_higher else 'most'} {tightest:g}"
