@@ -209,8 +209,12 @@ def _model(guesses: Guesses) -> Iterator[str]:
     if len(guesses.labels) > 1:
         settings = {"kind": "mmoe", "num_experts": 4, "expert_units": [64, 32], "tower_units": [16]}
         yield from _entry("model", settings, "")
-    else:
-        yield from _entry("model", {"kind": "shared_bottom", "bottom_units": [64, 32], "tower_units": [16]}, "")
+        return
+    settings, why = {"kind": "shared_bottom", "bottom_units": [64, 32], "tower_units": [16]}, ""
+    if guesses.positives:
+        settings["interaction"] = {"kind": "dcn_v2", "num_layers": 2}
+        why = "which items a user takes depends on both together"
+    yield from _entry("model", settings, why)
 
 
 def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:

@@ -15,8 +15,8 @@ IDS = _set("id ids uid uuid guid key code sku hash zip zipcode postcode isbn asi
 USERS = _set("user users customer member visitor account client viewer buyer reader player person uid")
 ITEMS = _set(
     "item product post article video song track movie book ad campaign creative author creator seller merchant shop "
-    "store brand publisher channel page listing query artist album playlist episode restaurant hotel recipe game app job "
-    "course"
+    "store brand publisher channel page listing query artist album playlist episode restaurant hotel recipe game app "
+    "job course"
 )
 CATEGORIES = _set(
     "type category kind class status tab device country language lang gender platform os browser city region state "
