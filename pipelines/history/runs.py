@@ -11,6 +11,7 @@ from sangam.components.record.store import StoredRun
 from sangam.components.reports.headline import main_of_run
 from sangam.pipelines.console import table
 from sangam.pipelines.times import duration, minute
+from sangam.schemas.quantities import shown_seconds
 
 _STYLES = {"pushed": "green", "blessed": "green", "ended": "green", "refused": "yellow", "running": "yellow"}
 
@@ -35,7 +36,7 @@ def print_runs(runs: Sequence[StoredRun], now: datetime.datetime, console: Conso
             *([run.ranker or ""] if is_mixed else []),
             Text(run.state, _STYLES.get(run.state, "red")),
             minute(run.started) if run.started else "",
-            duration(took) if took is not None else "",
+            (shown_seconds if record else duration)(took) if took is not None else "",
             (record.failed_step if record else None) or "",
             record.pushed.version if record and record.pushed else "",
             f"{metric} {value:.4f}" if value is not None else "",

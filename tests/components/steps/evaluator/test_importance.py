@@ -12,6 +12,8 @@ from sangam.components.steps.evaluator.importance import importances, most_examp
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.release import Evaluation
 
+pytestmark = pytest.mark.slow
+
 INPUTS = Inputs.model_validate(
     {
         "features": {
