@@ -15,6 +15,7 @@ from sangam.components.page.render import draw
 from sangam.components.record.run import Artifact, RunRecord, Step
 from sangam.components.registry.seal import SHA256
 from sangam.pipelines.local.result.outcome import folders_of
+from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.root import RunFolder
 from sangam.schemas.host.files import tail
 
@@ -33,13 +34,15 @@ def write_page(record: RunRecord, steps: Mapping[str, Step], log: Path) -> Path 
     Returns:
         The file; None if it could not be written, with the reason in the log.
     """
+    # Of a mistake of the user the error says it all.
+    needs_log = bool(record.error) and record.exit_code != ExitCode.MISTAKE
     try:
         facts = collect(folders_of(steps))
         trained: Mapping[str, Artifact] = steps["trainer"].outputs if "trainer" in steps else {}
         context = PageContext(
             checkpoint=trained["checkpoint"].uri if "checkpoint" in trained else None,
             model_sha256=trained["model"].properties.get(SHA256) if "model" in trained else None,
-            log_tail=tail(log, _TAIL_LINES).splitlines() if record.error else [],
+            log_tail=tail(log, _TAIL_LINES).splitlines() if needs_log else [],
         )
         page = draw(record, facts, context)
         write_events(record, facts.training["checkpoint"]["final_step"] if facts.training else 0)

@@ -56,6 +56,16 @@ def test_a_failed_run_has_the_end_of_its_log(tmp_path: Path) -> None:
     assert f"the same command resumes after the last finished step: sangam run {ended.path}/spec.json" in text
 
 
+def test_the_page_of_a_mistake_has_the_mistake_and_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "step.log").write_text("Traceback (most recent call last):\n")
+    failed = {"status": "failed", "error": "a.csv: wrong", "exit_code": 2, "failed_step": "example_gen", "tasks": {}}
+    ended = _ended(_root(tmp_path), "20260301T000000-a", "2026-03-01", {}, **failed)
+    page = write_page(ended, {}, tmp_path / "step.log")
+    assert page is not None
+    assert "a.csv: wrong" in page.read_text()
+    assert "Traceback" not in page.read_text()
+
+
 def test_a_page_that_cannot_be_made_fails_no_run(tmp_path: Path) -> None:
     ended = _ended(_root(tmp_path), "20260301T000000-a", "2026-03-01", {})
     (Path(ended.path) / "spec.json").write_text("{")
