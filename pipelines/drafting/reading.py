@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -161,13 +161,7 @@ def _jsonl(path: Path, max_rows: int, max_bytes: int) -> Piece:
     """Reads the first lines."""
     size = path.stat().st_size
     with path.open("rb") as file:
-        every, lines = jsonl.lines_of(file, str(path)), []
-        for line in islice(every, max_rows):
-            lines.append(line)
-            max_bytes -= len(line)
-            if max_bytes <= 0:
-                break
-        is_whole = next(every, None) is None
+        lines, is_whole = _some(jsonl.lines_of(file, str(path)), max_rows, max_bytes)
         share = 1.0 if is_whole else min(1.0, file.tell() / size)
     if not lines:
         return Piece(pa.table({}), 0, True)
@@ -183,14 +177,7 @@ def _tfrecord(path: Path, max_rows: int, max_bytes: int) -> Piece:
 
     size = path.stat().st_size
     with path.open("rb") as file:
-        every = records_of(file, str(path))
-        records: list[bytes] = []
-        for record in islice(every, max_rows):
-            records.append(record)
-            max_bytes -= len(record)
-            if max_bytes <= 0:
-                break
-        is_whole = next(every, None) is None
+        records, is_whole = _some(records_of(file, str(path)), max_rows, max_bytes)
         share = 1.0 if is_whole else min(1.0, file.tell() / size)
     if not records:
         return Piece(pa.table({}), 0, True)
@@ -201,3 +188,14 @@ def _tfrecord(path: Path, max_rows: int, max_bytes: int) -> Piece:
             f"{path}: cannot be decoded (got: {error}); write tf.Examples, a column with one type"
         ) from None
     return Piece(pa.Table.from_batches([batch]), round(len(records) / share), is_whole)
+
+
+def _some(every: Iterator[bytes], most: int, most_bytes: int) -> tuple[list[bytes], bool]:
+    """Returns the first records, and whether they are all."""
+    found: list[bytes] = []
+    for record in islice(every, most):
+        found.append(record)
+        most_bytes -= len(record)
+        if most_bytes <= 0:
+            break
+    return found, next(every, None) is None
