@@ -48,7 +48,10 @@ def delta_version(folder: str, number: int | None) -> DeltaVersion:
         ) from None
     except (DeltaError, OSError, ValueError) as error:
         version = "its newest version" if number is None else f"version {number}"
-        raise UserError(f"{folder}: {version} cannot be read (got: {_first_line(error)}); choose another") from None
+        # Unlike pyarrow, deltalake reads no profiles.
+        is_unread = is_stored(folder) and "Generic S3 error" in str(error)
+        remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not a profile" if is_unread else "choose another"
+        raise UserError(f"{folder}: {version} cannot be read (got: {_first_line(error)}); {remedy}") from None
     if removed:
         raise UserError(
             f"{folder}: has deletion vectors (got {removed} files with removed rows); rewrite them, in Spark with "
