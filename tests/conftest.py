@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 
+from tests.object_stores import Bucket, new_bucket, served
 from tests.paths import REPOSITORY
 
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
@@ -32,6 +33,23 @@ def repository() -> Path:
 def demo_spec_path(repository: Path) -> Path:
     """The spec of the demo."""
     return repository / "pipelines" / "specs" / "short_video.yaml"
+
+
+@pytest.fixture(scope="session")
+def s3_variables() -> Iterator[dict[str, str]]:
+    """The variables that lead to a running S3 server."""
+    with served() as variables:
+        yield variables
+
+
+@pytest.fixture
+def bucket(s3_variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """An empty bucket, to which this process's variables lead."""
+    for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    for name, value in s3_variables.items():
+        monkeypatch.setenv(name, value)
+    return new_bucket(s3_variables)
 
 
 @pytest.fixture(autouse=True)

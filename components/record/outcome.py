@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from sangam.components.object_stores import is_stored
 from sangam.components.record.journal import read_journal
 from sangam.components.record.run import RunRecord
 from sangam.components.record.store import State, StoredRun, pushed_before, stored
@@ -101,7 +102,7 @@ def _outcome(run: StoredRun, by_hand: BlessedModel | None) -> Outcome:
         return Outcome("ended", tone, "ended without a verdict: it made examples for a search")
     if record.pushed is None:
         return Outcome("blessed", tone, "blessed and not pushed: push.kind of the spec is none")
-    return _pushed(record.pushed.version, Path(record.pushed.path))
+    return _pushed(record.pushed.version, record.pushed.path)
 
 
 def _without_record(run: StoredRun, tone: Tone) -> Outcome:
@@ -115,9 +116,10 @@ def _without_record(run: StoredRun, tone: Tone) -> Outcome:
     return Outcome(run.state, tone, f"killed{where}: it left no {SUMMARY_FILE}", (), lambda: _again(run))
 
 
-def _pushed(version: str, place: Path) -> Outcome:
-    sentence = f"pushed as version {version}: every gate passed"
-    if place.is_dir():
+def _pushed(version: str, path: str) -> Outcome:
+    sentence, place = f"pushed as version {version}: every gate passed", Path(path)
+    # A page or a list of runs asks no store.
+    if is_stored(path) or place.is_dir():
         return Outcome("pushed", "good", sentence)
     withdrawal = versions.withdrawn(place.parent).get(place.name) if place.parent.is_dir() else None
     if withdrawal is None:

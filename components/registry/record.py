@@ -10,6 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sangam.components.object_stores import is_stored
+from sangam.components.registry.stored_versions import withdrawn_names
 from sangam.components.registry.versions import WITHDRAWN
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.contracts.root import Root
@@ -107,11 +109,11 @@ def mark_withdrawn(models: Sequence[BlessedModel], listed: Callable[[str], Itera
     Args:
         models: records as they were read.
         listed: lists the withdrawn versions below a folder of versions, relative to the root: versions, and their
-            records, which stay when a version's files are removed.
+            records, which stay when a version's files are removed. Folders on an object store are listed there.
     """
     gone = {
         f"{target}/{name.removesuffix('.json')}"
         for target in {posixpath.dirname(model.pushed) for model in models if model.pushed}
-        for name in listed(target)
+        for name in (withdrawn_names(target) if is_stored(target) else listed(target))
     }
     return [model.model_copy(update={"is_withdrawn": model.pushed in gone}) for model in models]

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sangam.components.logs.files.local_files import LocalStorage, open_local
+from sangam.components.logs.files.light_storage import LightStorage, open_light
 from sangam.components.logs.files.resolve import DataFile, has_files
 from sangam.components.logs.tables.files import days_with_rows, files_of
 from sangam.components.processes.stopping import Stopped, StopSignals
@@ -69,7 +69,7 @@ class DateFailed(Exception):
     """A date whose run failed; the text has the reason, and how to resume."""
 
 
-def check_backfill(spec_path: Path, first: str, last: str, data: Path, root: Path) -> Backfill:
+def check_backfill(spec_path: Path, first: str, last: str, data: str | Path, root: Path) -> Backfill:
     """Checks and returns the backfill.
 
     Raises:
@@ -134,7 +134,7 @@ def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date:
         return DateRecord(date=text, state="skipped", identity=identity, notes=[note])
     log = backfill.folder / f"{text}.log"
     known = request.layout.run_folders()
-    arguments = ["run", str(spec), "--date", text, "--data", str(request.data_root), "--root", str(request.root)]
+    arguments = ["run", str(spec), "--date", text, "--data", request.data_root, "--root", str(request.root)]
     code = run_date(arguments, log, stop)
     summaries = [run.summary for run in request.layout.run_folders() - known if run.summary.exists()]
     if code not in (ExitCode.DONE, ExitCode.REJECTED) or not summaries:
@@ -173,17 +173,17 @@ def _record_of(date: str, identity: str, summary: Path) -> DateRecord:
 
 
 def _has_logs(request: RunRequest, date: Day) -> bool:
-    logs, data_root = request.spec.data, str(request.data_root)
+    logs, data_root = request.spec.data, request.data_root
     if isinstance(logs, TableLogs):
-        return date in _days_of(logs.model_dump_json(), tuple(files_of(logs, data_root, LocalStorage())))
+        return date in _days_of(logs.model_dump_json(), tuple(files_of(logs, data_root, LightStorage())))
     assert isinstance(logs, DayLogs)
-    return has_files(logs, date, data_root, LocalStorage())
+    return has_files(logs, date, data_root, LightStorage())
 
 
 @lru_cache(maxsize=1)
 def _days_of(table: str, files: tuple[DataFile, ...]) -> frozenset[Day]:
     """Returns the days of a table, given as JSON; read again only when a file has changed."""
-    return frozenset(days_with_rows(TableLogs.model_validate_json(table), files, open_local))
+    return frozenset(days_with_rows(TableLogs.model_validate_json(table), files, open_light))
 
 
 def _line(done: DateRecord, was_done: bool) -> str:

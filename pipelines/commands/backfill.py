@@ -40,7 +40,8 @@ def backfill(
     last: Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="The last date.")],
     on: Annotated[Literal["local", "kfp"], typer.Option(help="This machine, or Kubeflow Pipelines.")] = "local",
     data: Annotated[
-        Path | None, typer.Option(help="local: folder of the logs; the spec's file patterns are relative to it.")
+        str | None,
+        typer.Option(help="local: folder of the logs, or its address; file patterns are relative to it."),
     ] = None,
     root: Annotated[
         Path | None, typer.Option(help="local: folder for everything that runs write; created if it does not exist.")
@@ -91,7 +92,7 @@ def backfill(
     _on_kubeflow(spec, first, last, options, connection, retry_failed, frozenset(ignore_run or ()), as_json=as_json)
 
 
-def _on_this_machine(spec: Path, first: str, last: str, data: Path, root: Path, *, as_json: bool) -> None:
+def _on_this_machine(spec: Path, first: str, last: str, data: str, root: Path, *, as_json: bool) -> None:
     from sangam.pipelines.backfill.local import check_backfill, document, run_backfill
 
     checked = check_backfill(spec, first, last, data, root)

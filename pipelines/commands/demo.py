@@ -41,7 +41,7 @@ def demo(
     last = _FIRST_DAY + datetime.timedelta(days=_DAYS - 1)
     spec = Path(sangam.__file__).parent / "pipelines" / "specs" / "short_video.yaml"
     try:
-        run(spec, logs, folder / "root", date=str(last), as_json=as_json)
+        run(spec, str(logs), folder / "root", date=str(last), as_json=as_json)
     except typer.Exit as ended:
         if ended.exit_code != ExitCode.DONE or not pages:
             raise

@@ -16,8 +16,8 @@ EPILOG = (
 
 def init(
     data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="Folder of the logs, or one file."),
+        str,
+        typer.Argument(metavar="DATA", help="Folder of the logs, or one file, or the s3:// or gs:// address of one."),
     ],
     output: Annotated[Path, typer.Option(metavar="SPEC", help="The YAML file to write.")],
     label: Annotated[

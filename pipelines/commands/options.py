@@ -12,7 +12,12 @@ from sangam.schemas.host.plain_text import FORMAT_VARIABLE
 
 SpecArgument = Annotated[Path, typer.Argument(metavar="SPEC", help="The ranker's YAML file.")]
 DataOption = Annotated[
-    Path, typer.Option("--data", help="Folder of the logs; the spec's file patterns are relative to it.")
+    str,
+    typer.Option(
+        "--data",
+        metavar="PATH",
+        help="Folder of the logs, or its address, s3://... or gs://...; the spec's file patterns are relative to it.",
+    ),
 ]
 RootOption = Annotated[
     Path, typer.Option("--root", help="Folder for everything that runs write; created if it does not exist.")

@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
+from sangam.components.object_stores import is_stored
 from sangam.components.registry import holds
 from sangam.components.registry import versions as registry
 from sangam.pipelines.commands.options import JsonOption
+from sangam.pipelines.commands.stored_rollback import on_store
 from sangam.pipelines.console import print_json, say
 from sangam.pipelines.times import utc_now
 from sangam.schemas.contracts import deltas
@@ -21,7 +23,12 @@ EPILOG = (
 
 
 def rollback(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of versions: push.path below the root.")],
+    folder: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR", help="Folder of versions: push.path below the root, or its address on an object store."
+        ),
+    ],
     because: Annotated[str, typer.Option(help="The reason; it is kept beside the withdrawn version.")] = "",
     to: Annotated[
         str | None,
@@ -45,12 +52,16 @@ def rollback(
     notice at their next poll. Its number is never pushed again. With VERSION+DELTA, servers go back to that delta, and
     online training goes on without publishing until --release; with none, nothing is served until the next push.
     """
-    if release is not None:
+    directory = Path(folder)
+    done: dict[str, object]
+    if is_stored(folder):
+        told, done, newest = on_store(folder, because=because, to=to, restore=restore, release=release)
+    elif release is not None:
         if because or to is not None or restore is not None:
             raise UserError("--release: cannot be combined with other options (got several); give it alone")
         held = holds.release(directory, release)
         told = [f"released {release}, which was held at delta {held.number}: {held.because}"]
-        done: dict[str, object] = {"released": release}
+        done = {"released": release}
     elif restore is not None:
         if because or to is not None:
             raise UserError("--restore: cannot be combined with --because or --to (got both); give it alone")
@@ -59,9 +70,8 @@ def rollback(
     else:
         told, done = _back(directory, because, to)
     if as_json:
-        print_json(
-            {"withdrawn": [], "held": None, "restored": None, "released": None, **done, "newest": _last(directory)}
-        )
+        newest = newest if is_stored(folder) else _last(directory)
+        print_json({"withdrawn": [], "held": None, "restored": None, "released": None, **done, "newest": newest})
         return
     for line in told:
         say(line)

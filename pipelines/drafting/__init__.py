@@ -25,7 +25,7 @@ class Draft:
         guesses: roles of the columns.
         read: share of the logs that was read, in words.
         newest_day: date of a first run; None for logs without days.
-        data: folder that the spec's patterns are relative to.
+        data: folder or address that the spec's patterns are relative to.
         ignored: files that are left out, and why; may be empty.
     """
 
@@ -33,15 +33,15 @@ class Draft:
     guesses: Guesses
     read: str
     newest_day: Day | None
-    data: Path
+    data: str
     ignored: str = ""
 
 
-def draft(data: Path, name: str, labels: Sequence[str]) -> Draft:
+def draft(data: str | Path, name: str, labels: Sequence[str]) -> Draft:
     """Drafts a spec.
 
     Args:
-        data: folder of the logs, or a single file.
+        data: folder of the logs, or a single file, or the address of one.
         name: name of the ranker.
         labels: columns to predict; if empty, they are guessed.
 

@@ -4,8 +4,8 @@ import csv
 import io
 import re
 import zlib
-from pathlib import Path
 
+from sangam.components.logs.files.light_storage import open_light
 from sangam.components.logs.readers.csv import SEPARATORS
 from sangam.components.logs.readers.damage import plain
 from sangam.schemas.spec.data import CsvDialect
@@ -15,13 +15,13 @@ _NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?")
 _RATINGS, _MOST_STARS, _FIRST_S = ("user_id", "item_id", "rating", "timestamp"), 10, 631_152_000
 
 
-def dialect_of(path: Path) -> CsvDialect:
+def dialect_of(path: str) -> CsvDialect:
     """Returns the separator that cuts the first lines into most cells of equal number, and names if they have none.
 
     A file that cannot be read has the usual dialect; reading it says what is wrong.
     """
     try:
-        with path.open("rb") as file:
+        with open_light(path) as file:
             text = plain(file).read(_BYTES).decode("utf-8-sig", "replace")
     except (OSError, EOFError, zlib.error):
         return CsvDialect()

@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,10 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from sangam.components import object_stores
 from sangam.components.logs.files.day_files import require_regular
-from sangam.components.logs.files.local_files import LocalStorage
+from sangam.components.logs.files.light_storage import LightStorage
 from sangam.components.logs.files.table_formats import refuse_tables
 from sangam.components.logs.tables.delta import delta_version
+from sangam.components.object_stores import is_stored
 from sangam.pipelines.drafting.patterns import common_pattern, matches
 from sangam.schemas.errors import UserError
 from sangam.schemas.problems import listed
@@ -59,7 +62,7 @@ class Layout:
         patterns: the spec's patterns by split; by day one pattern with the key `days`, of a table with the key `table`.
         groups: files by day (YYYY-MM-DD, oldest first) or by split, in the order of their paths; of a table one group.
         note: advice on checking the patterns; may be empty.
-        root: folder that the patterns are relative to.
+        root: folder that the patterns are relative to, or its address.
         ignored: files of neither split, such as a sample of a competition's answer.
         days_of_rows: days of a table's rows, oldest first; empty without times, or for few days.
     """
@@ -68,7 +71,7 @@ class Layout:
     patterns: Mapping[str, str]
     groups: Mapping[str, tuple[LogFile, ...]]
     note: str = ""
-    root: Path = Path()
+    root: str = ""
     ignored: tuple[LogFile, ...] = ()
     days_of_rows: tuple[datetime.date, ...] = ()
 
@@ -93,20 +96,17 @@ class Layout:
         return self.days_of_rows or tuple(map(datetime.date.fromisoformat, self.groups if self.is_by_day else ()))
 
 
-def layout_of(data: Path) -> Layout:
+def layout_of(data: str | Path) -> Layout:
     """Returns the files of a data folder and their layout; of a single file the folder around it.
 
     Raises:
         UserError: the folder cannot be read, has no logs, files of several formats, a table format's log, or paths that
             no spec describes.
     """
-    if (data / "_delta_log").is_dir():
+    data = str(data).rstrip("/") if is_stored(str(data)) else str(Path(data))
+    if "_delta_log" in object_stores.names(data) if is_stored(data) else Path(data, "_delta_log").is_dir():
         return _of_delta(data)
-    if data.is_file():
-        paths = [LogFile(data.name, data.stat().st_size)]
-        data = data.parent
-    else:
-        paths = _logs_in(data)
+    data, paths = _files_at(data)
     formats = {name: [file for file in paths if ending.search(file.path)] for name, ending in _FORMATS.items()}
     present = {name: files for name, files in formats.items() if files}
     if not present:
@@ -116,7 +116,7 @@ def layout_of(data: Path) -> Layout:
         raise UserError(f"{data}: no logs (got {got}); {_ENDINGS}")
     if parquet := present.get("parquet"):
         # Before their logs count as files of another format.
-        refuse_tables((f"{data}/{file.path}" for file in parquet), LocalStorage())
+        refuse_tables((f"{data}/{file.path}" for file in parquet), LightStorage())
     if len(present) > 1:
         counts = ", ".join(f"{len(files)} {name}" for name, files in present.items())
         raise UserError(f"{data}: files of several formats (got {counts}); give a folder with those of one")
@@ -125,17 +125,19 @@ def layout_of(data: Path) -> Layout:
     return replace(layout or table_of(data, file_format, files), root=data)
 
 
-def _of_delta(data: Path) -> Layout:
+def _of_delta(data: str) -> Layout:
     """Returns the layout of a Delta Lake table."""
-    root, version = data.parent, delta_version(str(data), None)
+    # The log's paths are absolute.
+    root, name = posixpath.split(data if is_stored(data) else os.path.abspath(data))
+    version = delta_version(data, None)
     require_regular(version.files)
-    facts = ((Path(each.path).relative_to(root).as_posix(), each.facts) for each in version.files)
+    facts = ((each.path.removeprefix(f"{root}/"), each.facts) for each in version.files)
     files = [LogFile(path, each.size_bytes) for path, each in facts if each]
     note = f"version {version.number} now; a run reads the newest"
-    return Layout("delta", {"table": data.name}, {"": tuple(files)}, note, root)
+    return Layout("delta", {"table": name}, {"": tuple(files)}, note, root)
 
 
-def table_of(data: Path, file_format: TableFormat, files: Sequence[LogFile], note: str = "") -> Layout:
+def table_of(data: str, file_format: TableFormat, files: Sequence[LogFile], note: str = "") -> Layout:
     """Returns the layout of files as one table."""
     return Layout(
         file_format,
@@ -144,6 +146,20 @@ def table_of(data: Path, file_format: TableFormat, files: Sequence[LogFile], not
         note,
         data,
     )
+
+
+def _files_at(data: str) -> tuple[str, list[LogFile]]:
+    """Returns a folder and its files; of a single file the folder around it."""
+    if is_stored(data):
+        one = object_stores.found(data)
+        folder = posixpath.dirname(data) if one else data
+        found = [one] if one else object_stores.listed(data, recursive=True)
+        files = [LogFile(each.uri.removeprefix(f"{folder}/"), each.size_bytes) for each in found]
+        return folder, [file for file in files if all(map(_is_visible, file.path.split("/")))]
+    path = Path(data)
+    if path.is_file():
+        return str(path.parent), [LogFile(path.name, path.stat().st_size)]
+    return data, _logs_in(path)
 
 
 def _logs_in(data: Path) -> list[LogFile]:
@@ -172,7 +188,7 @@ def _is_visible(name: str) -> bool:
     return not name.startswith(("_", "."))
 
 
-def _by_split(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> Layout | None:
+def _by_split(data: str, file_format: FileFormat, files: Sequence[LogFile]) -> Layout | None:
     """Returns the layout if paths name splits: all of them, or some train and some eval; None if not."""
     words = {file: found for file in files if (found := _SPLIT.findall(file.path.lower()))}
     others = tuple(file for file in files if file not in words)
@@ -211,7 +227,7 @@ def _split_of(word: str) -> str:
     return TRAIN if word.startswith("train") else EVAL if word.startswith(("test", "eval")) else VALIDATION
 
 
-def _by_day(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> Layout | None:
+def _by_day(data: str, file_format: FileFormat, files: Sequence[LogFile]) -> Layout | None:
     """Returns the layout if every path has a date in one notation; None if no path has one."""
     read = [(date, days) for date in _DATES if any(days := [_day_of(date, file.path) for file in files])]
     if not read:
@@ -262,7 +278,7 @@ def _template(date: re.Pattern[str], path: str) -> str:
     return text
 
 
-def _pattern(data: Path, paths: Sequence[str], is_mark: Callable[[str], object]) -> str:
+def _pattern(data: str, paths: Sequence[str], is_mark: Callable[[str], object]) -> str:
     depths = Counter(path.count("/") for path in paths)
     if len(depths) > 1:
         examples = [next(path for path in paths if path.count("/") == depth) for depth in depths]

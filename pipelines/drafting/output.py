@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sangam.components.object_stores import is_stored
 from sangam.pipelines.console import say, table, terminal
 from sangam.pipelines.drafting import Draft, draft
 from sangam.pipelines.drafting.names import name_of
@@ -16,7 +17,7 @@ _MOST_FEATURES = 50
 """Largest number of printed guesses of a kind."""
 
 
-def write_draft(data: Path, output: Path, labels: Sequence[str], name: str, *, force: bool) -> Draft:
+def write_draft(data: str | Path, output: Path, labels: Sequence[str], name: str, *, force: bool) -> Draft:
     """Drafts a spec for a folder of logs, and writes it once it is valid.
 
     Raises:
@@ -36,9 +37,9 @@ def write_draft(data: Path, output: Path, labels: Sequence[str], name: str, *, f
     return made
 
 
-def _name(data: Path, output: Path) -> str:
+def _name(data: str | Path, output: Path) -> str:
     stem = output.name.split(".")[0]
-    return name_of(stem if stem not in _NO_NAMES else data.resolve().name)
+    return name_of(stem if stem not in _NO_NAMES else Path(data).resolve().name)
 
 
 def _require_valid(made: Draft) -> None:
@@ -82,12 +83,12 @@ def print_draft(made: Draft, output: Path) -> None:
     say(f"wrote {output}: read its comments first, especially those with `check`. Then:")
     say(f"  {shlex.join(['sangam', 'validate', str(output)])}")
     date = ["--date", str(made.newest_day)] if made.newest_day else []
-    folders = ["--data", str(made.data), "--root", str(_root(made.data))]
+    folders = ["--data", made.data, "--root", str(_root(made.data))]
     say(f"  {shlex.join(['sangam', 'run', str(output), *date, *folders])}")
 
 
-def _root(data: Path) -> Path:
+def _root(data: str) -> Path:
     """Returns a folder for the runs outside the folder of the logs; a run rejects one inside."""
-    root = Path("runs")
-    inside = data.resolve() in root.resolve().parents or data.resolve() == root.resolve()
-    return data.resolve().parent / "runs" if inside else root
+    root, folder = Path("runs"), Path(data).resolve()
+    inside = not is_stored(data) and (folder in root.resolve().parents or folder == root.resolve())
+    return folder.parent / "runs" if inside else root

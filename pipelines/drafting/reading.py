@@ -11,10 +11,12 @@ from typing import assert_never
 import pyarrow as pa
 
 from sangam.components.arrow_files import open_parquet
+from sangam.components.logs.files.light_storage import open_light
 from sangam.components.logs.readers import jsonl
 from sangam.components.logs.readers.csv import BLOCK_BYTES, checked_head, explained, opened
 from sangam.components.logs.readers.damage import ERRORS, parquet_problem, plain, unread
 from sangam.components.logs.readers.nested import column_of, paths_of
+from sangam.components.object_stores import is_stored
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.data import CsvDialect
 from sangam.schemas.spec.patterns import TableFormat
@@ -41,11 +43,11 @@ class Piece:
     is_whole: bool
 
 
-def read_piece(path: Path, file_format: TableFormat, max_rows: int, max_bytes: int, dialect: CsvDialect) -> Piece:
+def read_piece(path: str | Path, file_format: TableFormat, max_rows: int, max_bytes: int, dialect: CsvDialect) -> Piece:
     """Reads some rows.
 
     Args:
-        path: path of the file.
+        path: path or address of the file.
         file_format: format of the file.
         max_rows: most rows to read.
         max_bytes: bytes in memory at which reading ends.
@@ -54,6 +56,7 @@ def read_piece(path: Path, file_format: TableFormat, max_rows: int, max_bytes: i
     Raises:
         UserError: the file cannot be read as this format.
     """
+    path = str(path)
     try:
         match file_format:
             case "parquet" | "delta":
@@ -70,24 +73,26 @@ def read_piece(path: Path, file_format: TableFormat, max_rows: int, max_bytes: i
         raise UserError(_problem(path, file_format, error)) from None
 
 
-def _problem(path: Path, file_format: TableFormat, error: Exception) -> str:
+def _problem(path: str, file_format: TableFormat, error: Exception) -> str:
     try:
-        with path.open("rb") as file:
+        with open_light(path) as file:
             if file_format in ("parquet", "delta"):
-                return parquet_problem(file, str(path), error)
+                return parquet_problem(file, path, error)
     except OSError as unopened:
         return f"{path}: cannot be opened (got: {unopened.strerror}); check its permissions"
-    return explained(error, str(path)) if file_format == "csv" else unread(str(path), error)
+    return explained(error, path) if file_format == "csv" else unread(path, error)
 
 
-def complete_columns(path: Path) -> Mapping[str, bool]:
+def complete_columns(path: str | Path) -> Mapping[str, bool]:
     """Returns for each column of a Parquet file with rows whether its footer excludes missing values.
 
     Raises:
         UserError: the footer cannot be read.
     """
+    path = str(path)
     try:
-        metadata = open_parquet(path).metadata
+        with open_light(path) as file:
+            metadata = open_parquet(file).metadata
     except ERRORS as error:
         raise UserError(_problem(path, "parquet", error)) from None
     complete: dict[str, bool] = {}
@@ -102,10 +107,10 @@ def complete_columns(path: Path) -> Mapping[str, bool]:
     return complete
 
 
-def _parquet(path: Path, max_rows: int, max_bytes: int) -> Piece:
+def _parquet(path: str, max_rows: int, max_bytes: int) -> Piece:
     """Reads rows spread over the first row group, one in the middle and the last."""
     # Buffered: otherwise the first rows would need whole row groups.
-    file = open_parquet(path, buffer_size=_BUFFER_BYTES)
+    file = open_parquet(open_light(path) if is_stored(path) else Path(path), buffer_size=_BUFFER_BYTES)
     groups = file.metadata.num_row_groups
     places = sorted({round(place * (groups - 1) / (PLACES - 1)) for place in range(PLACES)}) if groups else []
     tables = [file.schema_arrow.empty_table()]
@@ -136,11 +141,12 @@ def _flat(table: pa.Table) -> pa.Table:
     return pa.table([column_of(batch, name) for name in names], names).replace_schema_metadata(table.schema.metadata)
 
 
-def _csv(path: Path, max_rows: int, max_bytes: int, dialect: CsvDialect) -> Piece:
+def _csv(path: str, max_rows: int, max_bytes: int, dialect: CsvDialect) -> Piece:
     """Reads the rows of the first block as texts: types are those of all files together."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        head = checked_head(file, str(path), dialect)
+    with open_light(path) as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        head = checked_head(file, path, dialect)
         file.seek(0)
         content = plain(file)
         block_bytes = max(BLOCK_BYTES, min(max_bytes, _MOST_BYTES_OF_TEXT))
@@ -157,27 +163,29 @@ def _csv(path: Path, max_rows: int, max_bytes: int, dialect: CsvDialect) -> Piec
     return Piece(rows, round(table.num_rows / share), is_end and rows.num_rows == table.num_rows)
 
 
-def _jsonl(path: Path, max_rows: int, max_bytes: int) -> Piece:
+def _jsonl(path: str, max_rows: int, max_bytes: int) -> Piece:
     """Reads the first lines."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        lines, is_whole = _some(jsonl.lines_of(file, str(path)), max_rows, max_bytes)
+    with open_light(path) as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        lines, is_whole = _some(jsonl.lines_of(file, path), max_rows, max_bytes)
         share = 1.0 if is_whole else min(1.0, file.tell() / size)
     if not lines:
         return Piece(pa.table({}), 0, True)
-    return Piece(_flat(jsonl.table_of(lines, str(path))), round(len(lines) / share), is_whole)
+    return Piece(_flat(jsonl.table_of(lines, path)), round(len(lines) / share), is_whole)
 
 
-def _tfrecord(path: Path, max_rows: int, max_bytes: int) -> Piece:
+def _tfrecord(path: str, max_rows: int, max_bytes: int) -> Piece:
     """Reads the first records; a column holds lists if a record has several values."""
     # TFX's decoder takes a second to import.
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
     from sangam.components.logs.readers.tfrecord import records_of
 
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        records, is_whole = _some(records_of(file, str(path)), max_rows, max_bytes)
+    with open_light(path) as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        records, is_whole = _some(records_of(file, path), max_rows, max_bytes)
         share = 1.0 if is_whole else min(1.0, file.tell() / size)
     if not records:
         return Piece(pa.table({}), 0, True)

@@ -4,8 +4,8 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sangam.components.logs.files.light_storage import open_light
 from sangam.components.logs.files.listing import FileFacts
-from sangam.components.logs.files.local_files import open_local
 from sangam.components.logs.files.resolve import DataFile
 from sangam.components.logs.tables.files import days_with_rows
 from sangam.pipelines.drafting.dialect import dialect_of
@@ -34,9 +34,9 @@ def days_of_table(layout: Layout, sample: Sample, guesses: Guesses) -> tuple[dat
             "eval": {"fraction": 0.1},
         }
     )
-    paths = [str(layout.root / file.path) for file in layout.files if file.size_bytes]
+    paths = [f"{layout.root}/{file.path}" for file in layout.files if file.size_bytes]
     files = [DataFile(path, "table", None, FileFacts(0, 0)) for path in paths]
-    days = days_with_rows(table, files, open_local)
+    days = days_with_rows(table, files, open_light)
     return tuple(days) if len(days) >= FEWEST_DAYS else ()
 
 
@@ -60,6 +60,6 @@ def with_labels(layout: Layout, labels: Sequence[str]) -> tuple[Layout, Sequence
 
 
 def _names(layout: Layout, split: str) -> list[str]:
-    path = layout.root / layout.groups[split][0].path
+    path = f"{layout.root}/{layout.groups[split][0].path}"
     dialect = dialect_of(path) if layout.format == "csv" else CsvDialect()
     return list(read_piece(path, layout.format, 1, 2**20, dialect).table.column_names)

@@ -56,7 +56,7 @@ class Sample:
     dialect: CsvDialect
 
 
-def read_sample(data: Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
+def read_sample(data: str | Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
     """Reads rows of several files: of the first day, of the last and of those between, or of each split.
 
     Raises:
@@ -64,7 +64,7 @@ def read_sample(data: Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
     """
     chosen = [(group, file) for group, file in _chosen(layout) if file.size_bytes]
     is_csv = layout.format == "csv" and chosen
-    dialect = dialect_of(data / chosen[0][1].path) if is_csv else CsvDialect()
+    dialect = dialect_of(f"{data}/{chosen[0][1].path}") if is_csv else CsvDialect()
     rows_of_file = max(1, max_rows // max(1, len(chosen)))
     bytes_of_file = MAX_MEGABYTES * 10**6 // max(1, len(chosen))
     read = [
@@ -72,7 +72,7 @@ def read_sample(data: Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
             group,
             file,
             _with_folders(
-                read_piece(data / file.path, layout.format, rows_of_file, bytes_of_file, dialect), file, layout
+                read_piece(f"{data}/{file.path}", layout.format, rows_of_file, bytes_of_file, dialect), file, layout
             ),
         )
         for group, file in chosen
@@ -129,7 +129,7 @@ def _spread(number: int, most: int) -> list[int]:
     return sorted({round(float(place)) for place in np.linspace(0, number - 1, min(number, most))})
 
 
-def _require_one_log(data: Path, read: Iterable[tuple[str, LogFile, Piece]]) -> None:
+def _require_one_log(data: str | Path, read: Iterable[tuple[str, LogFile, Piece]]) -> None:
     """Rejects two logs in one folder: within a day or a split, all files must have the same columns."""
     first: dict[str, tuple[LogFile, set[str]]] = {}
     for group, file, piece in read:
@@ -202,14 +202,14 @@ def index_columns(table: pa.Table) -> list[str]:
     return [each for each in found if isinstance(each, str)]
 
 
-def _complete(data: Path, layout: Layout, columns: Mapping[str, Values], is_whole: bool) -> frozenset[str]:
+def _complete(data: str | Path, layout: Layout, columns: Mapping[str, Values], is_whole: bool) -> frozenset[str]:
     names = {name for name, values in columns.items() if not values.num_missing}
     if is_whole:
         return frozenset(names)
     if layout.format not in ("parquet", "delta") or len(layout.files) > MAX_FOOTERS:
         return frozenset()
     for file in layout.files:
-        known = dict(complete_columns(data / file.path))
+        known = dict(complete_columns(f"{data}/{file.path}"))
         # A list column has the path of its values; an empty list is a value.
         if known:
             known |= {name: text is not None for name, text in folder_texts(file.path).items() if name not in known}

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from sangam.components.object_stores import is_stored
 from sangam.components.record.store import StoredRun, find_run, read_run
 from sangam.components.registry import versions
 from sangam.components.registry.record import BlessedModel, read_records
@@ -71,7 +72,7 @@ class Lineage:
     """
 
     ranker: str
-    version: Path | None
+    version: Path | str | None
     run: StoredRun | None
     manifest: Manifest | None
     blessing: BlessedModel | None
@@ -141,8 +142,9 @@ def lineage_of(given: Path) -> Lineage:
     records = read_records(run.root.path, run.ranker)
     of_model = [record for record in records if record.model_uri == str(models[-1].path)]
     blessing = of_model[-1] if of_model else None
-    version = run.root.path / blessing.pushed if blessing and blessing.pushed else None
-    manifest = _manifest(version) if version and version.is_dir() else None
+    pushed = blessing.pushed if blessing else ""
+    version = pushed if is_stored(pushed) else run.root.path / pushed if pushed else None
+    manifest = _manifest(version) if isinstance(version, Path) and version.is_dir() else None
     return _with_chain(run.ranker, version, run, manifest, blessing, records, outputs)
 
 
@@ -182,7 +184,7 @@ def _first_run(root: Root, blessing: BlessedModel | None, outputs: tuple[Output,
 
 def _with_chain(
     ranker: str,
-    version: Path | None,
+    version: Path | str | None,
     run: StoredRun | None,
     manifest: Manifest | None,
     blessing: BlessedModel | None,

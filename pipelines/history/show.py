@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from sangam.components.object_stores import is_stored
 from sangam.components.record.journal import read_journal
 from sangam.components.record.outcome import Outcome, outcome_of
 from sangam.components.record.run import RunRecord
@@ -82,7 +83,8 @@ def print_shown(shown: Shown, now: datetime.datetime, console: Console) -> None:
     for output in shown.outputs:
         say(f"{output.step} {output.key}: {output.path}{'' if output.path.is_dir() else ', removed'}", console)
     if record and record.pushed:
-        say(f"version: {record.pushed.path}{'' if Path(record.pushed.path).is_dir() else ', removed'}", console)
+        path = record.pushed.path
+        say(f"version: {path}{'' if is_stored(path) or Path(path).is_dir() else ', removed'}", console)
     say(f"logs: {run.folder.logs}", console)
 
 

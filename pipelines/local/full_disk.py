@@ -107,7 +107,7 @@ def _needed_bytes(request: RunRequest, steps: Mapping[str, Step], node: str) -> 
     if executions:
         return max(executions.values())
     made = [_size(Path(artifact.uri)) for step in steps.values() for artifact in step.outputs.values()]
-    return max(made, default=0) or _size(request.data_root)
+    return max(made, default=0) or _size(Path(request.data_root))
 
 
 def _size(folder: Path) -> int:

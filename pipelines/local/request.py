@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import get_args
 
 from sangam.components.alerts import target_of
+from sangam.components.logs.files.light_storage import LightStorage
 from sangam.components.logs.files.listing import OneListing
-from sangam.components.logs.files.local_files import LocalStorage
 from sangam.components.logs.files.resolve import require_evaluation_days, resolve
 from sangam.components.logs.tables.files import files_of
+from sangam.components.object_stores import is_stored, names
 from sangam.pipelines.beam import unreachable
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.derived.days import Day, parse_day, window, yesterday
@@ -30,13 +31,13 @@ class RunRequest:
     Attributes:
         spec: spec of the ranker.
         date: date of the run; None for logs without dates.
-        data_root: absolute folder of the logs.
+        data_root: absolute folder of the logs, or its address on an object store.
         root: absolute folder of all files that the run writes.
     """
 
     spec: Spec
     date: Day | None
-    data_root: Path
+    data_root: str
     root: Path
 
     @property
@@ -45,7 +46,7 @@ class RunRequest:
         return Root(str(self.root))
 
 
-def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRequest:
+def check_request(spec: Spec, date: str | None, data: str | Path, root: Path) -> RunRequest:
     """Checks and returns the request.
 
     Raises:
@@ -58,26 +59,36 @@ def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRe
         target_of(spec.alerts, os.environ)
     refuse_missing_horovod(spec, ranks_here=spec.cluster.ranks)
     refuse_unfit(spec, available_bytes())
-    data, root = data.resolve(), root.resolve()
+    folder, root = str(data).rstrip("/") if is_stored(str(data)) else str(Path(data).resolve()), root.resolve()
     for name in get_args(BeamStepName):
         if isinstance(engine_of(spec.beam, name), Dataflow):
             place = f"beam.steps.{name}" if name in spec.beam.steps else "beam"
-            raise UserError("\n".join(unreachable(place, {"--data": str(data), "--root": str(root)})))
-    if not data.is_dir():
-        what = "is not a folder" if data.exists() else "no such folder"
-        raise UserError(f"--data: {what} (got {data}); give the folder that the spec's file patterns are relative to")
-    if root == data or data in root.parents:
-        raise UserError(
-            f"--root: is inside the data folder (got {root}, --data {data}); "
-            "artifacts could be read as logs: choose a folder outside"
-        )
+            raise UserError("\n".join(unreachable(place, {"--data": folder, "--root": str(root)})))
+    _check_data(folder, root)
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"--root: cannot be created (got {root}: {error.strerror}); choose another folder") from None
     if not os.access(root, os.W_OK | os.X_OK):
         raise UserError(f"--root: is not writable (got {root}); choose another folder")
-    return RunRequest(spec, day, data, root)
+    return RunRequest(spec, day, folder, root)
+
+
+def _check_data(data: str, root: Path) -> None:
+    """Refuses a folder of logs that is not there, or that holds the root."""
+    if is_stored(data):
+        if not names(data):
+            raise UserError(f"--data: has no objects (got {data}); give the address that the spec's patterns start at")
+        return
+    folder = Path(data)
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "no such folder"
+        raise UserError(f"--data: {what} (got {data}); give the folder that the spec's file patterns are relative to")
+    if root == folder or folder in root.parents:
+        raise UserError(
+            f"--root: is inside the data folder (got {root}, --data {data}); "
+            "artifacts could be read as logs: choose a folder outside"
+        )
 
 
 def check_date(spec: Spec, date: str | None) -> Day | None:
@@ -118,9 +129,9 @@ def check_logs(request: RunRequest, today: datetime.date) -> None:
     Raises:
         UserError: a day or split has no files, or a path is not a regular file.
     """
-    logs, storage = request.spec.data, OneListing(LocalStorage())
+    logs, storage = request.spec.data, OneListing(LightStorage())
     if isinstance(logs, TableLogs):
-        files_of(logs, str(request.data_root), storage)
+        files_of(logs, request.data_root, storage)
         return
     date = request.date.isoformat() if request.date else ""
     if isinstance(logs, DayLogs) and request.date:
@@ -128,9 +139,9 @@ def check_logs(request: RunRequest, today: datetime.date) -> None:
             return
         if request.spec.training.mode == "incremental":
             # The base determines the train days; logs of other days may have been deleted.
-            require_evaluation_days(logs, date, str(request.data_root), storage)
+            require_evaluation_days(logs, date, request.data_root, storage)
             return
-    resolve(logs, date, str(request.data_root), storage)
+    resolve(logs, date, request.data_root, storage)
 
 
 def run_id(spec: Spec, now: datetime.datetime) -> str:

@@ -207,7 +207,7 @@ def _build_from_spec(request: RunRequest, commit: str | None) -> Any:
     from sangam.pipelines.pipeline import Placement, build
 
     date = request.date.isoformat() if request.date else ""
-    placement = Placement(date, str(request.data_root), str(request.root), commit or "")
+    placement = Placement(date, request.data_root, str(request.root), commit or "")
     return build(request.spec, placement, step_args(request.spec.beam))
 
 

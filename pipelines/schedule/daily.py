@@ -46,14 +46,14 @@ class Daily:
     Attributes:
         spec_path: path of the spec, from the timer.
         spec: parsed spec.
-        data: folder of the logs.
+        data: folder of the logs, or its address.
         root: folder of all files that runs write.
         date: date of the run, YYYY-MM-DD; None for logs without dates.
     """
 
     spec_path: Path
     spec: Spec
-    data: Path
+    data: str
     root: Path
     date: str | None
 
@@ -70,10 +70,10 @@ def outcome(code: int) -> str:
     return _OUTCOMES.get(code, f"exit code {code}")
 
 
-def due(spec_path: Path, spec: Spec, data: Path, root: Path, now: datetime.datetime) -> Daily:
+def due(spec_path: Path, spec: Spec, data: str | Path, root: Path, now: datetime.datetime) -> Daily:
     """Returns the run of a timer that fires now: of yesterday's date (UTC), or of no date for logs without dates."""
     date = date_of(now).isoformat() if isinstance(spec.logs, DayLogs) else None
-    return Daily(spec_path, spec, data, root, date)
+    return Daily(spec_path, spec, str(data), root, date)
 
 
 def run_daily(daily: Daily, now: datetime.datetime, console: Console, run: RunChild = run_child) -> int:
@@ -115,7 +115,7 @@ def run_daily(daily: Daily, now: datetime.datetime, console: Console, run: RunCh
 
 def _arguments(daily: Daily) -> list[str]:
     date = ["--date", daily.date] if daily.date else []
-    return ["run", str(daily.spec_path), "--data", str(daily.data), "--root", str(daily.root), *date]
+    return ["run", str(daily.spec_path), "--data", daily.data, "--root", str(daily.root), *date]
 
 
 def _alert(daily: Daily, log: Path, reason: str, now: datetime.datetime, console: Console) -> None:

@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from sangam.components.object_stores import is_stored
 from sangam.pipelines.local.child_run import CHILD_GRACE_S
 from sangam.schemas.contracts.exit_codes import WELL_ENDED
 from sangam.schemas.errors import UserError
@@ -16,7 +17,7 @@ MAX_CRON_COMMAND = 900
 _USER_UNITS = "~/.config/systemd/user"
 
 
-def run_command(spec: Path, data: Path, root: Path, environment: Path | None) -> list[str]:
+def run_command(spec: Path, data: str | Path, root: Path, environment: Path | None) -> list[str]:
     """Returns the command of one daily run, all paths absolute.
 
     Raises:
@@ -128,8 +129,8 @@ def cron_command(arguments: list[str]) -> str:
     return shlex.join(arguments).replace("%", "\\%")
 
 
-def _line_path(option: str, path: Path) -> str:
-    text = str(path.absolute())
+def _line_path(option: str, path: str | Path) -> str:
+    text = str(path) if is_stored(str(path)) else str(Path(path).absolute())
     # systemd and cron read backslashes differently.
     if not text.isprintable() or "\\" in text:
         raise UserError(

@@ -68,7 +68,7 @@ def make_examples(request: SearchRequest, spec: Path, output: Path, stop: StopSi
     log = output.with_suffix(".log")
     run = request.run
     code = run_child(
-        [str(spec), str(run.date or ""), str(run.data_root), str(run.root), str(output)], log, stop, module=_MODULE
+        [str(spec), str(run.date or ""), run.data_root, str(run.root), str(output)], log, stop, module=_MODULE
     )
     examples = read_examples(output)
     if code or examples is None:
@@ -81,7 +81,7 @@ def make_examples(request: SearchRequest, spec: Path, output: Path, stop: StopSi
 def main(spec: str, date: str, data: str, root: str, output: str) -> int:
     """Runs the steps in this process; returns the exit code."""
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
-    request = run_of_examples(load_spec(Path(spec)), date or None, Path(data), Path(root))
+    request = run_of_examples(load_spec(Path(spec)), date or None, data, Path(root))
     console = terminal(keep_stream(1))
     pipelines: list[Any] = []
 
@@ -90,7 +90,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
         from sangam.pipelines.pipeline import Placement, build_examples
 
         day = request.date.isoformat() if request.date else ""
-        placement = Placement(day, str(request.data_root), str(request.root), commit or "")
+        placement = Placement(day, request.data_root, str(request.root), commit or "")
         pipelines.append(build_examples(request.spec, placement, step_args(request.spec.beam)))
         return pipelines[-1]
 

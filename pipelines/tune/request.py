@@ -59,7 +59,7 @@ class SearchRequest:
 def check_tune(
     spec_path: Path,
     date: str | None,
-    data: Path,
+    data: str | Path,
     root: Path,
     *,
     trials: int | None,
@@ -85,7 +85,7 @@ def check_tune(
     return SearchRequest(spec_path, parsed, prepared, run, _identity(parsed.spec, prepared.tune, run), jobs)
 
 
-def run_of_examples(spec: Spec, date: str | None, data: Path, root: Path) -> RunRequest:
+def run_of_examples(spec: Spec, date: str | None, data: str | Path, root: Path) -> RunRequest:
     """Checks and returns the run of the steps that write examples."""
     # Trials train from scratch, so they need the examples of all days. A search sends no alerts and removes nothing.
     training = spec.training.model_copy(update={"mode": "full"})

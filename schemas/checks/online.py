@@ -37,6 +37,12 @@ def online_problems(spec: Spec) -> Iterator[Problem]:
         yield Problem(
             _ONLINE, f"publishes to a folder of versions (got push of kind {spec.push.kind})", "use kind directory"
         )
+    elif spec.push.is_on_store:
+        yield Problem(
+            _ONLINE,
+            f"publishes to a folder of this machine (got push.path {spec.push.path})",
+            "use a folder below the pipeline root",
+        )
     if isinstance(spec.training.average, LastOfWeights):
         yield Problem(
             ("training", "average", "kind"),

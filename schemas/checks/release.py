@@ -1,6 +1,6 @@
 """Mistakes in evaluation, gates, export, drift and push target."""
 
-import posixpath
+import re
 from collections.abc import Iterator, Mapping
 
 from sangam.schemas.contracts.root import NAMES
@@ -262,7 +262,15 @@ def _drift(spec: Spec) -> Iterator[Problem]:
 def _push(spec: Spec) -> Iterator[Problem]:
     if not isinstance(spec.push, DirectoryPush):
         return
-    top = posixpath.normpath(spec.push.path).split("/")[0]
+    if spec.push.is_on_store:
+        if not re.fullmatch(r"(s3|gs)://[^/:?*]+/[^:?*]+", spec.push.folder):
+            yield Problem(
+                ("push", "path"),
+                f"is no folder of a bucket (got '{spec.push.path}')",
+                f"an address such as s3://bucket/serving/{spec.name} or gs://..., or a folder below the pipeline root",
+            )
+        return
+    top = spec.push.folder.split("/")[0]
     if top in NAMES or top == ".":
         what = "is the pipeline root itself" if top == "." else "is in a folder that Sangam uses in the pipeline root"
         yield Problem(

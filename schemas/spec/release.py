@@ -1,5 +1,6 @@
 """Evaluation, gates, and the destination of a blessed model."""
 
+import posixpath
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -103,7 +104,18 @@ class DirectoryPush(FrozenModel):
 
     kind: Literal["directory"]
     path: FilePattern
-    """Folder, relative to the pipeline root."""
+    """Folder, relative to the pipeline root; or an address on an object store, `s3://...` or `gs://...`."""
+
+    @property
+    def is_on_store(self) -> bool:
+        """Whether the folder is on an object store."""
+        return "://" in self.path
+
+    @property
+    def folder(self) -> str:
+        """The path without needless parts."""
+        scheme, mark, rest = self.path.rpartition("://")
+        return f"{scheme}{mark}{posixpath.normpath(rest)}"
 
 
 class NoPush(FrozenModel):

@@ -27,6 +27,11 @@ def open_local(path: str) -> BinaryIO:
     return open(path, "rb")
 
 
+def literal(part: str) -> str | None:
+    """Returns the name that a part of a pattern without wildcards stands for; None for one with wildcards."""
+    return None if _WILDCARD.search(_ESCAPED.sub("", part)) else _ESCAPED.sub(r"\1", part)
+
+
 class LocalStorage:
     """See `listing.Storage`. Slow calls run in many threads, as the folder may be a mounted network store."""
 
@@ -44,8 +49,8 @@ class LocalStorage:
 
     def _names(self, folder: str, parts: Sequence[str]) -> Iterator[str | Listed]:
         """Yields the paths below a folder that match, and folders that cannot be listed."""
-        while parts and not _WILDCARD.search(_ESCAPED.sub("", parts[0])):
-            folder = posixpath.join(folder, _ESCAPED.sub(r"\1", parts[0]) or "/") if parts[0] or not folder else folder
+        while parts and (name := literal(parts[0])) is not None:
+            folder = posixpath.join(folder, name or "/") if name or not folder else folder
             parts = parts[1:]
         if not parts:
             yield folder

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlparse
 
 from sangam.components.logs.files.listing import FileFacts, Listed
+from sangam.components.object_stores import found, is_stored, s3_settings
 from sangam.schemas.errors import UserError
 
 
@@ -38,7 +39,7 @@ def delta_version(folder: str, number: int | None) -> DeltaVersion:
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        table = DeltaTable(folder, version=number)
+        table = DeltaTable(folder, version=number, storage_options=_options(folder))
         uris = table.file_uris()
         removed = _num_deletion_vectors(table)
     except TableNotFoundError:
@@ -47,7 +48,10 @@ def delta_version(folder: str, number: int | None) -> DeltaVersion:
         ) from None
     except (DeltaError, OSError, ValueError) as error:
         version = "its newest version" if number is None else f"version {number}"
-        raise UserError(f"{folder}: {version} cannot be read (got: {_first_line(error)}); choose another") from None
+        # Unlike pyarrow, deltalake reads no profiles.
+        is_unread = is_stored(folder) and "Generic S3 error" in str(error)
+        remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not a profile" if is_unread else "choose another"
+        raise UserError(f"{folder}: {version} cannot be read (got: {_first_line(error)}); {remedy}") from None
     if removed:
         raise UserError(
             f"{folder}: has deletion vectors (got {removed} files with removed rows); rewrite them, in Spark with "
@@ -57,11 +61,27 @@ def delta_version(folder: str, number: int | None) -> DeltaVersion:
 
 
 def _num_deletion_vectors(table: object) -> int:
-    found = table.deletion_vectors()  # type: ignore[attr-defined]
-    return sum(batch.num_rows for batch in found)
+    return sum(batch.num_rows for batch in table.deletion_vectors())  # type: ignore[attr-defined]
+
+
+def _options(folder: str) -> dict[str, str] | None:
+    """Returns what deltalake does not read from the environment by itself."""
+    if not folder.startswith("s3://"):
+        return None
+    settings = s3_settings(folder.split("/")[2], os.environ)
+    endpoint = settings.get("endpoint_override", "")
+    return {
+        **({"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": str(endpoint.startswith("http://"))} if endpoint else {}),
+        "AWS_REGION": settings.get("region", "us-east-1"),
+    }
 
 
 def _listed(uri: str) -> Listed:
+    if is_stored(uri):
+        one = found(uri)
+        if one is None:
+            return Listed(uri, None, "is not there; the table's log names it: restore it")
+        return Listed(uri, FileFacts(one.size_bytes, one.mtime_ns))
     path = unquote(urlparse(uri).path) if uri.startswith("file://") else uri
     try:
         status = os.stat(path)

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from tfx.orchestration.portable import data_types
 
 from sangam.components.caching.driver import AddingDriver
-from sangam.components.registry import versions
+from sangam.components.registry import stored_versions, versions
 from sangam.components.registry.blessed import BlessedModel, read_all
 from sangam.components.steps.pusher.directory import target_folder
 from sangam.components.steps.pusher.manifest import is_of_later_day
@@ -29,13 +29,17 @@ class Driver(AddingDriver):
         root, push = properties["pipeline_root"], _PUSH.validate_json(properties["push"])
         pushes = 0
         if isinstance(push, DirectoryPush) and "://" not in root:
-            uri, path = execution_info.input_dict["model"][0].uri, posixpath.normpath(push.path)
+            uri, path = execution_info.input_dict["model"][0].uri, push.folder
             pushes_of_model = [
                 model
                 for model in read_all(Root(root).blessed(properties["name"]))
                 if model.model_uri == uri and posixpath.dirname(model.pushed) == path
             ]
-            pushes = pushes_before(pushes_of_model, versions.versions(target_folder(root, push.path)))
+            on_store = push.is_on_store
+            available = (
+                stored_versions.versions(path) if on_store else versions.versions(target_folder(root, push.path))
+            )
+            pushes = pushes_before(pushes_of_model, available)
         return {"pushes": pushes}
 
 

@@ -79,7 +79,7 @@ class Executor(base_executor.BaseExecutor):
                 pushed_model.set_int_custom_property("pushed", 1)
                 pushed_model.set_string_custom_property("version", pushed.version)
                 pushed_model.set_string_custom_property("path", pushed.path)
-                pushed_path = posixpath.join(posixpath.normpath(push.path), pushed.version)
+                pushed_path = posixpath.join(push.folder, pushed.version)
             case _:
                 assert_never(push)
         _register(input_dict, verdict, exec_properties, pushed_path)
@@ -130,8 +130,8 @@ def _push(
     )
     card = functools.partial(model_card, facts=facts)
     root = exec_properties["pipeline_root"]
-    if "://" in root or "://" in model:
-        target = object_store.target_uri(root, push.path)
+    if push.is_on_store or "://" in root or "://" in model:
+        target = push.folder if push.is_on_store else object_store.target_uri(root, push.path)
         return object_store.push(model=model, target=target, day=day, provenance=provenance, card=card, now=now)
     folder = directory.target_folder(root, push.path)
     return directory.push(model=Path(model), target=folder, day=day, provenance=provenance, card=card, now=now)

@@ -3,15 +3,17 @@
 Unlike on a local file system, simultaneous pushes may collide; a schedule runs one at a time.
 """
 
+import hashlib
 import logging
 import posixpath
 import tempfile
 from datetime import datetime
 from pathlib import Path
 
-from tfx.dsl.io import fileio
 from tfx.utils import io_utils
 
+from sangam.components import object_stores
+from sangam.components.registry import stored_versions
 from sangam.components.registry.versions import WITHDRAWN
 from sangam.components.steps.pusher import manifest
 from sangam.components.steps.pusher.directory import Card, Pushed
@@ -40,13 +42,13 @@ def push(*, model: str, target: str, day: str, provenance: Provenance, card: Car
     """Copies a model into the next free version of a day, or returns the day's version with the same files.
 
     Raises:
-        UserError: if a version with the same files was withdrawn.
+        UserError: the store cannot be used, or a version with the same files was withdrawn.
     """
     with tempfile.TemporaryDirectory() as scratch:
         local = Path(scratch) / "model"
         io_utils.copy_dir(model, str(local))
         files = manifest.list_files(local)
-        taken, withdrawn = _listed(target), _listed(f"{target}/{WITHDRAWN}")
+        taken, withdrawn = object_stores.names(target), object_stores.names(f"{target}/{WITHDRAWN}")
         complete = sorted((name for name in taken if name.isdecimal() and _manifest(f"{target}/{name}")), key=int)
         for candidate in manifest.reusable_versions(day, complete):
             path = f"{target}/{candidate}"
@@ -56,7 +58,8 @@ def push(*, model: str, target: str, day: str, provenance: Provenance, card: Car
         for candidate in withdrawn:
             pushed_manifest = _manifest(f"{target}/{WITHDRAWN}/{candidate}")
             if pushed_manifest is not None and pushed_manifest.model_files == files:
-                raise UserError(manifest.withdrawn_text(candidate, "", None, target))
+                record = stored_versions.withdrawal(target, candidate)
+                raise UserError(manifest.withdrawn_text(candidate, record.because, record.withdrawn_at, target))
         version = manifest.next_version(day, [*taken, *(name.removesuffix(".json") for name in withdrawn)])
         path = f"{target}/{version}"
         described = Manifest(**dict(provenance), version=version, created=now, files=files).with_card(card(version))
@@ -66,28 +69,19 @@ def push(*, model: str, target: str, day: str, provenance: Provenance, card: Car
     return Pushed(version=version, path=path, manifest=described)
 
 
-def _listed(folder: str) -> list[str]:
-    return [name.rstrip("/") for name in fileio.listdir(folder)] if fileio.isdir(folder) else []
-
-
 def _manifest(path: str) -> Manifest | None:
     """Returns a version's manifest; None for an incomplete push, as saved_model.pb is written last."""
-    if not (fileio.exists(f"{path}/{MODEL_FILE}") and fileio.exists(f"{path}/{manifest.FILE_NAME}")):
-        return None
     file = f"{path}/{manifest.FILE_NAME}"
-    return manifest.read_manifest(file, _read(file))
+    if not (object_stores.found(f"{path}/{MODEL_FILE}") and object_stores.found(file)):
+        return None
+    return manifest.read_manifest(file, object_stores.read(file))
 
 
 def _copy(local: Path, path: str, described: Manifest) -> None:
     (local / manifest.FILE_NAME).write_text(described.text(), encoding="utf-8")
     for name in manifest.copy_order([*described.files, manifest.FILE_NAME]):
-        fileio.makedirs(posixpath.dirname(f"{path}/{name}"))
-        fileio.copy(str(local / name), f"{path}/{name}")
-        if _read(f"{path}/{name}") != (local / name).read_bytes():
-            raise RuntimeError(f"{path}/{name}: differs from the model after the copy")
-
-
-def _read(path: str) -> bytes:
-    with fileio.open(path, "rb") as file:
-        contents: bytes = file.read()
-    return contents
+        with (local / name).open("rb") as file:
+            object_stores.write(f"{path}/{name}", file)
+        with (local / name).open("rb") as file, object_stores.open_stored(f"{path}/{name}") as written:
+            if hashlib.file_digest(written, "sha256").digest() != hashlib.file_digest(file, "sha256").digest():  # type: ignore[arg-type]
+                raise RuntimeError(f"{path}/{name}: differs from the model after the copy")

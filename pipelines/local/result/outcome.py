@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sangam.components.record.run import CostReport, Live, Pushed, Reports, RunRecord, Step, read_reports, status_of
-from sangam.components.registry import versions
+from sangam.components.registry import stored_versions, versions
 from sangam.pipelines.local.request import RunRequest
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.derived.cost import run_cost
+from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Spec, digest
 from sangam.schemas.spec.data import TRAIN
 from sangam.schemas.spec.release import DirectoryPush
@@ -67,7 +68,7 @@ def summarize(
         cost=_cost(request.spec, steps, reports),
         spec_digest=digest(request.spec),
         git_commit=git_commit,
-        data=str(request.data_root),
+        data=request.data_root,
     )
 
 
@@ -101,6 +102,8 @@ def live(request: RunRequest, pushed: Pushed | None) -> Live | None:
     push = request.spec.push
     if not isinstance(push, DirectoryPush):
         return None
+    if push.is_on_store:
+        return _live_on_store(push.folder, pushed)
     folder = request.root / push.path
     there, version = versions.versions(folder), pushed.version if pushed else ""
     withdrawal = None if version in there else versions.withdrawn(folder).get(version)
@@ -109,6 +112,18 @@ def live(request: RunRequest, pushed: Pushed | None) -> Live | None:
         folder=str(folder),
         withdrawn=None if withdrawal is None else withdrawal.because,
     )
+
+
+def _live_on_store(folder: str, pushed: Pushed | None) -> Live | None:
+    """Returns the newest version of a folder on a store; None while the store does not tell."""
+    version = pushed.version if pushed else ""
+    try:
+        there = stored_versions.versions(folder)
+        withdrawal = None if version in there else stored_versions.withdrawn(folder).get(version)
+    except UserError:
+        return None
+    because = None if withdrawal is None else withdrawal.because
+    return Live(version=there[-1] if there else None, folder=folder, withdrawn=because)
 
 
 def _cost(spec: Spec, steps: Mapping[str, Step], reports: Reports) -> CostReport | None:

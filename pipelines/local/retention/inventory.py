@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sangam.components.object_stores import is_stored
 from sangam.components.record.lock import is_locked
 from sangam.components.record.store import read_run
 from sangam.components.registry import versions
@@ -154,8 +155,8 @@ def _days_listed(output: Path) -> Iterator[Path]:
 def _push_folders(root: Root, blessed: Iterable[BlessedModel], spec: Spec | None) -> list[Path]:
     folders = {posixpath.dirname(model.pushed) for model in blessed if model.pushed}
     if spec and isinstance(spec.push, DirectoryPush):
-        folders.add(posixpath.normpath(spec.push.path))
-    return [root.path / folder for folder in sorted(folders)]
+        folders.add(spec.push.folder)
+    return [root.path / folder for folder in sorted(folders) if not is_stored(folder)]
 
 
 def _versions(folder: Path, ranker: str, lineages: frozenset[str]) -> Iterator[Version]:

@@ -40,9 +40,7 @@ def whole(folder: Path) -> RunRecord:
         name: Step(name, "cached" if name == "example_gen" else "ran", 1.5, 2**20, made, 0.5)
         for name, made in outputs.items()
     }
-    request = RunRequest(
-        load_spec(SPECS / "short_video.yaml"), datetime.date(2024, 3, 7), Path("/logs"), Path("/nowhere")
-    )
+    request = RunRequest(load_spec(SPECS / "short_video.yaml"), datetime.date(2024, 3, 7), "/logs", Path("/nowhere"))
     run = Path("/nowhere/runs/20240308T020000-1a2b3c4d")
     ended = summarize(request, run, steps, RunEnd(None, None, 9.0), "c0ffee")
     cost = {"currency": "EUR", "by_step": {"trainer": 1.0}, "total": 1.5, "per_million_examples": 2.0}

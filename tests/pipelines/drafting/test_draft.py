@@ -27,6 +27,7 @@ from sangam.schemas.spec.data import CsvDialect
 from sangam.schemas.spec.features import Feature, MatchFeature
 from sangam.schemas.spec.patterns import FileFormat
 from tests.errors import place_and_value, tells
+from tests.object_stores import Bucket
 from tests.paths import REPOSITORY, SHARED_DATA
 from tests.pipelines.command_line import sangam
 from tests.pipelines.drafting.sample_logs import (
@@ -53,6 +54,32 @@ COLUMNS: dict[str, Any] = {
 
 def init(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["init", *arguments])
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv", "jsonl"])
+def test_logs_on_an_object_store_get_the_draft_of_those_on_a_disk(
+    bucket: Bucket, tmp_path: Path, file_format: FileFormat
+) -> None:
+    logs = write_days(tmp_path / "logs", COLUMNS, file_format)
+    uri = bucket.upload(logs, "some/logs")
+    bucket.put("some/logs/_temporary/rows.avro")
+    stored = draft(f"{uri}/", "small", ["clicked"])
+    assert stored.data == uri
+    assert stored.text == draft(logs, "small", ["clicked"]).text
+
+
+def test_a_single_file_on_an_object_store_is_a_table_and_the_printed_run_has_its_folder(
+    bucket: Bucket, tmp_path: Path
+) -> None:
+    rows = "".join(f"{number % 2},{number % 7}\n" for number in range(200))
+    bucket.put("some/clicks.csv", f"clicked,item_id\n{rows}".encode())
+    made = init(f"{bucket.uri}/some/clicks.csv", "--output", str(tmp_path / "spec.yaml"))
+    assert made.exit_code == 0, made.output
+    assert f"--data {bucket.uri}/some --root runs" in made.output
+    assert load_spec(tmp_path / "spec.yaml").data.kind == "table"
+    missing = init("s3://no-such-bucket/logs", "--output", str(tmp_path / "other.yaml"))
+    assert isinstance(missing.exception, UserError)
+    assert tells(str(missing.exception), "s3://no-such-bucket/logs...", "NO_SUCH_BUCKET")
 
 
 @pytest.mark.parametrize(

@@ -142,4 +142,4 @@ def test_files_without_several_days_are_one_table(tmp_path: Path, paths: tuple[s
 
 def test_a_file_is_a_table_in_the_folder_around_it(tmp_path: Path) -> None:
     layout = layout_of(files(tmp_path, "a.csv", "b.csv") / "a.csv")
-    assert (layout.root, dict(layout.patterns)) == (tmp_path, {"table": "a.csv"})
+    assert (layout.root, dict(layout.patterns)) == (str(tmp_path), {"table": "a.csv"})

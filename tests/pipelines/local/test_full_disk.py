@@ -23,7 +23,7 @@ def request_(tmp_path: Path) -> RunRequest:
     (tmp_path / "root").mkdir()
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "logs").write_bytes(bytes(3000))
-    return RunRequest(load_spec(SPEC), None, tmp_path / "data", tmp_path / "root")
+    return RunRequest(load_spec(SPEC), None, str(tmp_path / "data"), tmp_path / "root")
 
 
 def _watch(request: RunRequest, node: str, least_free: int = 2**30) -> DiskWatch:

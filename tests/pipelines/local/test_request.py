@@ -2,6 +2,7 @@
 
 import datetime
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from sangam.schemas.spec import Spec, digest
 from sangam.schemas.spec.beam import DataflowBeam
 from sangam.schemas.spec.data import Arrival
 from tests.errors import place_and_value
+from tests.object_stores import Bucket
 from tests.paths import SPECS
 
 
@@ -36,7 +38,7 @@ def data(tmp_path: Path) -> Path:
 def test_a_request_has_absolute_folders_and_its_root_is_made(by_day: Spec, data: Path, tmp_path: Path) -> None:
     request = check_request(by_day, "2024-03-07", data, tmp_path / "deep" / "root")
     assert request.date == datetime.date(2024, 3, 7)
-    assert (request.data_root, request.root) == (data.resolve(), (tmp_path / "deep" / "root").resolve())
+    assert (request.data_root, request.root) == (str(data.resolve()), (tmp_path / "deep" / "root").resolve())
     assert request.root.is_dir()
 
 
@@ -114,6 +116,18 @@ def test_a_date_has_no_effect_on_named_splits(by_split: Spec, data: Path, tmp_pa
     with pytest.raises(UserError, match=place_and_value("--date", "(got 2024-03-07)")):
         check_request(by_split, "2024-03-07", data, tmp_path / "root")
     assert check_request(by_split, None, data, tmp_path / "root").date is None
+
+
+def test_logs_on_an_object_store_are_looked_for_there(by_day: Spec, bucket: Bucket, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=place_and_value("--data", f"{bucket.uri}/logs")):
+        check_request(by_day, DAYS[-1], f"{bucket.uri}/logs/", tmp_path / "root")
+    for day in DAYS:
+        bucket.put(f"logs/{day}/part.parquet", b"PAR1")
+    request = check_request(by_day, DAYS[-1], f"{bucket.uri}/logs/", tmp_path / "root")
+    assert request.data_root == f"{bucket.uri}/logs"
+    check_logs(request, datetime.date(2024, 3, 9))
+    with pytest.raises(UserError, match=place_and_value("data.pattern: ...", "2024-05-01")):
+        check_logs(replace(request, date=datetime.date(2024, 5, 1)), datetime.date(2024, 5, 3))
 
 
 def test_the_data_folder_must_be_there(by_day: Spec, tmp_path: Path) -> None:

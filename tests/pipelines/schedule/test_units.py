@@ -53,6 +53,7 @@ def test_the_command_is_that_of_a_run_with_absolute_paths(tmp_path: Path, monkey
     assert units.run_command(Path("s"), Path("d"), Path("r"), None)[3:] == [
         *(f"{tmp_path}/s", "--data", f"{tmp_path}/d", "--root", f"{tmp_path}/r")
     ]
+    assert units.run_command(Path("s"), "s3://bucket/d", Path("r"), None)[5] == "s3://bucket/d"
 
 
 @pytest.mark.parametrize("command", [PLAIN, ODD_PATHS], ids=["plain", "odd paths"])

@@ -231,6 +231,16 @@ WHOLE: list[Case] = [
         "(got './runs/models')",
     ),
     (
+        {"push.path": "s3://bucket"},
+        "push.path",
+        "(got 's3://bucket') ... s3://bucket/serving",
+    ),
+    (
+        {"push.path": "https://host/folder"},
+        "push.path",
+        "(got 'https://host/folder')",
+    ),
+    (
         {"push.path": "."},
         "push.path",
         "(got '.')",

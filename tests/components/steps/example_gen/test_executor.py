@@ -328,11 +328,12 @@ def test_the_component_declares_what_the_executor_reads() -> None:
 
 def test_a_file_of_any_file_system_is_a_whole_file_object(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
+    from tfx.dsl.io import fileio
 
-    from sangam.components.logs.files.storage import remote_file
+    from sangam.components.object_stores import whole_file
 
     path = write(tmp_path / "data", "parquet", ROWS)
-    with remote_file(str(path)) as file:
+    with whole_file(fileio.open(str(path), "rb")) as file:
         assert pq.ParquetFile(file).read().equals(table(ROWS))
 
 

@@ -13,7 +13,9 @@ from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.serving import Load
 from tests.errors import place_and_value
+from tests.object_stores import Bucket
 from tests.paths import SPECS
+from tests.pipelines.command_line import sangam
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +39,7 @@ def run(
     infra_says: bool | None = None,
     push: dict[str, str] | None = None,
     changed: bool = False,
+    graph: str = "graph",
 ) -> Any:
     """Runs the executor on a model in `folder`, which is the pipeline root too, and returns the output artifact.
 
@@ -48,6 +51,7 @@ def run(
         infra_says: the serving check's blessing, where that is another.
         push: the target.
         changed: whether a byte of the model is another one since it was exported.
+        graph: the model.
     """
     from tfx.types import standard_artifacts
 
@@ -63,7 +67,7 @@ def run(
     model = artifact(standard_artifacts.Model, "model")
     serving = folder / "model" / "Format-Serving"
     serving.mkdir(exist_ok=True)
-    (serving / "saved_model.pb").write_text("graph")
+    (serving / "saved_model.pb").write_text(graph)
     model.set_string_custom_property(seal.SHA256, seal.seal(str(serving)))
     if changed:
         (serving / "saved_model.pb").write_text("grapf")
@@ -250,6 +254,30 @@ def test_a_remote_target_gets_the_same_version_and_manifest(tmp_path: Path) -> N
         model=str(model), target=target, day="20240102", provenance=provenance, card=lambda _: "card", now=now
     )
     assert again.version == "20240102003"
+
+
+def test_a_model_is_pushed_to_an_object_store_once_and_again_after_a_change(tmp_path: Path, bucket: Bucket) -> None:
+    from sangam.components.registry import stored_versions
+
+    folder = f"{bucket.uri}/serving/tiny"
+    push = {"kind": "directory", "path": f"{folder}/"}
+    first, again = run(tmp_path, push=push), run(tmp_path, push=push)
+    assert first.get_string_custom_property("path") == f"{folder}/20111130001"
+    assert again.get_string_custom_property("version") == "20111130001"
+    names = ["MODEL_CARD.md", "manifest.json", "saved_model.pb"]
+    assert bucket.keys() == [f"serving/tiny/20111130001/{name}" for name in names]
+    document = json.loads(bucket.get("serving/tiny/20111130001/manifest.json"))
+    assert document["files"].keys() == {"MODEL_CARD.md", "saved_model.pb"}
+    assert [record.pushed for record in registered(tmp_path)] == [f"{folder}/20111130001"]
+    run(tmp_path, push=push, graph="another graph")
+    assert bucket.get("serving/tiny/20111130002/saved_model.pb") == b"another graph"
+    done = sangam("rollback", folder, "--because", "likes fell", "--json")
+    assert (done.returncode, json.loads(done.stdout)["newest"]) == (0, "20111130001"), done.stderr
+    assert [record.is_withdrawn for record in registered(tmp_path)] == [False, True]
+    with pytest.raises(UserError, match=place_and_value("push", "20111130002 ... likes fell")):
+        run(tmp_path, push=push, graph="another graph")
+    done = sangam("rollback", folder, "--restore", "20111130002")
+    assert (done.returncode, stored_versions.versions(folder)[-1]) == (0, "20111130002"), done.stderr
 
 
 @pytest.mark.parametrize("path", ["../out", "a/../../out", "/etc", ".", "s3://other/bucket"])
