@@ -71,7 +71,7 @@ def looked(spec: Spec, data: Path, *days: str, date: str = "2024-03-07", today: 
     for day in days:
         (data / day).mkdir()
         (data / day / "a.parquet").touch()
-    request = RunRequest(spec, datetime.date.fromisoformat(date), data, data.parent / "root")
+    request = RunRequest(spec, datetime.date.fromisoformat(date), str(data), data.parent / "root")
     check_logs(request, datetime.date.fromisoformat(today))
 
 

@@ -73,7 +73,7 @@ def _judged_run(
         Step("infra_validator", "ran", 1.5, 2**20, {"blessing": Artifact(str(folder))}),
         Step("pusher", "ran", 0.5, 3 * 2**20, {"pushed_model": model}),
     )
-    request = RunRequest(SPEC, None, folder / "data", folder)
+    request = RunRequest(SPEC, None, str(folder / "data"), folder)
     return summarize(request, folder, steps, RunEnd(None, None, 2.0), "c0ffee")
 
 
@@ -104,7 +104,7 @@ def test_a_model_is_blessed_when_the_quality_gates_and_the_serving_check_say_so(
 def test_what_only_one_gate_has_judged_is_not_blessed_yet(tmp_path: Path) -> None:
     (tmp_path / "verdict.json").write_text(VERDICT.model_copy(update={"blessed": True}).model_dump_json())
     steps = named(Step("evaluator", "ran", 1.0, 0, {"evaluation": Artifact(str(tmp_path))}))
-    request = RunRequest(SPEC, None, tmp_path, tmp_path)
+    request = RunRequest(SPEC, None, str(tmp_path), tmp_path)
     assert summarize(request, tmp_path, steps, RunEnd("failed", "no", 2.0), None).blessed is None
 
 
@@ -143,7 +143,7 @@ def test_the_end_of_a_run_says_what_is_live(
     if is_withdrawn:
         withdraw(folder, because="likes fell", now=datetime.datetime(2024, 3, 8, tzinfo=datetime.UTC))
     push = DirectoryPush(kind="directory", path="serving/census_income")
-    request = RunRequest(SPEC.model_copy(update={"push": push}), None, tmp_path, tmp_path)
+    request = RunRequest(SPEC.model_copy(update={"push": push}), None, str(tmp_path), tmp_path)
     model = {"pushed": 1, "version": "20240307001", "path": str(folder / "20240307001")}
     steps = named(Step("pusher", "cached", 0.5, 0, {"pushed_model": Artifact("unused", model)}))
     summary = summarize(request, tmp_path, steps, RunEnd(None, None, 2.0), None)
@@ -151,14 +151,14 @@ def test_the_end_of_a_run_says_what_is_live(
 
 
 def test_a_run_that_failed_before_its_first_step_has_a_summary(tmp_path: Path) -> None:
-    request = RunRequest(SPEC, None, tmp_path, tmp_path)
+    request = RunRequest(SPEC, None, str(tmp_path), tmp_path)
     summary = summarize(request, tmp_path, {}, RunEnd("failed", "ImportError: nothing works", 0.1), None)
     assert (summary.status, summary.error, summary.failed_step) == ("failed", "ImportError: nothing works", None)
     assert (summary.rows, summary.tasks, summary.blessed) == ({}, {}, None)
 
 
 def test_the_step_that_did_not_end_is_named(tmp_path: Path) -> None:
-    request = RunRequest(SPEC, None, tmp_path, tmp_path)
+    request = RunRequest(SPEC, None, str(tmp_path), tmp_path)
     steps = named(Step("example_gen", "ran", 1.0, 0), Step("statistics_gen", "stopped", 1.0, 0))
     assert summarize(request, tmp_path, steps, RunEnd("stopped", "", 2.0), None).failed_step == "statistics_gen"
 
@@ -299,7 +299,7 @@ def test_warnings_come_from_drift_and_the_verdict_and_are_in_the_last_line(tmp_p
         Step("example_validator", "ran", 1.0, 0, {"anomalies": noted}),
         Step("evaluator", "ran", 1.0, 0, {"evaluation": Artifact(str(tmp_path))}),
     )
-    ended = summarize(RunRequest(SPEC, None, tmp_path, tmp_path), tmp_path, steps, RunEnd(None, None, 1.0), None)
+    ended = summarize(RunRequest(SPEC, None, str(tmp_path), tmp_path), tmp_path, steps, RunEnd(None, None, 1.0), None)
     assert (ended.warnings, ended.notes) == (["drift: far", "like: off"], ["old", "no blessed model yet"])
     lines = _report(ended)
     assert lines[:2] == ["warning: drift: far", "warning: like: off"]
@@ -309,7 +309,7 @@ def test_warnings_come_from_drift_and_the_verdict_and_are_in_the_last_line(tmp_p
 def test_drift_that_warns_is_a_note_for_each_feature(tmp_path: Path) -> None:
     noted = Artifact("unused", {"note": "drift: user: l_infinity 0.3\ndrift: age: missing_share 0.5"})
     steps = named(Step("example_validator", "ran", 1.0, 2**20, {"anomalies": noted}))
-    request = RunRequest(SPEC, None, tmp_path, tmp_path)
+    request = RunRequest(SPEC, None, str(tmp_path), tmp_path)
     summary = summarize(request, tmp_path, steps, RunEnd(None, None, 1.0), None)
     assert summary.notes == ["drift: user: l_infinity 0.3", "drift: age: missing_share 0.5"]
 
@@ -325,7 +325,7 @@ def test_rows_that_were_left_out_and_what_joins_have_found_are_kept_and_printed(
     report = {"date": None, "days": {}, "missing_days": [], "splits": splits}
     (tmp_path / "ingestion.json").write_text(json.dumps(report))
     steps = named(Step("example_gen", "ran", 1.0, 0, {"examples": Artifact(str(tmp_path))}))
-    request = RunRequest(SPEC, None, tmp_path, tmp_path)
+    request = RunRequest(SPEC, None, str(tmp_path), tmp_path)
     summary = summarize(request, tmp_path, steps, RunEnd("failed", "no", 2.0), None)
     assert summary.rows["train"].joined == joined
     assert _says(

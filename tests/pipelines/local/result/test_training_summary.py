@@ -40,7 +40,7 @@ def _summary(folder: Path, **changes: Any) -> RunRecord:
     folder.mkdir(exist_ok=True)
     (folder / "training.json").write_text(json.dumps(TRAINING | changes))
     steps = {"trainer": Step("trainer", "ran", 1.0, 0, {"training": Artifact(str(folder))})}
-    return summarize(RunRequest(SPEC, None, folder, folder), folder, steps, RunEnd(None, None, 2.0), None)
+    return summarize(RunRequest(SPEC, None, str(folder), folder), folder, steps, RunEnd(None, None, 2.0), None)
 
 
 def _report(summary: RunRecord) -> list[str]:
@@ -85,7 +85,7 @@ def test_the_report_says_whether_the_validation_days_were_learned_from(tmp_path:
 def test_a_run_that_did_not_come_to_train_has_none(tmp_path: Path) -> None:
     steps = {"trainer": Step("trainer", "failed", 1.0, 0)}
     ending = RunEnd("failed", "no", 2.0)
-    assert summarize(RunRequest(SPEC, None, tmp_path, tmp_path), tmp_path, steps, ending, None).training is None
+    assert summarize(RunRequest(SPEC, None, str(tmp_path), tmp_path), tmp_path, steps, ending, None).training is None
 
 
 def test_the_report_has_a_line_for_each_table_the_largest_first(tmp_path: Path) -> None:
