@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from sangam.schemas.errors import UserError
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
+    import pyarrow.fs
 
 _SCHEMES = ("s3://", "gs://")
 _BUFFER_BYTES = 2**20
@@ -88,13 +88,13 @@ def names(folder: str) -> list[str]:
 
 
 def _entries(folder: str, *, recursive: bool) -> list[Stored | str]:
-    from pyarrow.fs import FileSelector, FileType
+    import pyarrow.fs
 
     scheme = folder.partition("://")[0]
     with explained(folder):
         store, path = located(folder)
         try:
-            found = store.get_file_info(FileSelector(path, recursive=recursive))
+            found = store.get_file_info(pyarrow.fs.FileSelector(path, recursive=recursive))
         except OSError as error:
             # Not by `allow_not_found`, which would hide a missing bucket.
             if "No such file or directory" not in str(error):
@@ -103,7 +103,7 @@ def _entries(folder: str, *, recursive: bool) -> list[Stored | str]:
     entries = sorted(found, key=lambda each: each.path)
     return [
         Stored(f"{scheme}://{each.path}", each.size, each.mtime_ns)
-        if each.type == FileType.File
+        if each.type == pyarrow.fs.FileType.File
         else f"{scheme}://{each.path}"
         for each in entries
         if not each.path.endswith("/")
@@ -145,11 +145,11 @@ def write(uri: str, content: BinaryIO) -> None:
     Raises:
         UserError: it cannot be written.
     """
-    from pyarrow.fs import LocalFileSystem
+    import pyarrow.fs
 
     with explained(uri):
         store, path = located(uri)
-        if isinstance(store, LocalFileSystem):
+        if isinstance(store, pyarrow.fs.LocalFileSystem):
             # A store has no folders, and gets no objects in their place.
             store.create_dir(os.path.dirname(path))
         with store.open_output_stream(path) as file:
@@ -211,7 +211,7 @@ def _problem(uri: str, text: str) -> str:
     return f"cannot be used (got: {text}); check the address and the rights on it"
 
 
-def located(uri: str) -> tuple["FileSystem", str]:
+def located(uri: str) -> tuple["pyarrow.fs.FileSystem", str]:
     """Returns the client of a store, and the path in it.
 
     Raises:
@@ -223,9 +223,9 @@ def located(uri: str) -> tuple["FileSystem", str]:
         return _s3(os.getpid(), tuple(s3_settings(path.partition("/")[0], os.environ).items())), path
     if scheme == "gs":
         return _gs(os.getpid()), path
-    from pyarrow.fs import FileSystem
+    import pyarrow.fs
 
-    store, path = FileSystem.from_uri(uri)
+    store, path = pyarrow.fs.FileSystem.from_uri(uri)
     return store, path
 
 
@@ -245,25 +245,25 @@ def s3_settings(bucket: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def _region_of(bucket: str) -> str:
-    from pyarrow.fs import resolve_s3_region
+    import pyarrow.fs
 
-    region: str = resolve_s3_region(bucket)
+    region: str = pyarrow.fs.resolve_s3_region(bucket)
     return region
 
 
 # By process: the connections of a parent are not a child's.
 @functools.cache
-def _s3(_process: int, settings: tuple[tuple[str, str], ...]) -> "FileSystem":
-    from pyarrow.fs import S3FileSystem
+def _s3(_process: int, settings: tuple[tuple[str, str], ...]) -> "pyarrow.fs.FileSystem":
+    import pyarrow.fs
 
-    return S3FileSystem(**dict(settings))
+    return pyarrow.fs.S3FileSystem(**dict(settings))
 
 
 @functools.cache
-def _gs(_process: int) -> "FileSystem":
-    from pyarrow.fs import GcsFileSystem
+def _gs(_process: int) -> "pyarrow.fs.FileSystem":
+    import pyarrow.fs
 
-    return GcsFileSystem(retry_time_limit=_GIVE_UP)
+    return pyarrow.fs.GcsFileSystem(retry_time_limit=_GIVE_UP)
 
 
 def whole_file(file: Any) -> BinaryIO:

@@ -70,7 +70,7 @@ def test_sangam_knows_every_command_and_option_of_the_page(text: str) -> None:
     [
         ("sangam deply x", "no command deply"),
         ("sangam status short_video --hots http://localhost", "No such option"),
-        ("sangam status short_video", "Missing option '--host'"),
+        ("sangam deploy short_video", "Missing option"),
         ("sangam backfill a.yaml --from 2024-03-07 --to 2024-03-07 --on mars", "is not one of"),
     ],
 )

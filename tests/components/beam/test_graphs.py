@@ -55,12 +55,13 @@ def day() -> Any:
 
 def ingestion(pipeline: beam.Pipeline) -> None:
     from sangam.components.steps.example_gen import executor, file_groups
+    from sangam.components.steps.example_gen.workers import ReadAndWrite
 
     request = requested(day_logs(), INPUTS)
     groups = [
         file_groups.FileGroup("train", "2024-03-01", number, (file,), "/none") for number, file in enumerate(FILES)
     ]
-    executor._read_and_write(pipeline, groups, request, "/none/counts", None)
+    executor._read_and_write(pipeline, groups, ReadAndWrite(request, None, {}), "/none/counts")
 
 
 def joining(pipeline: beam.Pipeline) -> None:
