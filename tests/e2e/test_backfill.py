@@ -51,11 +51,11 @@ def test_a_killed_backfill_resumes_in_the_midst_of_a_training(world: World) -> N
 
     done = sangam(*command, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [date["state"] for date in json.loads(done.stdout)["dates"]] == ["blessed"] * 2
+    assert [date["state"] for date in json.loads(done.stdout)["dates"]] == ["pushed"] * 2
     record = json.loads((root / "backfill" / "short_video" / "backfill.json").read_text())["dates"]
     assert [found["base_last_day"] for found in record.values()] == [None, "2026-03-02"]
     assert [found["num_train_days"] for found in record.values()] == [2, 1]
-    assert f"{DATES[0]} blessed  done before" in done.stderr
+    assert f"{DATES[0]} pushed   done before" in done.stderr
     trained = sorted(
         (root / "artifacts/trainer/training").glob("*/training.json"), key=lambda file: int(file.parent.name)
     )

@@ -60,7 +60,7 @@ def test_a_null_in_a_required_column_is_an_anomaly(world: World) -> None:
     assert "eval" in output
     assert "step=example_validator" in output
     [page] = (world.directory / "root-nulls" / "runs").glob("2*/report.html")
-    look_at(page, "failed in example_validator", "user_id", "What to try", "The end of the log")
+    look_at(page, "failed in example_validator", "user_id", "What to try")
 
 
 def test_a_missing_column_names_file_and_column(world: World) -> None:

@@ -52,7 +52,7 @@ def test_the_example_runs_as_it_is_written_and_compares_two_models(tmp_path: Pat
     assert second["steps"]["transform"]["cached"]
     assert not second["steps"]["trainer"]["cached"]
     # The comparison, as the page ends.
-    assert "model.interaction.kind" in done.stdout
+    assert "training.dense_optimizer.learning_rate" in done.stdout
     assert "2 runs since 2024-02-05" in done.stdout
     look_at(folder / "runs" / "report.html", "2 runs", "2 pushed", "AUC of long_watch")
 
