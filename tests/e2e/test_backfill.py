@@ -67,7 +67,7 @@ def test_a_killed_backfill_resumes_in_the_midst_of_a_training(world: World) -> N
 
 def test_the_last_days_page_shows_the_days_before(world: World) -> None:
     page = max((world.root / "runs").glob("2*")) / "report.html"
-    look_at(page, f"short_video · {DATES[-1]}", "AUC of the last 30 days", "EUR")
+    look_at(page, f"short_video · {DATES[-1]}", "auc of the last 30 days", "EUR")
     # The days below each task's chart.
     assert set(re.findall(r">(03-\d\d)<", page.read_text())) >= {day[5:] for day in DATES}
 

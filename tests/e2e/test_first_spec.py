@@ -54,7 +54,7 @@ def test_the_example_runs_as_it_is_written_and_compares_two_models(tmp_path: Pat
     # The comparison, as the page ends.
     assert "training.dense_optimizer.learning_rate" in done.stdout
     assert "2 runs since 2024-02-05" in done.stdout
-    look_at(folder / "runs" / "report.html", "2 runs", "2 pushed", "AUC of long_watch")
+    look_at(folder / "runs" / "report.html", "2 runs", "2 pushed", "long_watch")
 
 
 @pytest.mark.real_data

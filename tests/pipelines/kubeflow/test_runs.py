@@ -234,7 +234,7 @@ def test_the_next_days_run_is_compared_with_the_first_ones_model(retail_runs: tu
 @pytest.mark.real_data
 def test_the_second_days_page_shows_the_first_day(retail_runs: tuple[Run, Run]) -> None:
     first, second = ((run.root / "runs" / run.backend.run_id / "report.html").read_text() for run in retail_runs)
-    words = "AUC of the last 30 days"
+    words = "auc of the last 30 days"
     assert (words in first, words in second) == (False, True)
 
 
