@@ -20,6 +20,8 @@ from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.data import DayLogs, TableLogs
 from tests.errors import place_and_value
 
+pytestmark = pytest.mark.slow
+
 INPUTS = Inputs.model_validate(
     {
         "features": {"user": {"kind": "id", "type": "string", "table": "users"}, "price": {"kind": "numeric"}},
