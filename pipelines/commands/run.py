@@ -18,7 +18,7 @@ from sangam.schemas.contracts.exit_codes import ExitCode
 EPILOG = (
     "Example: sangam run pipelines/specs/short_video.yaml --date 2024-03-07 --data demo/logs "
     "--root demo/root\n\n"
-    "Exit codes: 0 the model is blessed; 3 the run succeeded, but a gate rejected the model; 1 the run failed; "
+    "Exit codes: 0 the model is blessed; 3 a gate refused the model; 1 the run failed; "
     "2 the spec, an option or the logs are wrong; 4 another run is using the root; 130 or 143 the run was stopped."
 )
 

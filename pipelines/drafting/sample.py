@@ -15,7 +15,7 @@ from sangam.components.logs.readers.folders import folder_texts
 from sangam.pipelines.drafting.dialect import dialect_of
 from sangam.pipelines.drafting.layout import Layout, LogFile
 from sangam.pipelines.drafting.reading import Piece, complete_columns, read_piece
-from sangam.pipelines.drafting.typing import typed
+from sangam.pipelines.drafting.text_types import typed
 from sangam.pipelines.drafting.values import Values, joined, values_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.problems import listed

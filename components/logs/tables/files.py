@@ -78,9 +78,9 @@ def time_column(table: TableLogs) -> Column:
 
 
 def column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """Returns a column of a batch."""
+    """Returns a column of a batch; integers of any width as int64."""
     array = batch.column(batch.schema.get_field_index(name))
-    return array.cast(pa.binary()) if pa.types.is_integer(array.type) and not pa.types.is_int64(array.type) else array
+    return array.cast(pa.int64()) if pa.types.is_integer(array.type) else array
 
 
 def range_of(table: TableLogs) -> TimeRange:

@@ -49,7 +49,6 @@ from sangam.schemas.spec.data import DayLogs, Parts, TableLogs
 _LOG = logging.getLogger(__name__)
 _MOST_KEPT = 3
 """Number of written tables that stay: other dates may be running on them."""
-_TABLE = "table"
 
 
 class Written(BaseModel):
@@ -69,6 +68,15 @@ class Written(BaseModel):
     dropped: dict[str, int] = {}
 
 
+def with_version(request: Request) -> Request:
+    """Returns the request with the newest version of a Delta Lake table as the one to read; others are unchanged."""
+    table = request.table
+    if table is None or table.format != "delta" or table.version is not None:
+        return request
+    newest = delta_version(posixpath.join(request.data_root, table.pattern), None).number
+    return replace(request, table=table.model_copy(update={"version": newest}))
+
+
 def with_parts(request: Request, storage: Storage) -> Request:
     """Returns the request with the written rows as its logs; other logs than a table are unchanged.
 
@@ -79,10 +87,6 @@ def with_parts(request: Request, storage: Storage) -> Request:
     table = request.table
     if table is None:
         return request
-    if table.format == "delta" and table.version is None:
-        # One version for the whole run, whatever is written meanwhile.
-        newest = delta_version(posixpath.join(request.data_root, table.pattern), None).number
-        table = table.model_copy(update={"version": newest})
     files = files_of(table, request.data_root, storage)
     root = Root(request.pipeline_root).tables(request.name)
     identities, digests = _identities(request, files)
@@ -116,7 +120,7 @@ class _Counts:
 def _write(request: Request, table: TableLogs, files: Sequence[DataFile], folder: str) -> Written:
     _LOG.info("event=writing_table files=%d folder=%s", len(files), folder)
     read = _columns_of(request)
-    own = _own_columns(table, read)
+    own = _own_columns(table, read, files)
     _inspect(table, files, [*read, *own])
     parts = parts_of(table, lambda: times_in(table, files, open_file))
     writer, counts = PartsWriter(folder), _Counts()
@@ -171,11 +175,23 @@ def _columns_of(request: Request) -> list[Column]:
     return columns_read_of_log(request.logs, request.columns)
 
 
-def _own_columns(table: TableLogs, columns: Sequence[Column]) -> list[Column]:
+def _own_columns(table: TableLogs, columns: Sequence[Column], files: Sequence[DataFile]) -> list[Column]:
     """Returns the columns that only the split reads."""
     known = {column.name for column in columns}
-    own = [time_column(table)] if table.time and table.time not in known else []
-    return [*own, *([Column(table.by, "string", is_required=False)] if table.by and table.by not in known else [])]
+    if table.time:
+        return [time_column(table)] if table.time not in known else []
+    return [_key_column(table, files)] if table.by and table.by not in known else []
+
+
+def _key_column(table: TableLogs, files: Sequence[DataFile]) -> Column:
+    """Returns the column `by` with the type that files with types give it."""
+    assert table.by
+    number = Column(table.by, "int", is_required=False)
+    if table.format in ("parquet", "delta"):
+        with open_file(files[0].path) as opened:
+            if not formats.inspect(table, opened, files[0].path, [number]).problems:
+                return number
+    return Column(table.by, "string", is_required=False)
 
 
 def _count(counts: _Counts, reason: str, mask: NDArray[np.bool_]) -> None:

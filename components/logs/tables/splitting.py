@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sangam.components.logs.readers.column_types import BINARY, TEXT
 from sangam.schemas.derived.days import parse_day
 from sangam.schemas.host.splitmix64 import GAMMA, mix64
 from sangam.schemas.spec.data import EVAL, TRAIN, VALIDATION, After, NewestDays, Share, TableLogs
@@ -108,14 +109,17 @@ def _hashes(keys: Keys) -> NDArray[np.uint64]:
     own = mix64(np.uint64(_text_hash(keys.file_name.encode())) + rows * np.uint64(GAMMA))
     if keys.values is None:
         return own
-    encoded = keys.values.dictionary_encode()
+    plain = keys.values.dictionary_decode() if pa.types.is_dictionary(keys.values.type) else keys.values
+    encoded = plain.dictionary_encode()
     known = np.array([_text_hash(value) for value in _bytes_of(encoded.dictionary)], np.uint64)
     codes = np.asarray(encoded.indices.fill_null(0), np.int64)
     return np.where(np.asarray(keys.values.is_valid()), known[codes] if len(known) else own, own)
 
 
 def _bytes_of(values: pa.Array) -> Iterable[bytes]:
-    return (value.as_py() for value in values)
+    """Yields values as bytes of text: an id has one hash, whether a file has it as a number or as a text."""
+    is_text = any(check(values.type) for check in (*TEXT, *BINARY))
+    return (value.as_py() for value in (values if is_text else values.cast(pa.string())).cast(pa.large_binary()))
 
 
 def _text_hash(text: bytes) -> int:

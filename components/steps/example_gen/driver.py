@@ -8,8 +8,8 @@ from sangam.components.logs.files.digests import digests_of
 from sangam.components.logs.files.listing import OneListing
 from sangam.components.logs.files.resolve import fingerprint, resolve
 from sangam.components.logs.files.storage import TfxStorage, open_file
-from sangam.components.logs.request import DATE, FINGERPRINT, GENERATION, START, parse, today_utc
-from sangam.components.logs.tables.parts import with_parts
+from sangam.components.logs.request import DATE, FINGERPRINT, GENERATION, LOGS, START, parse, today_utc
+from sangam.components.logs.tables.parts import with_parts, with_version
 from sangam.components.steps.example_gen.start import starting_point
 from sangam.components.steps.example_gen.store import DayStore
 
@@ -31,6 +31,8 @@ class Driver(AddingDriver):
         storage = OneListing(TfxStorage())
         try:
             show("resolving the days: the base, and the files of each day")
+            request = with_version(request)
+            declared = {LOGS: request.table.model_dump_json()} if request.table else {}
             request = with_parts(request, TfxStorage())
             start = starting_point(request, storage)
             files = resolve(
@@ -42,6 +44,8 @@ class Driver(AddingDriver):
             show("")
         files_fingerprint = fingerprint(files, request.data_root, digests)
         return {
+            # The executor reads the same version, whatever is written meanwhile.
+            **declared,
             DATE: request.date,
             START: start.model_dump_json(),
             FINGERPRINT: files_fingerprint,

@@ -38,7 +38,7 @@ from sangam.components.logs.negatives.notes import notes_on_columns, notes_on_ne
 from sangam.components.logs.request import Request, parse, today_utc
 from sangam.components.logs.rows.counts import FileCounts, refuse_errors, summed, with_joined
 from sangam.components.logs.rows.equal_files import notes_on_equal_files, of_equal_sizes
-from sangam.components.logs.tables.parts import with_parts
+from sangam.components.logs.tables.parts import with_parts, with_version
 from sangam.components.reports.artifact_files import write_ingestion
 from sangam.components.reports.ingestion import IngestionReport
 from sangam.components.steps.example_gen.file_groups import FileGroup, file_groups
@@ -81,7 +81,7 @@ class Executor(BeamExecutor):
         wait_for_logs(request, TfxStorage(), today)
         examples = artifact_utils.get_single_instance(output_dict["examples"])
         storage = OneListing(TfxStorage())
-        request = with_parts(request, TfxStorage())
+        request = with_parts(with_version(request), TfxStorage())
         start = starting_point(request, storage)
         files = _resolved(request, storage, start)
         identities = _identities(request, files)

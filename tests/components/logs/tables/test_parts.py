@@ -106,6 +106,25 @@ def test_a_table_is_split_without_days(tmp_path: Path) -> None:
     assert "drawn by user" in note
 
 
+def test_times_and_keys_may_be_narrow_integers(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    rows = pa.table(
+        {
+            "at": pa.array([1_709_294_400 + 3600 * each for each in range(60)], pa.int32()),
+            "user": [f"u{each % 9}" for each in range(60)],
+            "price": pa.array(range(60), pa.float32()),
+            "bought": pa.array([each % 2 for each in range(60)], pa.int8()),
+            "shop": pa.array([each % 20 for each in range(60)], pa.int16()),
+        }
+    )
+    pq.write_table(rows, tmp_path / "logs" / "a.parquet")
+    parquet: dict[str, Any] = {"format": "parquet", "pattern": "a.parquet", "columns": {}}
+    by_time = with_parts(_request(tmp_path, **parquet), TfxStorage())
+    assert {path.split("/")[0] for path in _contents(by_time)} == {"2024-03-01", "2024-03-02", "2024-03-03"}
+    by_shop = _request(tmp_path, date="", **parquet, time=None, by="shop", eval={"fraction": 0.5})
+    assert {path.split("/")[0] for path in _contents(with_parts(by_shop, TfxStorage()))} == {"train", "eval"}
+
+
 def test_rows_without_a_time_are_told_and_too_many_stop_the_run(tmp_path: Path) -> None:
     _write(tmp_path, [*_LINES, ",u1,1,no"])
     with pytest.raises(UserError, match=place_and_value(f"{tmp_path}/logs/*.csv", "1 of 31 rows")):

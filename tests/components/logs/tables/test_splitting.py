@@ -70,6 +70,25 @@ def test_rows_of_one_value_are_on_one_side_for_any_batches() -> None:
     assert shares == pytest.approx({"train": 0.6, "validation": 0.2, "eval": 0.2}, abs=0.06)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [pa.binary(), pa.string(), pa.large_string(), pa.int64(), pa.int32(), pa.dictionary(pa.int32(), pa.string())],
+)
+def test_a_value_has_one_part_whatever_type_a_file_gives_it(kind: pa.DataType) -> None:
+    table = _table(by="user", eval={"fraction": 0.5})
+    texts = [str(number).encode() for number in range(100)]
+    numbers = pa.array(range(100))
+    values = numbers.cast(kind) if pa.types.is_integer(kind) else numbers.cast(pa.string())
+    if pa.types.is_dictionary(kind):
+        values = values.dictionary_encode()
+    elif not pa.types.is_integer(kind):
+        values = values.cast(kind)
+    parts = parts_of(table, lambda: np.zeros(0, np.int64))
+    of_texts = parts(_keys(values=texts, number=100))
+    assert parts(Keys(None, values, 0, "a.csv", 100)).tolist() == of_texts.tolist()
+    assert set(of_texts) == {"train", "eval"}
+
+
 def test_rows_without_a_value_are_drawn_by_their_place() -> None:
     table = _table(eval={"fraction": 0.3})
     parts = _parts(table, _keys(number=2000))
