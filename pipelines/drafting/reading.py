@@ -15,7 +15,7 @@ from sangam.components.logs.files.light_storage import open_light
 from sangam.components.logs.readers import jsonl
 from sangam.components.logs.readers.csv import BLOCK_BYTES, checked_head, explained, opened
 from sangam.components.logs.readers.damage import ERRORS, parquet_problem, plain, unread
-from sangam.components.logs.readers.nested import column_of, paths_of
+from sangam.components.logs.readers.nested import columns_of, paths_of, places_of
 from sangam.components.object_stores import is_stored
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.data import CsvDialect
@@ -138,7 +138,8 @@ def _flat(table: pa.Table) -> pa.Table:
         return table
     batch = table.combine_chunks().to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], table.schema)
     names = [path for each in kinds.items() for path in paths_of(*each)]
-    return pa.table([column_of(batch, name) for name in names], names).replace_schema_metadata(table.schema.metadata)
+    flat = pa.Table.from_batches([columns_of(batch, places_of(names, kinds))])
+    return flat.replace_schema_metadata(table.schema.metadata)
 
 
 def _csv(path: str, max_rows: int, max_bytes: int, dialect: CsvDialect) -> Piece:

@@ -8,7 +8,7 @@ from sangam.components.logs.readers import csv, jsonl, parquet, tfrecord
 from sangam.components.logs.readers.batches import Inspection, Rows
 from sangam.components.logs.readers.folders import absent_problem, with_folders
 from sangam.components.logs.readers.forms import as_stored, with_forms
-from sangam.components.logs.readers.nested import root_of
+from sangam.components.logs.readers.nested import places_of
 from sangam.schemas.derived.columns import Column
 from sangam.schemas.spec.data import Logs
 
@@ -18,10 +18,11 @@ def inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) ->
     found = _inspect(logs, file, path, columns)
     if found.columns is None:
         return found
+    present = places_of([column.name for column in columns], found.columns)
     absent = {
         column.name: absent_problem(column, path, found.columns, logs)
         for column in as_stored(columns, logs)
-        if not root_of(column.name, found.columns)
+        if column.name not in present
     }
     problems = [f"{path}: column '{name}': {problem}" for name, problem in absent.items() if problem]
     return replace(found, problems=(*found.problems, *problems))

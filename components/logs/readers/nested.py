@@ -1,6 +1,6 @@
 """Fields of structs as columns: `user.id` of a struct `user`, `items.id` of a list of structs `items`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,36 +11,42 @@ _ELEMENTS = ("element", "item", "array")
 """Names that writers of Parquet give to the values of a list; a path may have them."""
 
 
-def roots_of(names: Iterable[str], present: Iterable[str]) -> list[str]:
-    """Returns the columns of a file that hold the named columns or fields, each once, in order."""
-    known = set(present)
-    return list(dict.fromkeys(root for name in names if (root := root_of(name, known))))
+Place = tuple[str, tuple[str, ...]]
+"""A column of a file, and the fields below it; none: the column itself."""
 
 
-def root_of(name: str, present: Iterable[str]) -> str:
-    """Returns the column of a file that is the named one, or the struct that holds the field; empty: there is none."""
-    known = set(present)
+def places_of(names: Iterable[str], present: Iterable[str]) -> dict[str, Place]:
+    """Returns the place of each column or field that a file has, by name.
+
+    Args:
+        names: names of columns, or paths of fields.
+        present: columns of the file.
+    """
+    known = frozenset(present)
+    return {name: place for name in names if (place := _place(name, known))}
+
+
+def type_of(place: Place, schema: pa.Schema) -> pa.DataType | None:
+    """Returns the type of a column or a field; None if there is no such field."""
+    root, parts = place
+    return _type_at(schema.field(root).type, list(parts))
+
+
+def columns_of(batch: pa.RecordBatch, places: Mapping[str, Place]) -> pa.RecordBatch:
+    """Returns columns and fields of structs by their names; a field of a list of structs is a list."""
+    positions = {name: position for position, name in enumerate(batch.schema.names)}
+    arrays = [_at(batch.column(positions[root]), list(parts)) for root, parts in places.values()]
+    return pa.RecordBatch.from_arrays(arrays, list(places))
+
+
+def _place(name: str, known: frozenset[str]) -> Place | None:
     if name in known:
-        return name
+        return name, ()
     parts = name.split(".")
-    candidates = (".".join(parts[:number]) for number in range(len(parts) - 1, 0, -1))
-    return next((each for each in candidates if each in known), "")
-
-
-def type_of(name: str, schema: pa.Schema) -> pa.DataType | None:
-    """Returns the type of a column or a field of a struct; None if the schema has neither."""
-    root = root_of(name, schema.names)
-    if not root:
-        return None
-    kind = schema.field(root).type
-    return _type_at(kind, name[len(root) + 1 :].split(".") if name != root else [])
-
-
-def column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """Returns a column, or the field of a struct as one; a field of a list of structs is a list."""
-    root = root_of(name, batch.schema.names)
-    array = batch.column(batch.schema.get_field_index(root))
-    return _at(array, name[len(root) + 1 :].split(".") if name != root else [])
+    for number in range(len(parts) - 1, 0, -1):
+        if (root := ".".join(parts[:number])) in known:
+            return root, tuple(parts[number:])
+    return None
 
 
 def paths_of(name: str, kind: pa.DataType) -> list[str]:

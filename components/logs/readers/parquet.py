@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
-import pyarrow as pa
-
 from sangam.components.arrow_files import open_parquet
 from sangam.components.logs.readers.batches import BATCH_ROWS, Inspection, Rows
 from sangam.components.logs.readers.column_types import type_problem
 from sangam.components.logs.readers.damage import ERRORS, parquet_problem
 from sangam.components.logs.readers.forms import form_problem
-from sangam.components.logs.readers.nested import column_of, roots_of, type_of
+from sangam.components.logs.readers.nested import columns_of, places_of, type_of
 from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.forms import Form
@@ -26,6 +24,7 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column], forms: Mapping
     except ERRORS as error:
         return Inspection(problems=(parquet_problem(file, path, error),))
     schema = parquet.schema_arrow
+    places = places_of([column.name for column in columns], schema.names)
     problems = []
     for column in columns:
         count = schema.names.count(column.name)
@@ -34,7 +33,7 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column], forms: Mapping
                 f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
             )
             continue
-        kind = type_of(column.name, schema)
+        kind = type_of(places[column.name], schema) if column.name in places else None
         form = forms.get(column.name)
         problem = kind and (form_problem(form, kind) if form else type_problem(column, kind))
         if problem:
@@ -53,9 +52,9 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
     try:
         # Buffered: otherwise the first rows would need a whole row group in memory.
         parquet = open_parquet(file, buffer_size=BUFFER_BYTES)
-        present = parquet.schema_arrow.names
-        names = [name for name in names if roots_of([name], present)]
-        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=roots_of(names, present)):
-            yield Rows(pa.RecordBatch.from_arrays([column_of(batch, name) for name in names], names))
+        places = places_of(names, parquet.schema_arrow.names)
+        roots = list(dict.fromkeys(root for root, _ in places.values()))
+        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=roots):
+            yield Rows(columns_of(batch, places))
     except ERRORS as error:
         raise UserError(parquet_problem(file, path, error, names)) from error
