@@ -125,7 +125,8 @@ def read(
     try:
         header = next(iter(_head(file, dialect)), [])
         file.seek(0)
-        columns = [column for column in columns if column.name in header]
+        present = frozenset(header)
+        columns = [column for column in columns if column.name in present]
         types = {column.name: _cells(column) for column in columns}
         reader = opened(file, dialect, types, BLOCK_BYTES)
         for batch in reader:

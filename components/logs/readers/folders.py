@@ -64,12 +64,13 @@ def with_folders(rows: Rows, path: str, columns: Sequence[Column], logs: Logs) -
         UserError: a column is in neither.
     """
     names = rows.batch.schema.names
-    absent = [column for column in columns if column.name not in names or column.name in rows.absent]
+    known = frozenset(names)
+    absent = [column for column in columns if column.name not in known or column.name in rows.absent]
     if not absent:
         return rows
     texts = folder_texts(path)
     # Records of TFRecord may lack a column that no folder has.
-    added = [column for column in absent if column.name not in names or column.name in texts]
+    added = [column for column in absent if column.name not in known or column.name in texts]
     if not added:
         return rows
     for column in added:

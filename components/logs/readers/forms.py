@@ -62,11 +62,11 @@ def with_forms(rows: Rows, path: str, columns: Sequence[Column], logs: Logs) -> 
     Raises:
         UserError: a value does not have the form.
     """
-    formed = [column for column in columns if column.name in logs.columns and column.name in rows.batch.schema.names]
+    formed = [column for column in columns if column.name in logs.columns]
     if not formed:
         return rows
     arrays = dict(zip(rows.batch.schema.names, rows.batch.columns, strict=True))
-    for column in formed:
+    for column in (each for each in formed if each.name in arrays):
         arrays[column.name] = numbers_of(
             arrays[column.name], logs.columns[column.name], f"{path}: column '{column.name}'"
         )
