@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from sangam.components.logs.files.storage import TfxStorage
 from sangam.components.logs.request import Request
 from sangam.components.logs.tables import parts
-from sangam.components.logs.tables.parts import with_parts
+from sangam.components.logs.tables.parts import with_parts, with_version
 from sangam.components.logs.tables.writing import PartsWriter
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.errors import UserError
@@ -158,6 +159,19 @@ def test_two_files_with_the_same_rows_are_refused_and_days_with_the_same_rows_ar
     _write(tmp_path, ["2024-03-01,u1,1,no", "2024-03-02,u1,1,no", "2024-03-03,u1,1,no"], "again.csv")
     with pytest.raises(UserError, match=place_and_value(f"{tmp_path}/logs/orders.csv", "again.csv ... equal_files")):
         with_parts(_request(tmp_path), TfxStorage())
+
+
+def test_a_run_reads_one_version_of_a_delta_table_whatever_is_written_meanwhile(tmp_path: Path) -> None:
+    rows = [{"at": f"2024-03-0{day} 10:00:00", "user": "u1", "price": 1.0, "bought": "no"} for day in (1, 2, 3)]
+    for row in rows:
+        write_deltalake(tmp_path / "logs" / "orders", pa.Table.from_pylist([row]), mode="append")
+    pinned = with_version(_request(tmp_path, format="delta", pattern="orders"))
+    DeltaTable(tmp_path / "logs" / "orders").delete("at < '2024-03-02'")
+    made = with_parts(pinned, TfxStorage())
+    assert {path.split("/")[0] for path in _contents(made)} == {"2024-03-01", "2024-03-02", "2024-03-03"}
+    assert [note for note in made.notes if "version 2 of the Delta Lake table" in note]
+    newest = with_parts(with_version(_request(tmp_path, format="delta", pattern="orders")), TfxStorage())
+    assert {path.split("/")[0] for path in _contents(newest)} == {"2024-03-02", "2024-03-03"}
 
 
 def test_a_date_without_rows_names_the_days_that_have_some(tmp_path: Path) -> None:
