@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.derived.groups import groups_of
 from sangam.schemas.derived.model_inputs import model_inputs
-from sangam.schemas.derived.weight import width_of
 from sangam.schemas.derived.weights import dense_weights
+from sangam.schemas.parts.weight import width_of
 from sangam.schemas.spec import RankerSpec
-from sangam.schemas.spec.encoders import DinEncoder
-from sangam.schemas.spec.features import IdsFeature, SequenceFeature
+from sangam.schemas.spec.features import SequenceFeature
 from sangam.trainer_module import losses
 from sangam.trainer_module.dense import fused
 from sangam.trainer_module.dense.noise import Noise
@@ -92,8 +91,7 @@ class Ranker:
         encoder = build_encoder(name, feature, dim)
         if encoder is not None:
             self.encoders[name] = encoder
-        if isinstance(feature.encoder, DinEncoder):
-            target = feature.encoder.target
+        if target := feature.encoder.attends_to():
             self._targets[name] = next(
                 (group, names.index(target)) for group, names in self.layout.ids.items() if target in names
             )
@@ -188,8 +186,7 @@ class Ranker:
 
     def _combined(self, features: Sequence[str], lists: ListsToCombine) -> tf.Tensor:
         """Returns the vector of each list: [lists, dim]."""
-        kinds = [self.spec.features[name] for name in features]
-        names = [feature.combiner if isinstance(feature, IdsFeature) else "mean" for feature in kinds]
+        names = [self.spec.features[name].combined_by() for name in features]
         combiners_M = tf.constant([COMBINERS.index(name) for name in names], tf.int32)
         combiners = tf.repeat(combiners_M, lists.lists_per_feature)
         weights = lists.weights
@@ -227,8 +224,15 @@ class Ranker:
             None if part is None else tf.tile(part, [self._members, 1]) if self._members > 1 else part
             for part in (batch["labels"], batch.get("weights"))
         )
-        sums = losses.loss_sums(self.spec, self.tasks, logits_BT, labels, weights, self._model.auxiliary_B(logits_BT))
+        auxiliary_B = self._model.auxiliary_B(logits_BT)
+        ids = self._ids_of_losses(batch)
+        sums = losses.loss_sums(self.spec, self.tasks, logits_BT, labels, weights, auxiliary_B, ids)
         return sums / self._members if self._members > 1 else sums
+
+    def _ids_of_losses(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the keys of the features that losses read: [members * batch] each."""
+        read = dict.fromkeys(name for task in self.spec.tasks.values() for name in losses.ids_read(task))
+        return {name: tf.tile(batch["ids"][:, self.layout.all_ids.index(name)], [self._members]) for name in read}
 
     def predictions(self, logits_BT: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {task: [batch, 1]}: a probability, a number, or a time."""

@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from sangam.schemas.derived.columns import Column, columns
+from sangam.schemas.derived.columns import columns
 from sangam.schemas.derived.days import yesterday
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.data import DayLogs, Logs, Parts, TableLogs
 

@@ -16,7 +16,7 @@ from sangam.components.stream.arrivals import MAIN, Arrival
 from sangam.schemas.contracts import segments
 from sangam.schemas.contracts.joining_job import JoiningJob
 from sangam.schemas.host.files import remove_folder
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 
 Partition = tuple[str, int]
 """Topic and partition."""

@@ -16,9 +16,10 @@ from sangam.components.logs.joining.canonical import canonical, canonical_type
 from sangam.components.logs.rows.conversion import convert
 from sangam.components.stream.dead_letters import Letter
 from sangam.schemas.contracts.joining_job import JoiningJob
-from sangam.schemas.derived.columns import Column, columns
+from sangam.schemas.derived.columns import columns
 from sangam.schemas.derived.sources import columns_of_source, columns_read_of_log, origins, time_of_source
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.sources import ActionColumn, Source, StateTable
 
 MAX_BYTES = 2**20

@@ -27,7 +27,7 @@ from sangam.components.logs.rows.times import TimeCounts, check_times, ranges_of
 from sangam.components.stream.arrivals import Arrival
 from sangam.components.stream.messages import refuse_values
 from sangam.schemas.contracts.joining_job import JoiningJob
-from sangam.schemas.derived.columns import Column, columns
+from sangam.schemas.derived.columns import columns
 from sangam.schemas.derived.sources import (
     columns_of_log,
     columns_of_source,
@@ -36,6 +36,7 @@ from sangam.schemas.derived.sources import (
     time_of_source,
 )
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 
 Integers = NDArray[np.int64]
 NEVER = int(np.iinfo(np.int64).min)

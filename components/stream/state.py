@@ -8,7 +8,7 @@ from sangam.schemas.contracts import segments
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import write_whole
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 
 FORMAT: Literal[2] = 2
 STATE_FILE = "joiner.json"

@@ -10,8 +10,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from sangam.schemas.derived.days import Day
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.base import Name
 from sangam.schemas.spec import Spec, digest
-from sangam.schemas.spec.base import Name
 from sangam.schemas.spec.cluster import Pod, PodsLauncher
 from sangam.schemas.spec.kubernetes_names import DnsLabel, DnsName
 

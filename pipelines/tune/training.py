@@ -12,8 +12,8 @@ from sangam.components.processes.group import ProcessGroup
 from sangam.pipelines.local.training_progress import read_progress
 from sangam.pipelines.tune.records import Validation
 from sangam.schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
+from sangam.schemas.parts.base import FrozenModel
 from sangam.schemas.spec import RankerSpec, Spec, digest
-from sangam.schemas.spec.base import FrozenModel
 
 _LAUNCHER = "sangam.trainer_module.launch.launcher"
 _CHECKPOINTS, _FINAL = "checkpoints", "final"

@@ -12,6 +12,7 @@ from sangam.schemas.checks.models import model_problems
 from sangam.schemas.checks.monitoring import monitoring_problems
 from sangam.schemas.checks.negatives import negatives_problems
 from sangam.schemas.checks.online import online_problems
+from sangam.schemas.checks.parts import declaration_problems, part_problems
 from sangam.schemas.checks.placement import placement_problems
 from sangam.schemas.checks.release import release_problems
 from sangam.schemas.checks.sources import source_problems
@@ -28,7 +29,8 @@ from sangam.schemas.spec.data import DayLogs, SplitLogs
 
 def find_problems(spec: Spec) -> list[Problem]:
     """Returns every mistake in a spec whose parts are each valid."""
-    problems: list[Problem] = []
+    if problems := list(declaration_problems(spec)):
+        return problems
     for check in (
         feature_problems,
         history_problems,
@@ -53,7 +55,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         monitoring_problems,
     ):
         problems.extend(check(spec))
-    return problems
+    return problems or list(part_problems(spec))
 
 
 def _data(spec: Spec) -> Iterator[Problem]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from sangam.schemas.derived.columns import Column, feature_columns, readings, serving_columns
+from sangam.schemas.derived.columns import feature_columns, readings, serving_columns
 from sangam.schemas.derived.rank_inputs import clashes
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.problems import Loc, Problem, dotted
 from sangam.schemas.spec import Spec
 

@@ -1,12 +1,11 @@
 """Mistakes in features: values that would be clipped, tables with two kinds of ids, settings without effect."""
 
 from collections.abc import Iterator
-from typing import assert_never
 
 from sangam.schemas.derived.columns import is_bias
 from sangam.schemas.problems import Loc, Problem, listed
 from sangam.schemas.spec import Spec
-from sangam.schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
+from sangam.schemas.spec.encoders import PositionalEncoder, TransformerEncoder
 from sangam.schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
@@ -96,10 +95,8 @@ def _kind_of_ids(feature: Feature) -> str:
             return f"{feature.num_buckets} buckets"
         case TimeFeature():
             return f"{feature.part}s"
-        case NumericFeature() | VectorFeature() | AgeFeature() | MatchFeature() | RateFeature() | CountFeature():
-            return "floats"
         case _:
-            assert_never(feature)
+            return f"ids of {feature.kind}" if feature.table_name() else "floats"
 
 
 def _feature(spec: Spec, name: str, feature: Feature) -> Iterator[Problem]:
@@ -129,6 +126,7 @@ def _feature(spec: Spec, name: str, feature: Feature) -> Iterator[Problem]:
                 )
         case SequenceFeature():
             yield from _encoder(spec, loc, feature)
+            yield from _target(spec, (*loc, "encoder", "target"), feature)
         case MatchFeature():
             if feature.column == feature.among:
                 yield Problem((*loc, "among"), f"is the id's own column (got '{feature.among}')", "a column of lists")
@@ -137,14 +135,10 @@ def _feature(spec: Spec, name: str, feature: Feature) -> Iterator[Problem]:
                 yield Problem(
                     (*loc, "normalize"), "leaves only the sign (got 'l2' with dim 1)", "leave it out, or use numeric"
                 )
-        case CrossFeature():
-            pass
         case RateFeature() | CountFeature():
             if feature.clip and feature.clip[0] >= feature.clip[1]:
                 yield _empty_clip(loc, feature.clip)
             yield from _encoding(loc, feature)
-        case _:
-            assert_never(feature)
 
 
 def _numeric(loc: Loc, feature: NumericFeature) -> Iterator[Problem]:
@@ -222,8 +216,6 @@ def _encoder(spec: Spec, loc: Loc, feature: SequenceFeature) -> Iterator[Problem
     loc = (*loc, "encoder")
     table = spec.tables.get(feature.table)
     match feature.encoder:
-        case MeanEncoder():
-            pass
         case PositionalEncoder():
             if feature.max_length == 1:
                 yield _one_position(loc, "weigh", "positional")
@@ -236,25 +228,25 @@ def _encoder(spec: Spec, loc: Loc, feature: SequenceFeature) -> Iterator[Problem
                     f"does not divide the width of table '{feature.table}' (got {heads} of {table.dim})",
                     f"a divisor of {table.dim}",
                 )
-        case DinEncoder(target=target):
-            ones = [name for name, other in spec.features.items() if _is_one_row(spec, name, other)]
-            if target not in ones:
-                yield Problem(
-                    (*loc, "target"),
-                    f"no such feature of one id (got '{target}')",
-                    f"features of one id: {listed(ones)}",
-                )
-                return
-            other = spec.tables.get(str(spec.table_of(target)))
-            if table and other and table.dim != other.dim:
-                yield Problem(
-                    (*loc, "target"),
-                    f"has another width than the sequence (got {other.dim} for '{target}', {table.dim} for the "
-                    f"sequence's table '{feature.table}')",
-                    "give both tables one dim, or use one table",
-                )
-        case _:
-            assert_never(feature.encoder)
+
+
+def _target(spec: Spec, loc: Loc, feature: SequenceFeature) -> Iterator[Problem]:
+    """Yields mistakes in the target of an encoder, a feature of one id and the sequence's width."""
+    target, table = feature.encoder.attends_to(), spec.tables.get(feature.table)
+    if target is None:
+        return
+    ones = [name for name, other in spec.features.items() if other.table_name() and not other.is_list()]
+    if target not in ones:
+        yield Problem(loc, f"no such feature of one id (got '{target}')", f"features of one id: {listed(ones)}")
+        return
+    other = spec.tables.get(str(spec.table_of(target)))
+    if table and other and table.dim != other.dim:
+        yield Problem(
+            loc,
+            f"has another width than the sequence (got {other.dim} for '{target}', {table.dim} for the sequence's "
+            f"table '{feature.table}')",
+            "give both tables one dim, or use one table",
+        )
 
 
 def _one_position(loc: Loc, verb: str, kind: str) -> Problem:
@@ -263,7 +255,3 @@ def _one_position(loc: Loc, verb: str, kind: str) -> Problem:
         f"has no effect: with one position there is nothing to {verb} (got '{kind}' with max_length 1)",
         "leave it out, or raise max_length",
     )
-
-
-def _is_one_row(spec: Spec, name: str, feature: Feature) -> bool:
-    return spec.table_of(name) is not None and not isinstance(feature, ListFeature)

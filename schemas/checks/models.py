@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import assert_never
 
 from sangam.schemas.derived.encodings import float_inputs
 from sangam.schemas.problems import Loc, Problem, listed
 from sangam.schemas.spec import Spec
-from sangam.schemas.spec.models import MOST_PAIRED_VECTORS, Aitm, DcnV2, Dlrm, Esmm, Mmoe, Ple, SharedBottom, SingleTask
+from sangam.schemas.spec.models import MOST_PAIRED_VECTORS, Aitm, DcnV2, Dlrm, Esmm, Mmoe
 from sangam.schemas.spec.tasks import BinaryTask, CrossEntropy
 
 _LOC: Loc = ("model",)
@@ -26,23 +25,15 @@ def model_problems(spec: Spec) -> Iterator[Problem]:
             )
         case Esmm() | Aitm():
             yield from _chain(spec, model)
-        case SingleTask() | SharedBottom() | Mmoe() | Ple():
-            pass
-        case _:
-            assert_never(model)
 
 
 def _interaction(spec: Spec) -> Iterator[Problem]:
     interaction = spec.model.interaction
     match interaction:
-        case None:
-            pass
         case DcnV2():
             yield from _dcn_v2(spec, interaction)
         case Dlrm():
             yield from _dlrm(spec, interaction)
-        case _:
-            assert_never(interaction)
 
 
 def _widths(spec: Spec) -> tuple[int, dict[str, int]]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from sangam.schemas.derived.columns import Column, columns, feature_columns
+from sangam.schemas.derived.columns import columns, feature_columns
 from sangam.schemas.derived.history import history_features
 from sangam.schemas.derived.sources import origins
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.problems import Loc, Problem, listed
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.data import SplitLogs

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from sangam.schemas.derived.columns import Column, feature_columns, readings
+from sangam.schemas.derived.columns import feature_columns, readings
 from sangam.schemas.derived.sources import keys_of_source, origins, sources_of, time_of_source
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.problems import Loc, Problem, listed
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.data import DayLogs

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from sangam.schemas.spec.base import FrozenModel, PositiveFloat
+from sangam.schemas.parts.base import FrozenModel, PositiveFloat
 
 
 class Calibration(FrozenModel):

@@ -23,7 +23,7 @@ from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.contracts.segments import FileRecord, records
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import refuse_links, remove_folder, sync, write_whole
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 
 FORMAT: Literal[1] = 1
 FOLDER, DELTA_FILE, HOLD_FILE, DENSE_FILE = "deltas", "delta.json", "hold.json", "dense.npy"

@@ -6,9 +6,9 @@ from typing import Literal
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.base import FrozenModel
+from sangam.schemas.parts.columns import ColumnType
 from sangam.schemas.spec import RankerSpec
-from sangam.schemas.spec.base import FrozenModel
-from sangam.schemas.spec.features import ColumnType
 
 SERVE = "serving_default"
 """Serialized tf.Examples in, a prediction of every task out."""

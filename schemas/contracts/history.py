@@ -7,8 +7,8 @@ values-<i>.npy    float32 [n, features] of these keys
 
 from typing import Literal
 
-from sangam.schemas.spec.base import FrozenModel
-from sangam.schemas.spec.features import IdType
+from sangam.schemas.parts.base import FrozenModel
+from sangam.schemas.parts.columns import IdType
 
 FORMAT: Literal[1] = 1
 FILE_NAME = "history.json"

@@ -7,8 +7,8 @@ from typing import Literal
 
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.host.files import write_whole
+from sangam.schemas.parts.base import FrozenModel
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.base import FrozenModel
 from sangam.schemas.spec.data import DayLogs
 from sangam.schemas.spec.online import Joining
 

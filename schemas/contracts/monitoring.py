@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from sangam.schemas.host.files import write_whole
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.monitoring import Monitoring, Port
 

@@ -18,7 +18,7 @@ from pydantic import Field
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import remove_folder, sync, write_whole
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 
 FORMAT: Literal[1] = 1
 EXAMPLES_FILE, SEGMENT_FILE = "examples.blocks", "segment.json"

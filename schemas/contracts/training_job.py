@@ -10,8 +10,8 @@ from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.contracts.monitoring import Monitored
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import write_whole
+from sangam.schemas.parts.base import FrozenModel
 from sangam.schemas.spec import RankerSpec
-from sangam.schemas.spec.base import FrozenModel
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.input import Where
 from sangam.schemas.spec.online import Online

@@ -1,26 +1,15 @@
 """The columns of the logs that a spec reads: the contract between ingestion, validation, Transform and serving."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Literal, assert_never
+from dataclasses import replace
+from typing import assert_never
 
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.features import (
-    AgeFeature,
     BiasFeature,
-    BucketsFeature,
-    ColumnType,
-    CountFeature,
-    CrossFeature,
     HistoryFeature,
     IdFeature,
-    IdsFeature,
-    MatchFeature,
-    NumericFeature,
-    RateFeature,
-    SequenceFeature,
-    TimeFeature,
-    VectorFeature,
 )
 from sangam.schemas.spec.tasks import BinaryTask, LogError, RegressionTask, WatchTimeTask
 
@@ -31,10 +20,6 @@ WEIGHTS, SERVING, EXAMPLE_WEIGHT = "/weights", "/serving", "/example_weight"
 """Suffixes of a feature's or a task's name among Transform's outputs."""
 HISTORY = "/history"
 """Suffix of a feature's name among the columns of Transform's graph that the logs do not have."""
-
-
-TimeKind = Literal["event", "other"]
-"""Kinds of a column of seconds since 1970: the time of the event, which is in the days of the logs, or another time."""
 
 
 def weights_of(feature: str) -> str:
@@ -57,94 +42,9 @@ def history_of(feature: str) -> str:
     return feature + HISTORY
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column of the logs.
-
-    Attributes:
-        name: name in the files.
-        is_list: any number of values per row, also none; otherwise at most one.
-        is_required: a row without a value is an anomaly; without a label, ingestion drops and counts it.
-        is_after_event: known only after the event, such as a label, `only_where` or a weight; absent at serving.
-        is_binary: the only values are 0 and 1.
-        is_not_negative: all values are at least 0.
-        is_id: values identify something, even if they are numbers.
-        time: the kind of time if values are seconds since 1970, else None.
-        length: fixed length of the lists that are not empty, if any.
-        last_values: number of values read from the end of each list.
-        beside: columns whose lists have the same lengths, such as the ids of weights.
-    """
-
-    name: str
-    type: ColumnType
-    is_list: bool = False
-    is_required: bool = True
-    is_label: bool = False
-    is_after_event: bool = False
-    is_binary: bool = False
-    is_not_negative: bool = False
-    is_id: bool = False
-    time: TimeKind | None = None
-    length: int | None = None
-    last_values: int = 0
-    beside: tuple[str, ...] = ()
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether a row without this label is kept, outside the tasks that read it."""
-        return self.is_label and not self.is_required
-
-
 def feature_columns(inputs: Inputs, name: str) -> tuple[Column, ...]:
     """Returns every column that a feature reads."""
-    feature = inputs.features[name]
-    match feature:
-        case NumericFeature():
-            return (Column(name=feature.column or name, type=feature.type, is_required=feature.missing is None),)
-        case BucketsFeature():
-            required = feature.missing is None and not feature.missing_row
-            return (Column(name=feature.column or name, type=feature.type, is_required=required),)
-        case IdFeature():
-            required = feature.missing is None and not feature.missing_row
-            return (Column(name=feature.column or name, type=feature.type, is_required=required, is_id=True),)
-        case CrossFeature():
-            required = not feature.missing_row
-            pair = sorted(feature.columns.items())
-            return tuple(
-                Column(name=column, type=kind, is_required=required, is_id=kind != "float") for column, kind in pair
-            )
-        case IdsFeature():
-            ids = _ids(feature.column or name, feature.type)
-            if feature.weights is None:
-                return (ids,)
-            weights = Column(name=feature.weights, type="float", is_list=True, is_required=False, beside=(ids.name,))
-            return ids, weights
-        case SequenceFeature():
-            ids = _ids(feature.column or name, feature.type)
-            return (replace(ids, last_values=feature.max_length if feature.keep == "last" else 0),)
-        case VectorFeature():
-            required = feature.missing is None
-            column = feature.column or name
-            return (Column(name=column, type="float", is_list=True, is_required=required, length=feature.dim),)
-        case TimeFeature():
-            required = not feature.missing_row
-            return (Column(name=feature.column or name, type="int", is_required=required, time="other"),)
-        case AgeFeature():
-            both: dict[str, TimeKind] = {feature.since: "other", feature.at: "event"}
-            return tuple(
-                Column(name=column, type="int", is_required=feature.missing is None, time=kind)
-                for column, kind in both.items()
-            )
-        case MatchFeature():
-            one = Column(name=feature.column, type=feature.type, is_required=False, is_id=True)
-            return one, _ids(feature.among, feature.type)
-        case RateFeature() | CountFeature():
-            return tuple(
-                Column(name=column, type=kind, is_required=False, is_id=True)
-                for column, kind in sorted(feature.by.items())
-            )
-        case _:
-            assert_never(feature)
+    return tuple(inputs.features[name].reads(name))
 
 
 def graph_columns(inputs: Inputs, name: str) -> tuple[str, ...]:
@@ -152,10 +52,6 @@ def graph_columns(inputs: Inputs, name: str) -> tuple[str, ...]:
     if isinstance(inputs.features[name], HistoryFeature):
         return (history_of(name),)
     return tuple(column.name for column in feature_columns(inputs, name))
-
-
-def _ids(column: str, kind: Literal["string", "int"]) -> Column:
-    return Column(name=column, type=kind, is_list=True, is_required=False, is_id=True)
 
 
 def label_column(inputs: Inputs, name: str) -> Column:

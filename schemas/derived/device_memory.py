@@ -8,8 +8,8 @@ from sangam.schemas.derived.groups import Group, groups_of
 from sangam.schemas.derived.model_inputs import model_inputs
 from sangam.schemas.derived.process_memory import rank_plan
 from sangam.schemas.derived.sizes import FLOAT_BYTES, high_share
-from sangam.schemas.derived.weight import width_of
 from sangam.schemas.derived.weights import dense_weights
+from sangam.schemas.parts.weight import width_of
 from sangam.schemas.spec import RankerSpec
 
 CONTEXT_BYTES = 600_000_000

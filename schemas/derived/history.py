@@ -4,8 +4,9 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sangam.schemas.parts.columns import IdType
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.features import HistoryFeature, IdType, RateFeature
+from sangam.schemas.spec.features import HistoryFeature, RateFeature
 
 Day = datetime.date
 By = tuple[tuple[str, IdType], ...]

@@ -1,12 +1,12 @@
 """The order of features in a batch, and of the model's inputs that they become."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sangam.schemas.derived.encodings import float_inputs
 from sangam.schemas.derived.groups import groups_of
 from sangam.schemas.derived.outputs import outputs
-from sangam.schemas.derived.weight import Blocks, width_of
+from sangam.schemas.parts.inputs import ModelInputs
+from sangam.schemas.parts.weight import Blocks
 from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.encoders import MeanEncoder
 from sangam.schemas.spec.features import IdsFeature, SequenceFeature
@@ -57,29 +57,6 @@ class FeatureOrder:
     def features(self, group: str) -> tuple[str, ...]:
         """Returns a group's features in the order of the model's inputs."""
         return (*self.ids[group], *self.lists(group))
-
-
-@dataclass(frozen=True)
-class ModelInputs:
-    """The blocks of a model's input x [batch, inputs]: floats, then embeddings, side by side.
-
-    Attributes:
-        floats: features and their widths.
-        embeddings: features and the widths of their vectors.
-    """
-
-    floats: Blocks = ()
-    embeddings: Blocks = ()
-
-    @property
-    def blocks(self) -> Blocks:
-        """All features and their widths."""
-        return (*self.floats, *self.embeddings)
-
-    @property
-    def width(self) -> int:
-        """Number of inputs."""
-        return width_of(self.blocks)
 
 
 def model_inputs(spec: RankerSpec) -> ModelInputs:

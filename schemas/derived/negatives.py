@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Sequence
 
-from sangam.schemas.derived.columns import Column
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.data import Logs
 from sangam.schemas.spec.negatives import Negatives

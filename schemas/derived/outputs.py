@@ -1,24 +1,12 @@
 """The named outputs of Transform: the contract between Transform, trainer and serving."""
 
-from typing import Literal, NamedTuple, assert_never
+from typing import Literal, NamedTuple
 
 from sangam.schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.features import (
-    AgeFeature,
-    BucketsFeature,
-    CountFeature,
-    CrossFeature,
     Feature,
-    IdFeature,
     IdsFeature,
-    MatchFeature,
-    NumericFeature,
-    RateFeature,
-    SequenceFeature,
-    TimeFeature,
-    VectorFeature,
-    learns_missing,
 )
 
 
@@ -56,21 +44,6 @@ def outputs(inputs: Inputs) -> list[Output]:
 
 
 def _own(name: str, feature: Feature) -> Output:
-    match feature:
-        case NumericFeature() | AgeFeature():
-            # A number, and whether it is missing.
-            return Output(name, "float", width=2 if learns_missing(feature) else 1)
-        case MatchFeature() | RateFeature() | CountFeature():
-            return Output(name, "float")
-        case BucketsFeature():
-            return Output(name, "key" if feature.table else "float")
-        case TimeFeature():
-            return Output(name, "key") if feature.table else Output(name, "float", width=2)
-        case VectorFeature():
-            return Output(name, "float", width=feature.dim)
-        case IdFeature() | CrossFeature():
-            return Output(name, "key")
-        case IdsFeature() | SequenceFeature():
-            return Output(name, "key", is_list=True)
-        case _:
-            assert_never(feature)
+    if feature.table_name() is None:
+        return Output(name, "float", width=feature.width())
+    return Output(name, "key", is_list=feature.is_list())

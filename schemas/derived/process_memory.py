@@ -106,7 +106,7 @@ class _DenseBytes(NamedTuple):
 
 def _dense_bytes(ranker: RankerSpec, ranks: int) -> _DenseBytes:
     sync, weights = ranker.training.sync, dense_parameters(ranker) * FLOAT_BYTES
-    state = weights * (1 + ranker.training.dense_optimizer.num_moments + (ranker.training.average is not None))
+    state = weights * (1 + len(ranker.training.dense_optimizer.moments()) + (ranker.training.average is not None))
     match sync:
         case InStep() | Stale():  # And a gradient.
             return _DenseBytes(state + weights, state)
@@ -133,7 +133,7 @@ def _copies_of_weights(sync: Shadow, ranks: int) -> int:
 
 def message_bytes(ranker: RankerSpec) -> int:
     """Returns the most that a message between a rank and a parameter server has: a batch, the dense state, counts."""
-    dense = dense_parameters(ranker) * FLOAT_BYTES * (2 + ranker.training.dense_optimizer.num_moments)
+    dense = dense_parameters(ranker) * FLOAT_BYTES * (2 + len(ranker.training.dense_optimizer.moments()))
     return _COUNTS_BYTES + dense + _batch_bytes(ranker)
 
 

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable
 from keyword import iskeyword
 
-from sangam.schemas.derived.columns import Column
-from sangam.schemas.spec.features import ColumnType
+from sangam.schemas.parts.columns import Column, ColumnType
 
 LENGTH = "_length"
 """Suffix of the input with the number of values in each row of a list column."""

@@ -45,7 +45,7 @@ _PARTS = (
     "encoders",
     "loss_balance",
 )
-_COUNTED_WITH = {"heads": "towers", "attentions": "transfers", "positions": "encoders"}
+_COUNTED_WITH = {"heads": "towers", "attentions": "transfers"}
 
 
 def stored_bytes(group: Group) -> int:

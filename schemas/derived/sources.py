@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sangam.schemas.derived.columns import Column
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import DayLogs, Logs
 from sangam.schemas.spec.sources import Actions, Source, StateTable
 

@@ -11,6 +11,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from sangam.schemas.loading.documents import Document, check_document
 from sangam.schemas.loading.tuning_ranges import tuning_problems
+from sangam.schemas.parts.importing import look_beside
 from sangam.schemas.problems import Loc, Problem, SpecError
 from sangam.schemas.spec import Spec
 
@@ -49,6 +50,8 @@ def parse_spec(path: Path) -> Parsed:
     """
     written = _parse(path)
     document = _plain(path, written)
+    if document.get("parts"):
+        look_beside(path)
     spec = check_document(document)
     problems = spec if isinstance(spec, list) else list(tuning_problems(spec, document))
     if isinstance(spec, list) or problems:

@@ -1,16 +1,17 @@
 """A spec as plain data: to check it, and to change values at dotted paths."""
 
 import copy
-import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pydantic
 
 from sangam.schemas.checks import find_problems
+from sangam.schemas.errors import UserError
 from sangam.schemas.loading.explaining import explain
 from sangam.schemas.loading.further import further_problems
+from sangam.schemas.parts.importing import import_part
 from sangam.schemas.problems import Problem
 from sangam.schemas.spec import Spec
 
@@ -21,6 +22,8 @@ def check_document(document: Document) -> Spec | list[Problem]:
     """Returns the spec of a document, or all its problems."""
     if document.get("tune") == "auto":
         document = {**document, "tune": {"auto": True}}
+    if problems := list(_import(document.get("parts"))):
+        return problems
     try:
         # JSON makes arrays of YAML lists, and strict types mean the same as in the JSON Schema.
         spec = Spec.model_validate_json(json.dumps(document))
@@ -30,7 +33,17 @@ def check_document(document: Document) -> Spec | list[Problem]:
     return find_problems(spec) or spec
 
 
-@functools.cache
+def _import(parts: Any) -> Iterator[Problem]:
+    """Imports the modules with parts, which decide what else the document may say."""
+    for position, name in enumerate(parts) if isinstance(parts, list) else ():
+        if isinstance(name, str):
+            try:
+                import_part(name)
+            except UserError as error:
+                what, _, remedy = str(error).rpartition("; ")
+                yield Problem(("parts", position), what.removeprefix("parts: "), remedy)
+
+
 def _schema() -> dict[str, Any]:
     return Spec.model_json_schema()  # Takes a tenth of a second.
 

@@ -4,10 +4,11 @@ import hashlib
 import json
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from sangam.schemas.parts.base import ColumnName, FrozenModel, ModuleName, Name
+from sangam.schemas.parts.importing import import_parts
 from sangam.schemas.spec.alerts import Alerts
-from sangam.schemas.spec.base import ColumnName, FrozenModel, Name
 from sangam.schemas.spec.beam import Beam, LocalBeam
 from sangam.schemas.spec.cluster import Cluster, SpecCluster
 from sangam.schemas.spec.cost import Cost
@@ -20,8 +21,6 @@ from sangam.schemas.spec.features import (
     HistoryFeature,
     Key,
     MatchFeature,
-    NumericFeature,
-    VectorFeature,
 )
 from sangam.schemas.spec.input import Input
 from sangam.schemas.spec.keep import Keep
@@ -41,6 +40,10 @@ from sangam.schemas.spec.tuning import Tuning
 class Inputs(FrozenModel):
     """The part of a spec that defines an example: ingestion's columns and Transform depend on nothing else."""
 
+    parts: Annotated[tuple[ModuleName, ...], AfterValidator(import_parts)] = Field(
+        default=(), exclude_if=lambda parts: parts == ()
+    )
+    """Modules with parts of your own, beside the spec or installed, or names of entry points; docs/parts.md."""
     features: Annotated[dict[Name, Feature], Field(min_length=1)]
     """Inputs of the model, by name; docs/features.md."""
     tasks: Annotated[dict[Name, Task], Field(min_length=1)]
@@ -57,10 +60,12 @@ class Inputs(FrozenModel):
         Raises:
             ValueError: for a feature of several columns.
         """
-        reader = self.keys[name] if name in self.keys else self.features[name]
-        if isinstance(reader, CrossFeature | AgeFeature | MatchFeature | HistoryFeature):
-            raise ValueError(f"features.{name}: has no column of its own (got kind {reader.kind}); it combines others")
-        return reader.column or name
+        if name in self.keys:
+            return self.keys[name].column or name
+        feature = self.features[name]
+        if isinstance(feature, CrossFeature | AgeFeature | MatchFeature | HistoryFeature):
+            raise ValueError(f"features.{name}: has no column of its own (got kind {feature.kind}); it combines others")
+        return feature.reads(name)[0].name
 
     def label_of(self, task: str) -> str:
         """Returns the column of the logs that holds a task's label."""
@@ -68,14 +73,11 @@ class Inputs(FrozenModel):
 
     def table_of(self, feature: str) -> str | None:
         """Returns the table of an embedded feature, or None for a feature of floats."""
-        spec = self.features[feature]
-        if isinstance(spec, NumericFeature | VectorFeature | AgeFeature | MatchFeature | HistoryFeature):
-            return None
-        return spec.table
+        return self.features[feature].table_name()
 
     def inputs(self) -> "Inputs":
         """Returns only this part."""
-        return Inputs(features=self.features, tasks=self.tasks, event_time=self.event_time, keys=self.keys)
+        return Inputs.model_validate({name: getattr(self, name) for name in Inputs.model_fields})
 
     def table_tags(self) -> dict[str, int]:
         """Returns a number from 1 for every table that a feature reads; it is the high bits of the table's keys."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import FrozenModel, PositiveInt
+from sangam.schemas.parts.base import FrozenModel, PositiveInt
 from sangam.schemas.spec.kubernetes_names import EnvironmentName
 
 

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from sangam.schemas.parts.base import FrozenModel, PositiveInt
 from sangam.schemas.spec.addresses import HostPort, is_host_port
-from sangam.schemas.spec.base import FrozenModel, PositiveInt
 from sangam.schemas.spec.kubernetes_names import AbsolutePath, Image
 
 BeamStepName = Literal["example_gen", "statistics_gen", "transform", "evaluator"]

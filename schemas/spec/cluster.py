@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sangam.schemas.parts.base import FrozenModel, PositiveInt
 from sangam.schemas.spec.addresses import HostPort
-from sangam.schemas.spec.base import FrozenModel, PositiveInt
 from sangam.schemas.spec.kubernetes_names import (
     AbsolutePath,
     Cpu,

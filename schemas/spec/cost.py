@@ -4,8 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import FrozenModel
-from sangam.schemas.spec.optimizers import NonNegativeFloat
+from sangam.schemas.parts.base import FrozenModel, NonNegativeFloat
 
 
 class Cost(FrozenModel):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from sangam.schemas.spec.base import ColumnName, FrozenModel, Name, PositiveInt
+from sangam.schemas.parts.base import ColumnName, FrozenModel, Name, PositiveInt
 from sangam.schemas.spec.forms import Form, Zone
 from sangam.schemas.spec.negatives import Negatives
 from sangam.schemas.spec.patterns import DayPattern, FileFormat, FilePattern, TableFormat

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import FrozenModel, PositiveFloat, PositiveInt
+from sangam.schemas.parts.base import FrozenModel, PositiveFloat, PositiveInt
 
 
 class StandardEncoding(FrozenModel):

@@ -1,23 +1,25 @@
 """Kinds of features: numbers, ids, lists of ids, vectors, times, and features of two columns."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from sangam.schemas.spec.base import ColumnName, FrozenModel, Name, PositiveFloat, PositiveInt
+from sangam.schemas.parts import roles
+from sangam.schemas.parts.base import ColumnName, FrozenModel, Name, PositiveFloat, PositiveInt
+from sangam.schemas.parts.columns import Column, IdType, TimeKind
+from sangam.schemas.parts.kinds import AnyKind
 from sangam.schemas.spec.encoders import Encoder, MeanEncoder
 from sangam.schemas.spec.encodings import Encoding, PiecewiseLinearEncoding, StandardEncoding
 
-IdType = Literal["string", "int"]
-ColumnType = Literal["float", "int", "string"]
-"""Type of a value in the logs."""
 NumberType = Literal["float", "int"]
 Normalization = Literal["none", "zscore", "minmax"]
 Clip = Annotated[tuple[float, float], Field(min_length=2, max_length=2)]
 
 
-class _OneColumn(FrozenModel):
+class _OneColumn(roles.Feature):
     column: ColumnName | None = None
     """Column of the logs. Left out: the column with the name of the feature."""
 
@@ -26,7 +28,7 @@ Missing = float | Literal["learned"]
 """Replacement of a missing number; `learned`: 0, and another input of the model that is then 1."""
 
 
-class NumberFeature(FrozenModel):
+class NumberFeature(roles.Feature):
     """A feature that is one number before it becomes inputs of the model."""
 
     normalize: Normalization = "zscore"
@@ -82,6 +84,14 @@ class NumericFeature(NumberFeature, _OneColumn):
     """Value of a bias feature, such as the position on the page, in every prediction. Training uses the logged
     value."""
 
+    def reads(self, name: Name) -> Sequence[Column]:
+        """See `Feature`."""
+        return (Column(name=self.column or name, type=self.type, is_required=self.missing is None),)
+
+    def width(self) -> int:
+        """See `Feature`: the number, and whether it is missing."""
+        return 2 if learns_missing(self) else 1
+
 
 class BucketsFeature(_OneColumn):
     """A number by its quantile in the training split: the row of its bucket, or without a table a float in (0, 1)."""
@@ -102,6 +112,15 @@ class BucketsFeature(_OneColumn):
     """Value of a bias feature, such as the position on the page, in every prediction. Training uses the logged
     value."""
 
+    def table_name(self) -> Name | None:
+        """See `Feature`."""
+        return self.table
+
+    def reads(self, name: Name) -> Sequence[Column]:
+        """See `Feature`."""
+        required = self.missing is None and not self.missing_row
+        return (Column(name=self.column or name, type=self.type, is_required=required),)
+
 
 class IdFeature(_OneColumn):
     """One id per example; its embedding is one row of the table."""
@@ -120,8 +139,17 @@ class IdFeature(_OneColumn):
     """Value of a bias feature, such as the position on the page, in every prediction. Training uses the logged
     value."""
 
+    def table_name(self) -> Name | None:
+        """See `Feature`."""
+        return self.table
 
-class CrossFeature(FrozenModel):
+    def reads(self, name: Name) -> Sequence[Column]:
+        """See `Feature`."""
+        required = self.missing is None and not self.missing_row
+        return (Column(name=self.column or name, type=self.type, is_required=required, is_id=True),)
+
+
+class CrossFeature(roles.Feature):
     """A pair of ids; each pair that occurs has a row."""
 
     kind: Literal["cross"]
@@ -132,6 +160,19 @@ class CrossFeature(FrozenModel):
     """Table with a row per pair."""
     missing_row: bool = False
     """Whether pairs with a missing id have a row of their own. Otherwise a row without one of the ids is an anomaly."""
+
+    def table_name(self) -> Name | None:
+        """See `Feature`."""
+        return self.table
+
+    def reads(self, name: Name) -> Sequence[Column]:
+        """See `Feature`."""
+        del name
+        required = not self.missing_row
+        return tuple(
+            Column(name=column, type=kind, is_required=required, is_id=kind != "float")
+            for column, kind in sorted(self.columns.items())
+        )
 
 
 class IdsFeature(_OneColumn):
@@ -150,6 +191,25 @@ class IdsFeature(_OneColumn):
     max_values: PositiveInt = 64
     """Most ids of an example; longer lists keep their first ones."""
 
+    def table_name(self) -> Name | None:
+        """See `Feature`."""
+        return self.table
+
+    def is_list(self) -> bool:
+        """See `Feature`."""
+        return True
+
+    def combined_by(self) -> roles.Combiner:
+        """See `Feature`."""
+        return self.combiner
+
+    def reads(self, name: Name) -> Sequence[Column]:
+        """See `Feature`."""
+        ids = _ids(self.column or name, self.type)
+        if self.weights is None:
+            return (ids,)
+        return ids, Column(name=self.weights, type="float", is_list=True, is_required=False, beside=(ids.name,))
+
 
 class SequenceFeature(_OneColumn):
     """Ids in order, most recent first; at most `max_length` are kept. No ids: zeros."""
@@ -167,6 +227,19 @@ class SequenceFeature(_OneColumn):
     encoder: Encoder = MeanEncoder(kind="mean")
     """Encoder of the sequence as one vector."""
 
+    def table_name(self) -> Name | None:
+        """See `Feature`."""
+        return self.table
+
+    def is_list(self) -> bool:
+        """See `Feature`."""
+        return True
+
+    def reads(self, name: Name) -> Sequence[Column]:
+        """See `Feature`."""
+        ids = _ids(self.column or name, self.type)
+        return (replace(ids, last_values=self.max_length if self.keep == "last" else 0),)
+
 
 class VectorFeature(_OneColumn):
     """A vector computed by another model; a list of `dim` floats in the logs."""
@@ -179,6 +252,15 @@ class VectorFeature(_OneColumn):
     missing: float | None = None
     """Value of all floats of a missing vector, before `normalize`. Left out: a row without the vector is an anomaly
     that stops the run."""
+
+    def reads(self, name: Name) -> Sequence[Column]:
+        """See `Feature`."""
+        column, required = self.column or name, self.missing is None
+        return (Column(name=column, type="float", is_list=True, is_required=required, length=self.dim),)
+
+    def width(self) -> int:
+        """See `Feature`."""
+        return self.dim
 
 
 class TimeFeature(_OneColumn):
@@ -193,6 +275,18 @@ class TimeFeature(_OneColumn):
     """Table with a row per hour or day. Left out: sine and cosine of 2 pi hour / 24, or of 2 pi weekday / 7."""
     missing_row: bool = False
     """Whether missing times have a row of their own. Otherwise a row without the time is an anomaly."""
+
+    def table_name(self) -> Name | None:
+        """See `Feature`."""
+        return self.table
+
+    def reads(self, name: Name) -> Sequence[Column]:
+        """See `Feature`."""
+        return (Column(name=self.column or name, type="int", is_required=not self.missing_row, time="other"),)
+
+    def width(self) -> int:
+        """See `Feature`: a point on a circle."""
+        return 2
 
 
 class AgeFeature(NumberFeature):
@@ -213,8 +307,19 @@ class AgeFeature(NumberFeature):
     """Replacement, in `unit`, of an age without one of its times; `learned`: 0, and another input of the model that is
     then 1. Left out: a row without one of the times is an anomaly that stops the run."""
 
+    def reads(self, name: Name) -> Sequence[Column]:
+        """See `Feature`."""
+        del name
+        both: dict[str, TimeKind] = {self.since: "other", self.at: "event"}
+        required = self.missing is None
+        return tuple(Column(name=column, type="int", is_required=required, time=kind) for column, kind in both.items())
 
-class MatchFeature(FrozenModel):
+    def width(self) -> int:
+        """See `Feature`: the age, and whether it is missing."""
+        return 2 if learns_missing(self) else 1
+
+
+class MatchFeature(roles.Feature):
     """1 if a list contains an id, such as the item among the user's purchases; otherwise 0."""
 
     kind: Literal["match"]
@@ -224,6 +329,12 @@ class MatchFeature(FrozenModel):
     """Column with the list of ids."""
     type: IdType
     """Type of the ids in the logs."""
+
+    def reads(self, name: Name) -> Sequence[Column]:
+        """See `Feature`."""
+        del name
+        one = Column(name=self.column, type=self.type, is_required=False, is_id=True)
+        return one, _ids(self.among, self.type)
 
 
 class _History(NumberFeature):
@@ -240,6 +351,13 @@ class _History(NumberFeature):
     """Whether x becomes log(1 + x)."""
     missing: ClassVar[None] = None
     """Every row has a history, though it may be empty."""
+
+    def reads(self, name: Name) -> Sequence[Column]:
+        """See `Feature`."""
+        del name
+        return tuple(
+            Column(name=column, type=kind, is_required=False, is_id=True) for column, kind in sorted(self.by.items())
+        )
 
 
 class RateFeature(_History):
@@ -279,26 +397,16 @@ OneNumber = NumericFeature | AgeFeature | HistoryFeature
 """Features of one number, with an encoding."""
 BiasFeature = NumericFeature | BucketsFeature | IdFeature
 """Features that may have `at_serving`."""
-Feature = Annotated[
-    NumericFeature
-    | BucketsFeature
-    | IdFeature
-    | CrossFeature
-    | IdsFeature
-    | SequenceFeature
-    | VectorFeature
-    | TimeFeature
-    | AgeFeature
-    | MatchFeature
-    | RateFeature
-    | CountFeature,
-    Field(discriminator="kind"),
-]
+Feature = Annotated[roles.Feature, AnyKind(roles.Feature)]
 
 
 def learns_missing(feature: Feature) -> bool:
     """Says whether the model has an input for missing numbers of the feature."""
     return isinstance(feature, OneNumber) and feature.missing == "learned"
+
+
+def _ids(column: str, kind: IdType) -> Column:
+    return Column(name=column, type=kind, is_list=True, is_required=False, is_id=True)
 
 
 def replacement_of(feature: OneNumber | BucketsFeature) -> float:

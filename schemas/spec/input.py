@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 
 Where = Literal["ahead", "in_pool"]
 

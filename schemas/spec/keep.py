@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from sangam.schemas.spec.base import FrozenModel, PositiveInt
+from sangam.schemas.parts.base import FrozenModel, PositiveInt
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
 """At least two: the newest one, and one to roll back to."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 

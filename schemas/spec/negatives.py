@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import ColumnName, FrozenModel
+from sangam.schemas.parts.base import ColumnName, FrozenModel
 
 _Number = Annotated[int, Field(gt=0, le=10_000)]
 

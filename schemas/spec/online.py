@@ -4,8 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sangam.schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
-from sangam.schemas.spec.optimizers import NonNegativeFloat
+from sangam.schemas.parts.base import FrozenModel, Name, NonNegativeFloat, PositiveFloat, PositiveInt
 from sangam.schemas.spec.training import NonNegativeInt
 
 

@@ -1,13 +1,13 @@
 """Optimizers of dense weights and of embedding rows, with the floats that each keeps besides a weight or a row."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import FrozenModel, PositiveFloat
-
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-NonNegativeFloat = Annotated[float, Field(ge=0)]
+from sangam.schemas.parts import roles
+from sangam.schemas.parts.base import Fraction, FrozenModel, NonNegativeFloat, PositiveFloat
+from sangam.schemas.parts.kinds import AnyKind
 
 
 class _Optimizer(FrozenModel):
@@ -16,13 +16,13 @@ class _Optimizer(FrozenModel):
     """Learning rate, before the factor of `training.schedule`."""
 
 
-class _Adagrad(_Optimizer):
+class _HasAccumulator(FrozenModel):
     initial_accumulator: PositiveFloat = 1e-6
     """Initial value of a. Gradients are means over the global batch, hence small: 0.1, common for sums, would keep rows
     of rare ids from moving."""
 
 
-class _Adam(_Optimizer):
+class _HasMoments(FrozenModel):
     beta1: Fraction = 0.9
     """Decay rate of the mean of gradients."""
     beta2: Fraction = 0.999
@@ -42,7 +42,7 @@ class Sgd(_Optimizer):
         return 0
 
 
-class Adagrad(_Adagrad):
+class Adagrad(_HasAccumulator, _Optimizer):
     """a <- a + g^2; w <- w - learning_rate * g / sqrt(a) (Duchi et al., JMLR 2011)."""
 
     kind: Literal["adagrad"]
@@ -52,7 +52,7 @@ class Adagrad(_Adagrad):
         return dim
 
 
-class RowwiseAdagrad(_Adagrad):
+class RowwiseAdagrad(_HasAccumulator, _Optimizer):
     """a <- a + mean(g^2) over the row; w <- w - learning_rate * g / sqrt(a): one float per row instead of `dim`
     (Gupta et al.: Training recommender systems at scale, 2020, section 2; FBGEMM's row-wise Adagrad)."""
 
@@ -64,7 +64,7 @@ class RowwiseAdagrad(_Adagrad):
         return 1
 
 
-class Adam(_Adam):
+class Adam(_HasMoments, _Optimizer):
     """Adam (Kingma and Ba, ICLR 2015, algorithm 1); only the rows of a step's ids move."""
 
     kind: Literal["adam"]
@@ -90,7 +90,7 @@ class Ftrl(_Optimizer):
         return 2 * dim
 
 
-class DenseSgd(_Optimizer):
+class DenseSgd(roles.DenseOptimizer):
     """u <- momentum * u + g; w <- w - learning_rate * u."""
 
     kind: Literal["sgd"]
@@ -99,46 +99,42 @@ class DenseSgd(_Optimizer):
     weight_decay: NonNegativeFloat = 0.0
     """Weight d of the additional update w <- w - rate * d * w, biases excepted (Loshchilov and Hutter, ICLR 2019)."""
 
-    @property
-    def num_moments(self) -> int:
-        """Floats kept besides each weight."""
-        return 1 if self.momentum else 0
+    def moments(self) -> Mapping[str, float]:
+        """See `DenseOptimizer`."""
+        return {"u": 0.0} if self.momentum else {}
 
 
-class DenseAdagrad(_Adagrad):
+class DenseAdagrad(_HasAccumulator, roles.DenseOptimizer):
     """a <- a + g^2; w <- w - learning_rate * g / sqrt(a) (Duchi et al., JMLR 2011)."""
 
     kind: Literal["adagrad"]
 
-    @property
-    def num_moments(self) -> int:
-        """See `DenseSgd`."""
-        return 1
+    def moments(self) -> Mapping[str, float]:
+        """See `DenseOptimizer`."""
+        return {"a": self.initial_accumulator}
 
 
-class DenseAdam(_Adam):
+class DenseAdam(_HasMoments, roles.DenseOptimizer):
     """Adam (Kingma and Ba, ICLR 2015, algorithm 1)."""
 
     kind: Literal["adam"]
 
-    @property
-    def num_moments(self) -> int:
-        """See `DenseSgd`."""
-        return 2
+    def moments(self) -> Mapping[str, float]:
+        """See `DenseOptimizer`."""
+        return {"m": 0.0, "v": 0.0}
 
 
-class AdamW(_Adam):
+class AdamW(_HasMoments, roles.DenseOptimizer):
     """Adam with decoupled weight decay (Loshchilov and Hutter, ICLR 2019, algorithm 2)."""
 
     kind: Literal["adamw"]
     weight_decay: PositiveFloat = 0.01
     """Weight d of the additional update w <- w - rate * d * w, biases excepted (Loshchilov and Hutter, ICLR 2019)."""
 
-    @property
-    def num_moments(self) -> int:
-        """See `DenseSgd`."""
-        return 2
+    def moments(self) -> Mapping[str, float]:
+        """See `DenseOptimizer`."""
+        return {"m": 0.0, "v": 0.0}
 
 
-DenseOptimizer = Annotated[DenseSgd | DenseAdagrad | DenseAdam | AdamW, Field(discriminator="kind")]
+DenseOptimizer = Annotated[roles.DenseOptimizer, AnyKind(roles.DenseOptimizer)]
 RowOptimizer = Annotated[Sgd | Adagrad | RowwiseAdagrad | Adam | Ftrl, Field(discriminator="kind")]

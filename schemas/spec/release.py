@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import FrozenModel, Name, PositiveInt
+from sangam.schemas.parts.base import FrozenModel, Name, PositiveInt
 from sangam.schemas.spec.metrics import Metric
 from sangam.schemas.spec.patterns import FilePattern
 

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.base import FrozenModel, PositiveFloat, PositiveInt
 from sangam.schemas.quantities import parse_bytes
-from sangam.schemas.spec.base import FrozenModel, PositiveFloat, PositiveInt
 
 
 def _is_size(text: str) -> str:

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import ColumnName, FrozenModel
-from sangam.schemas.spec.features import IdType
+from sangam.schemas.parts.base import ColumnName, FrozenModel
+from sangam.schemas.parts.columns import IdType
 from sangam.schemas.spec.patterns import DayPattern, FileFormat
 
 _MOST_WINDOW_S = 30 * 86_400

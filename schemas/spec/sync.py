@@ -4,8 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import FrozenModel, PositiveInt
-from sangam.schemas.spec.optimizers import NonNegativeFloat
+from sangam.schemas.parts.base import FrozenModel, NonNegativeFloat, PositiveInt
 
 MAX_STALENESS = 64
 MAX_SHARING = 64

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import FrozenModel, PositiveInt
-from sangam.schemas.spec.optimizers import Fraction, NonNegativeFloat, RowOptimizer
+from sangam.schemas.parts.base import Fraction, FrozenModel, NonNegativeFloat, PositiveInt
+from sangam.schemas.spec.optimizers import RowOptimizer
 
 
 class CountAdmission(FrozenModel):

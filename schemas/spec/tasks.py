@@ -4,11 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import ColumnName, FrozenModel, PositiveFloat
-from sangam.schemas.spec.optimizers import NonNegativeFloat
+from sangam.schemas.parts import roles
+from sangam.schemas.parts.base import ColumnName, FrozenModel, NonNegativeFloat, PositiveFloat
+from sangam.schemas.parts.kinds import AnyKind
 
 
-class CrossEntropy(FrozenModel):
+class CrossEntropy(roles.BinaryLoss):
     """Sigmoid cross-entropy."""
 
     kind: Literal["cross_entropy"]
@@ -16,7 +17,7 @@ class CrossEntropy(FrozenModel):
     """Smoothing s of the labels: y becomes y (1 - s) + s / 2 (Szegedy et al., CVPR 2016, section 7)."""
 
 
-class Focal(FrozenModel):
+class Focal(roles.BinaryLoss):
     """-alpha_t (1 - p_t)^gamma log p_t (Lin et al., ICCV 2017, equation 5)."""
 
     kind: Literal["focal"]
@@ -28,13 +29,13 @@ class Focal(FrozenModel):
     """Smoothing s of the labels: the loss is p L(1) + (1 - p) L(0) with p = y (1 - s) + s / 2."""
 
 
-class SquaredError(FrozenModel):
+class SquaredError(roles.RegressionLoss):
     """(prediction - label)^2."""
 
     kind: Literal["squared"]
 
 
-class Huber(FrozenModel):
+class Huber(roles.RegressionLoss):
     """e^2 / 2 up to |e| = delta, then delta (|e| - delta / 2) (Huber, 1964)."""
 
     kind: Literal["huber"]
@@ -42,7 +43,7 @@ class Huber(FrozenModel):
     """Absolute error at which the loss becomes linear."""
 
 
-class LogError(FrozenModel):
+class LogError(roles.RegressionLoss):
     """(z - log(1 + label))^2; the prediction is exp(z) - 1. Labels are at least 0."""
 
     kind: Literal["log"]
@@ -88,7 +89,7 @@ class BinaryTask(_Task):
     """A probability; label 0 or 1."""
 
     kind: Literal["binary"]
-    loss: Annotated[CrossEntropy | Focal, Field(discriminator="kind")] = CrossEntropy(kind="cross_entropy")
+    loss: Annotated[roles.BinaryLoss, AnyKind(roles.BinaryLoss)] = CrossEntropy(kind="cross_entropy")
     """Loss that training minimizes."""
     keep_negatives: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of the task's negatives that ingestion keeps in the train split; for at most one task. The served logit is
@@ -103,7 +104,7 @@ class RegressionTask(_Task):
     """A real number."""
 
     kind: Literal["regression"]
-    loss: Annotated[SquaredError | Huber | LogError, Field(discriminator="kind")] = SquaredError(kind="squared")
+    loss: Annotated[roles.RegressionLoss, AnyKind(roles.RegressionLoss)] = SquaredError(kind="squared")
     """Loss that training minimizes, in units of `scale`."""
     center: float = Field(default=0.0, exclude_if=lambda center: center == 0.0)
     """Label, or with the loss `log` its log(1 + label), that the model predicts before training: about the mean."""

@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sangam.schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
-from sangam.schemas.spec.optimizers import DenseOptimizer, Fraction, NonNegativeFloat, RowOptimizer
+from sangam.schemas.parts.base import Fraction, FrozenModel, Name, NonNegativeFloat, PositiveFloat, PositiveInt
+from sangam.schemas.spec.optimizers import DenseOptimizer, RowOptimizer
 from sangam.schemas.spec.sync import InStep, Stale, Sync
 
 SHUFFLE_BUFFER = 20_000

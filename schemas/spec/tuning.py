@@ -4,7 +4,7 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import Field, JsonValue
 
-from sangam.schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
+from sangam.schemas.parts.base import FrozenModel, Name, PositiveFloat, PositiveInt
 from sangam.schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 SpecPath = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")]

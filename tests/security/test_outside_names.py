@@ -8,8 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from sangam.schemas.derived.days import parse_day
 from sangam.schemas.loading import load_spec
+from sangam.schemas.parts.base import Name
 from sangam.schemas.problems import SpecError
-from sangam.schemas.spec.base import Name
 from sangam.schemas.spec.cluster import SecretKey, Volume
 from sangam.schemas.spec.kubernetes_names import AbsolutePath, DnsLabel, EnvironmentName, Image, LabelValue
 from sangam.schemas.spec.release import DirectoryPush

@@ -10,12 +10,13 @@ import tensorflow as tf
 
 from sangam.schemas.contracts.history import FOLDER
 from sangam.schemas.contracts.training_job import TrainJob
-from sangam.schemas.derived.columns import Column, columns, history_of
+from sangam.schemas.derived.columns import columns, history_of
 from sangam.schemas.derived.history import history_features, history_groups
 from sangam.schemas.derived.outputs import outputs
 from sangam.schemas.loading.documents import check_document
+from sangam.schemas.parts.base import FrozenModel
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec import Inputs, RankerSpec, Spec, digest
-from sangam.schemas.spec.base import FrozenModel
 from tests.beam_args import BEAM_ARGS
 
 NUM_EXAMPLES = 96

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sangam.schemas.errors import UserError
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 
 _CHUNK_BYTES = 4 << 20
 _NPY: Any = np.lib.format  # without types

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from sangam.schemas.derived.groups import groups_of
-from sangam.schemas.derived.weight import Weight
+from sangam.schemas.parts.weight import Weight
 from sangam.schemas.spec import RankerSpec
 from sangam.trainer_module.checkpoint.files import CheckpointError
 from sangam.trainer_module.checkpoint.manifest import GroupLayout, WeightLayout

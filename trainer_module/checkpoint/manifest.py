@@ -11,7 +11,7 @@ from pydantic import Field
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 from sangam.trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord
 from sangam.trainer_module.input.position import Position
 
@@ -33,7 +33,7 @@ class GroupLayout(FrozenModel):
 
 
 class WeightLayout(FrozenModel):
-    """A dense weight; `blocks` as in `sangam.schemas.derived.weight.Weight`."""
+    """A dense weight; `blocks` as in `sangam.schemas.parts.weight.Weight`."""
 
     name: str
     shape: tuple[int, ...]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sangam.schemas.derived.weight import Weight
+from sangam.schemas.parts.weight import Weight
 from sangam.trainer_module.checkpoint.manifest import WeightLayout
 from sangam.trainer_module.dense.initial import initial
 from sangam.trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays

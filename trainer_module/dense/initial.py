@@ -7,7 +7,7 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from sangam.schemas.derived.weight import Weight
+from sangam.schemas.parts.weight import Weight
 
 
 def initial(weight: Weight, seed: int) -> NDArray[Any]:

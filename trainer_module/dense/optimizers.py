@@ -1,11 +1,13 @@
 """Optimizers of the flat vector of dense weights."""
 
-from typing import assert_never
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from sangam.schemas.derived.weight import Weight
+from sangam.schemas.parts.calls import refused, told
+from sangam.schemas.parts.weight import Weight
 from sangam.schemas.spec.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
 from sangam.trainer_module.dense.weights import FlatWeights
 
@@ -62,7 +64,16 @@ class DenseState(tf.Module):
             case DenseAdam() | AdamW():
                 self._adam(self._optimizer, gradient, step, rate)
             case _:
-                assert_never(self._optimizer)
+                self._of_others(self._optimizer, gradient, step, rate)
+
+    def _of_others(self, optimizer: DenseOptimizer, gradient: tf.Tensor, step: tf.Tensor, rate: tf.Tensor) -> None:
+        own = moment_names(optimizer)
+        moments = {name: self.moments[stored].read_value() for name, stored in own.items()}
+        flat, moved = told(optimizer, optimizer.update, self.flat.read_value(), gradient, moments, step, rate)
+        check_update(optimizer, flat, moved, self.flat.shape)
+        self.flat.assign(flat)
+        for name, stored in own.items():
+            self.moments[stored].assign(moved[name])
 
     def _adam(self, optimizer: DenseAdam | AdamW, gradient: tf.Tensor, step: tf.Tensor, rate: tf.Tensor) -> None:
         # One pass over memory; the same formula as `embedding.row_optimizers.adam`.
@@ -80,19 +91,29 @@ class DenseState(tf.Module):
         )
 
 
+def moment_names(optimizer: DenseOptimizer) -> dict[str, str]:
+    """Returns the names under which moments are kept. Equal ones mean the same for all optimizers of the product."""
+    prefix = "" if optimizer.is_ours else f"{optimizer.kind}_"
+    return {name: f"{prefix}{name}" for name in optimizer.moments()}
+
+
 def moment_starts(optimizer: DenseOptimizer) -> dict[str, float]:
-    """Returns the initial value of each moment. A name means the same for all optimizers."""
-    match optimizer:
-        case DenseSgd(momentum=0.0):
-            return {}
-        case DenseSgd():
-            return {"u": 0.0}
-        case DenseAdagrad(initial_accumulator=start):
-            return {"a": start}
-        case DenseAdam() | AdamW():
-            return {"m": 0.0, "v": 0.0}
-        case _:
-            assert_never(optimizer)
+    """Returns the initial value of each moment, by the name under which it is kept."""
+    return {stored: optimizer.moments()[name] for name, stored in moment_names(optimizer).items()}
+
+
+def check_update(optimizer: DenseOptimizer, flat: Any, moments: Mapping[str, Any], shape: tf.TensorShape) -> None:
+    """Refuses new weights or moments of a wrong shape or name.
+
+    Raises:
+        UserError: with the place of the optimizer.
+    """
+    names = set(optimizer.moments())
+    if set(moments) != names:
+        raise refused(optimizer, f"returned the moments {sorted(moments)}", f"{sorted(names)}, those of `moments`")
+    for name, value in {"the weights": flat, **moments}.items():
+        if not isinstance(value, tf.Tensor) or not value.shape.is_compatible_with(shape):
+            raise refused(optimizer, f"returned {name} of another shape", f"float32 of shape {shape.as_list()}")
 
 
 def decays(weight: Weight) -> bool:

@@ -7,11 +7,16 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from sangam.schemas.derived.weight import Weight
+from sangam.schemas.parts.weight import Weight
 from sangam.trainer_module.dense.initial import initial
 
 Weights = Mapping[str, tf.Tensor]
 """Weights by name, each in its own shape."""
+
+
+def below(prefix: str, weights: Weights) -> dict[str, tf.Tensor]:
+    """Returns the weights whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): weight for name, weight in weights.items() if name.startswith(prefix)}
 
 
 class FlatWeights:

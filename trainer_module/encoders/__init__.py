@@ -1,16 +1,19 @@
 """Encoders, one file each: from the embeddings of a list to one vector. The mean is in `pooling`."""
 
-from typing import Protocol, assert_never
+from functools import singledispatch
+from typing import Protocol
 
 import tensorflow as tf
 
+from sangam.schemas.parts.roles import Encoder as EncoderSpec
 from sangam.schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
 from sangam.schemas.spec.features import SequenceFeature
-from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.dense.weights import Weights, below
 from sangam.trainer_module.encoders.din import DinLists
 from sangam.trainer_module.encoders.lists import Lists
 from sangam.trainer_module.encoders.positional import PositionalLists
 from sangam.trainer_module.encoders.transformer import TransformerLists
+from sangam.trainer_module.outside import computed
 
 
 class Encoder(Protocol):
@@ -28,14 +31,28 @@ class Encoder(Protocol):
 
 def build_encoder(name: str, feature: SequenceFeature, dim: int) -> Encoder | None:
     """Returns a feature's encoder; None for the mean, which combines many features at once."""
-    match feature.encoder:
-        case MeanEncoder():
-            return None
-        case PositionalEncoder():
-            return PositionalLists(name)
-        case DinEncoder():
-            return DinLists(name, feature.encoder, dim)
-        case TransformerEncoder():
-            return TransformerLists(name, feature.encoder, dim)
-        case _:
-            assert_never(feature.encoder)
+    return encoder_of(feature.encoder, name, dim)
+
+
+@singledispatch
+def encoder_of(spec: EncoderSpec, name: str, dim: int) -> Encoder | None:
+    """Returns the encoder of a feature's `encoder`; each kind of the product registers its own here."""
+    return OutsideEncoder(spec, name, dim)
+
+
+encoder_of.register(MeanEncoder, lambda spec, name, dim: None)
+encoder_of.register(PositionalEncoder, lambda spec, name, dim: PositionalLists(name))
+encoder_of.register(DinEncoder, lambda spec, name, dim: DinLists(name, spec, dim))
+encoder_of.register(TransformerEncoder, lambda spec, name, dim: TransformerLists(name, spec, dim))
+
+
+class OutsideEncoder:
+    """An encoder of others."""
+
+    def __init__(self, spec: EncoderSpec, name: str, dim: int):
+        self._spec, self._prefix, self._dim = spec, f"encoders/{name}/", dim
+
+    def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:
+        """See `Encoder`."""
+        own = below(self._prefix, weights)
+        return computed(self._spec, own, lists, target, shape=[None, self._dim], dtype=tf.float32)

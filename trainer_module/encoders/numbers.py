@@ -9,7 +9,7 @@ from typing import assert_never
 import tensorflow as tf
 
 from sangam.schemas.derived.encodings import EncodedTogether, encoded_together
-from sangam.schemas.derived.weight import Blocks
+from sangam.schemas.parts.weight import Blocks
 from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.encodings import PeriodicEncoding, PiecewiseLinearEncoding
 from sangam.trainer_module.dense import fused

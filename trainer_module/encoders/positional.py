@@ -10,7 +10,7 @@ class PositionalLists:
     """sum_i a_i x_i with a = softmax(position logits) over the positions that a list has."""
 
     def __init__(self, feature: str):
-        self._name = f"positions/{feature}"
+        self._name = f"encoders/{feature}/positions"
 
     def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:  # noqa: ARG002
         """See `Encoder`."""

@@ -1,6 +1,6 @@
 """The position of training in its input, as a checkpoint holds it."""
 
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 
 
 class Position(FrozenModel):

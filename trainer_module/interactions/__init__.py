@@ -1,16 +1,19 @@
 """Interactions of features, one file each: from the model's input to the input of the task heads."""
 
-from typing import Protocol, assert_never
+from functools import singledispatch
+from typing import Protocol
 
 import tensorflow as tf
 
-from sangam.schemas.derived.model_inputs import ModelInputs
+from sangam.schemas.parts.inputs import ModelInputs
+from sangam.schemas.parts.roles import Interaction as InteractionSpec
+from sangam.schemas.parts.weight import width_of
 from sangam.schemas.spec.models import DcnV2, Dlrm
-from sangam.schemas.spec.models import Interaction as InteractionSpec
 from sangam.trainer_module.dense.noise import Noise
-from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.dense.weights import Weights, below
 from sangam.trainer_module.interactions.dcn_v2 import DcnV2Interaction
 from sangam.trainer_module.interactions.dlrm import DlrmInteraction
+from sangam.trainer_module.outside import computed
 
 
 class Interaction(Protocol):
@@ -26,18 +29,39 @@ class Interaction(Protocol):
         """Returns [batch, outputs], given [batch, inputs]."""
 
 
+@singledispatch
 def build_interaction(spec: InteractionSpec, *, inputs: ModelInputs, dropout: float = 0.0) -> Interaction:
-    """Returns the interaction of a spec.
+    """Returns the interaction of a spec; each kind of the product registers its own here.
 
     Args:
         spec: the spec's `model.interaction`.
         inputs: the blocks of its input.
         dropout: share of the outputs of its hidden layers.
     """
-    match spec:
-        case DcnV2():
-            return DcnV2Interaction(spec, dropout=dropout)
-        case Dlrm():
-            return DlrmInteraction(spec, inputs=inputs, dropout=dropout)
-        case _:
-            assert_never(spec)
+    del dropout
+    return OutsideInteraction(spec, inputs)
+
+
+@build_interaction.register
+def _(spec: DcnV2, *, inputs: ModelInputs, dropout: float = 0.0) -> Interaction:
+    del inputs
+    return DcnV2Interaction(spec, dropout=dropout)
+
+
+@build_interaction.register
+def _(spec: Dlrm, *, inputs: ModelInputs, dropout: float = 0.0) -> Interaction:
+    return DlrmInteraction(spec, inputs=inputs, dropout=dropout)
+
+
+class OutsideInteraction:
+    """An interaction of others."""
+
+    shared: tuple[str, ...] = ()
+
+    def __init__(self, spec: InteractionSpec, inputs: ModelInputs):
+        self._spec, self._inputs, self._width = spec, inputs, width_of(spec.outputs(inputs))
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """See `Interaction`."""
+        own, shape = below("interaction/", weights), [x_BI.shape[0], self._width]
+        return computed(self._spec, own, x_BI, self._inputs, noise, shape=shape, dtype=x_BI.dtype)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from sangam.schemas.derived.model_inputs import ModelInputs
-from sangam.schemas.derived.weight import width_of
+from sangam.schemas.parts.inputs import ModelInputs
+from sangam.schemas.parts.weight import width_of
 from sangam.schemas.spec.models import Dlrm
 from sangam.trainer_module.dense.layers import Dense, Mlp
 from sangam.trainer_module.dense.noise import Noise

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 
 Cause = Literal["mistake", "memory", "killed", "hung", "lost", "ended", "late", "export"]
 """The first six end an attempt, the most likely root cause first.

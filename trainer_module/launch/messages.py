@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sangam.schemas.spec.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel
 from sangam.trainer_module.launch.failures import Failure
 
 Label = Annotated[str, Field(pattern=r"^[a-z0-9-]{0,64}$")]

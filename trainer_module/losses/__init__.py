@@ -1,6 +1,7 @@
 """The objective of training: the loss of each example and task, their balance, and predictions from logits."""
 
 from sangam.trainer_module.losses.balance import Balance
+from sangam.trainer_module.losses.examples import ids_read
 from sangam.trainer_module.losses.tasks import correction, logits_of_mean_prediction, loss_sums, predictions
 
-__all__ = ["Balance", "correction", "logits_of_mean_prediction", "loss_sums", "predictions"]
+__all__ = ["Balance", "correction", "ids_read", "logits_of_mean_prediction", "loss_sums", "predictions"]

@@ -3,10 +3,14 @@
 All are finite, and so are their gradients, for any finite logit and allowed label.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import singledispatch
 from typing import assert_never
 
 import tensorflow as tf
 
+from sangam.schemas.parts.roles import Examples, Loss
 from sangam.schemas.spec.tasks import (
     BinaryTask,
     CrossEntropy,
@@ -18,30 +22,59 @@ from sangam.schemas.spec.tasks import (
     Task,
     WatchTimeTask,
 )
+from sangam.trainer_module.outside import computed
 
 
-def example_losses(task: Task, logits_B: tf.Tensor, labels_B: tf.Tensor) -> tf.Tensor:
-    """Returns a task's loss: logits [batch], labels [batch] without NaN, to [batch]."""
+def example_losses(task: Task, logits_B: tf.Tensor, examples: Examples) -> tf.Tensor:
+    """Returns the loss of each of a task's examples: [batch]."""
     match task:
         case WatchTimeTask(unit=unit):
-            return weighted_logistic(logits_B, labels_B / unit)
+            return weighted_logistic(logits_B, examples.labels_B / unit)
         case BinaryTask() | RegressionTask():
-            loss = task.loss
+            return losses_of(task.loss, task, logits_B, examples)
         case _:
             assert_never(task)
-    match loss:
-        case CrossEntropy(label_smoothing=smoothing):
-            return cross_entropy(logits_B, labels_B, smoothing=smoothing)
-        case Focal(gamma=gamma, alpha=alpha, label_smoothing=smoothing):
-            return focal(logits_B, labels_B, gamma=gamma, alpha=alpha, smoothing=smoothing)
-        case SquaredError():
-            return tf.square(logits_B - standard(task, labels_B))
-        case Huber(delta=delta):
-            return huber(logits_B - standard(task, labels_B), delta=delta / scale_of(task))
-        case LogError():
-            return tf.square(logits_B - standard(task, tf.math.log1p(labels_B)))
-        case _:
-            assert_never(loss)
+
+
+def ids_read(task: Task) -> Sequence[str]:
+    """Returns the features whose ids a task's loss reads."""
+    return task.loss.reads() if isinstance(task, BinaryTask | RegressionTask) else ()
+
+
+@singledispatch
+def losses_of(loss: Loss, task: Task, logits_B: tf.Tensor, examples: Examples) -> tf.Tensor:
+    """Returns the loss of each example by a task's `loss`; each kind of the product registers its own here."""
+    given = replace(examples, labels_B=standard(task, examples.labels_B))
+    return computed(loss, logits_B, given, shape=[logits_B.shape[0]], dtype=tf.float32)
+
+
+@losses_of.register
+def _(loss: CrossEntropy, task: Task, logits_B: tf.Tensor, examples: Examples) -> tf.Tensor:
+    del task
+    return cross_entropy(logits_B, examples.labels_B, smoothing=loss.label_smoothing)
+
+
+@losses_of.register
+def _(loss: Focal, task: Task, logits_B: tf.Tensor, examples: Examples) -> tf.Tensor:
+    del task
+    return focal(logits_B, examples.labels_B, gamma=loss.gamma, alpha=loss.alpha, smoothing=loss.label_smoothing)
+
+
+@losses_of.register
+def _(loss: SquaredError, task: Task, logits_B: tf.Tensor, examples: Examples) -> tf.Tensor:
+    del loss
+    return tf.square(logits_B - standard(task, examples.labels_B))
+
+
+@losses_of.register
+def _(loss: Huber, task: Task, logits_B: tf.Tensor, examples: Examples) -> tf.Tensor:
+    return huber(logits_B - standard(task, examples.labels_B), delta=loss.delta / scale_of(task))
+
+
+@losses_of.register
+def _(loss: LogError, task: Task, logits_B: tf.Tensor, examples: Examples) -> tf.Tensor:
+    del loss
+    return tf.square(logits_B - standard(task, tf.math.log1p(examples.labels_B)))
 
 
 def standard(task: Task, labels: tf.Tensor) -> tf.Tensor:

@@ -7,6 +7,7 @@ from typing import assert_never
 import tensorflow as tf
 
 from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.parts.roles import Examples
 from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.models import Aitm, Esmm
 from sangam.schemas.spec.tasks import BinaryTask, LogError, RegressionTask, Task, WatchTimeTask
@@ -22,6 +23,7 @@ def loss_sums(
     labels_BT: tf.Tensor,
     weights_BT: tf.Tensor | None = None,
     auxiliary_B: tf.Tensor | None = None,
+    ids: Mapping[str, tf.Tensor] | None = None,
 ) -> tf.Tensor:
     """Returns each task's loss, summed over the batch: [tasks].
 
@@ -35,6 +37,7 @@ def loss_sums(
         labels_BT: [batch, tasks], NaN where a task is masked.
         weights_BT: [batch, tasks], of examples; read for tasks that declare an `example_weight`.
         auxiliary_B: [batch], a loss of the model itself; counts as the last task's of its chain.
+        ids: [batch] int64, of the features that losses read.
     """
     labels = dict(zip(tasks, tf.unstack(labels_BT, len(tasks), axis=1), strict=True))
     weights = (
@@ -44,7 +47,8 @@ def loss_sums(
     for task, logits_B in zip(tasks, tf.unstack(logits_BT, len(tasks), axis=1), strict=True):
         has_label_B = ~tf.math.is_nan(labels[task])
         # Masked before the loss and after it: a NaN masked only afterwards still has the gradient NaN.
-        losses_B = example_losses(spec.tasks[task], logits_B, tf.where(has_label_B, labels[task], 0.0))
+        examples = Examples(tf.where(has_label_B, labels[task], 0.0), has_label_B, ids or {})
+        losses_B = example_losses(spec.tasks[task], logits_B, examples)
         for factor_B in _factors(spec, task, labels, weights):
             losses_B *= tf.where(has_label_B, factor_B, 0.0)
         losses_B = tf.where(has_label_B, losses_B, 0.0)

@@ -1,22 +1,25 @@
 """Architectures, one file each: pure functions from features to one logit per task."""
 
 from collections.abc import Sequence
-from typing import assert_never
+from functools import singledispatch
 
 import tensorflow as tf
 
-from sangam.schemas.derived.model_inputs import ModelInputs
+from sangam.schemas.derived.weights import OUTSIDE_MODEL
+from sangam.schemas.parts.inputs import ModelInputs
+from sangam.schemas.parts.weight import Blocks
 from sangam.schemas.spec.models import Aitm, Esmm, Mmoe, Model, Ple, SharedBottom, SingleTask
 from sangam.trainer_module.dense.noise import Noise
-from sangam.trainer_module.dense.weights import Weights
+from sangam.trainer_module.dense.weights import Weights, below
 from sangam.trainer_module.interactions import Interaction, build_interaction
 from sangam.trainer_module.models.aitm import AitmModel
 from sangam.trainer_module.models.esmm import EsmmModel
 from sangam.trainer_module.models.mmoe import MmoeModel
 from sangam.trainer_module.models.ple import PleModel
-from sangam.trainer_module.models.ranking_model import RankingModel
+from sangam.trainer_module.models.ranking_model import NoAuxiliary, RankingModel
 from sangam.trainer_module.models.shared_bottom import SharedBottomModel
 from sangam.trainer_module.models.single_task import SingleTaskModel
+from sangam.trainer_module.outside import computed
 
 __all__ = ["RankingModel", "build_model"]
 
@@ -30,27 +33,40 @@ def build_model(spec: Model, *, inputs: ModelInputs, tasks: Sequence[str]) -> Ra
         tasks: names, in the order of the logits.
     """
     if spec.interaction is None:
-        return _task_heads(spec, tasks)
+        return task_heads(spec, inputs.blocks, tasks)
     interaction = build_interaction(spec.interaction, inputs=inputs, dropout=spec.dropout)
-    return ComposedModel(interaction, _task_heads(spec, tasks))
+    return ComposedModel(interaction, task_heads(spec, spec.interaction.outputs(inputs), tasks))
 
 
-def _task_heads(spec: Model, tasks: Sequence[str]) -> RankingModel:
-    match spec:
-        case SingleTask():
-            return SingleTaskModel(spec, tasks)
-        case SharedBottom():
-            return SharedBottomModel(spec, tasks)
-        case Mmoe():
-            return MmoeModel(spec, tasks)
-        case Ple():
-            return PleModel(spec, tasks)
-        case Esmm():
-            return EsmmModel(spec, tasks)
-        case Aitm():
-            return AitmModel(spec, tasks)
-        case _:
-            assert_never(spec)
+@singledispatch
+def task_heads(spec: Model, inputs: Blocks, tasks: Sequence[str]) -> RankingModel:
+    """Returns the layers behind the interaction; each kind of the product registers its own here."""
+    return OutsideModel(spec, inputs, tasks)
+
+
+for _kind, _build in (
+    (SingleTask, SingleTaskModel),
+    (SharedBottom, SharedBottomModel),
+    (Mmoe, MmoeModel),
+    (Ple, PleModel),
+    (Esmm, EsmmModel),
+    (Aitm, AitmModel),
+):
+    task_heads.register(_kind, lambda spec, inputs, tasks, build=_build: build(spec, tasks))
+
+
+class OutsideModel(NoAuxiliary):
+    """An architecture of others."""
+
+    shared: tuple[str, ...] = ()
+
+    def __init__(self, spec: Model, inputs: Blocks, tasks: Sequence[str]):
+        self._spec, self._inputs, self._tasks = spec, inputs, tuple(tasks)
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """See `RankingModel`."""
+        own, shape = below(OUTSIDE_MODEL, weights), [x_BI.shape[0], len(self._tasks)]
+        return computed(self._spec, own, x_BI, self._inputs, self._tasks, noise, shape=shape, dtype=x_BI.dtype)
 
 
 class ComposedModel:

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from sangam.schemas.derived.weight import Blocks, width_of
-from sangam.schemas.derived.weights import SHARED, ple_choices, ple_experts
-from sangam.schemas.spec.models import Ple
+from sangam.schemas.parts.weight import Blocks, width_of
+from sangam.schemas.spec.models import SHARED, Ple
 from sangam.trainer_module.dense.layers import Dense, ParallelMlps, Towers, mixtures
 from sangam.trainer_module.dense.noise import Noise
 from sangam.trainer_module.dense.weights import Weights
@@ -47,11 +46,11 @@ class _FirstLevel:
     """All experts and gates read x: one product for the experts' first layers, one for the gates."""
 
     def __init__(self, spec: Ple, tasks: Sequence[str]):
-        name, experts = "levels/0", ple_experts(spec, tasks)
+        name, experts = "levels/0", spec.experts(tasks)
         networks = [f"{group}/{number}" for group, count in experts.items() for number in range(count)]
         self._group_of = [network.rsplit("/", 1)[0] for network in networks]
         self._experts = ParallelMlps(f"{name}/experts", len(spec.expert_units), networks, dropout=spec.dropout)
-        self._choices = ple_choices(spec, tasks, 0)
+        self._choices = spec.choices(tasks, 0)
         self._expert_gates = Dense(f"{name}/expert_gates", relu=False)
         shared = [last for network, last in self._experts.last.items() if network.startswith(f"{SHARED}/")]
         self.shared = tuple(dict.fromkeys(shared))
@@ -75,9 +74,9 @@ class _NextLevel:
         name, num_layers = f"levels/{level}", len(spec.expert_units)
         self._experts = {
             group: ParallelMlps(f"{name}/experts/{group}", num_layers, count, dropout=spec.dropout)
-            for group, count in ple_experts(spec, tasks).items()
+            for group, count in spec.experts(tasks).items()
         }
-        self._choices = ple_choices(spec, tasks, level)
+        self._choices = spec.choices(tasks, level)
         self._expert_gates = [Dense(f"{name}/expert_gates/{group}", relu=False) for group in self._choices]
         self.shared = tuple(dict.fromkeys(self._experts[SHARED].last.values()))
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.rank_inputs import MISSING
+from sangam.schemas.parts.columns import Column
 from sangam.trainer_module.transforms.stacked import stacked
 
 # Shape suffixes: n values of a column; N those of several columns.

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.rank_inputs import LENGTH, MISSING, clashes, input_names
-from sangam.schemas.spec.features import ColumnType
+from sangam.schemas.parts.columns import Column, ColumnType
 from sangam.trainer_module.serving.missing import without_missing
 
 TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}

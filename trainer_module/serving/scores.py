@@ -10,7 +10,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from sangam.schemas.contracts.training_job import TrainJob
-from sangam.schemas.derived.columns import Column, serving_columns
+from sangam.schemas.derived.columns import serving_columns
+from sangam.schemas.parts.columns import Column
 from sangam.trainer_module.input.blocks import Table
 from sangam.trainer_module.input.ending import untuned
 from sangam.trainer_module.serving.raw_columns import TYPES, inputs_of

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.export import KNOWN_IDS, RANK, REMOVE, REPLACE_DENSE, SERVE, TABLE_SIZE, UPSERT, of_group
-from sangam.schemas.derived.columns import Column, serving_columns
+from sangam.schemas.derived.columns import serving_columns
+from sangam.schemas.parts.columns import Column
 from sangam.trainer_module.input.batch import Columns
 from sangam.trainer_module.ranker import Ranker
 from sangam.trainer_module.serving.candidates import candidate_logits

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from sangam.schemas.contracts.history import FILE_NAME, FOLDER, History, HistoryTable, keys_file, values_file
 from sangam.schemas.derived.columns import history_of
-from sangam.schemas.spec.features import CrossFeature, IdFeature, IdType
+from sangam.schemas.parts.columns import IdType
+from sangam.schemas.spec.features import CrossFeature, IdFeature
 from sangam.trainer_module.transforms.ids import keys_of_ids, keys_of_pairs
 
 _NAME = "by"

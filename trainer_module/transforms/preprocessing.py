@@ -6,7 +6,7 @@ incremental training has them; then `preprocessing_fn` is given all statistics, 
 
 import math
 from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import Any
 
 import tensorflow as tf
 
@@ -14,35 +14,34 @@ from sangam.schemas.contracts.statistics import Boundaries, Statistics
 from sangam.schemas.derived.columns import (
     EVENT_TIME,
     example_weight_of,
+    feature_columns,
     graph_columns,
     is_bias,
     serving_columns,
     serving_of,
     weights_of,
 )
+from sangam.schemas.parts.columns import IdType
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
-    CountFeature,
     CrossFeature,
     Feature,
     HistoryFeature,
     IdFeature,
     IdsFeature,
-    IdType,
     ListFeature,
     MatchFeature,
     NumericFeature,
     OneNumber,
-    RateFeature,
-    SequenceFeature,
     TimeFeature,
     VectorFeature,
 )
 from sangam.trainer_module.transforms import buckets, ids, lists, numbers, times
 from sangam.trainer_module.transforms.columns import one_value
 from sangam.trainer_module.transforms.history import history_keys
+from sangam.trainer_module.transforms.outside import feature_of_others
 from sangam.trainer_module.transforms.stacked import Rows, joined, side_by_side
 from sangam.trainer_module.transforms.vectors import vectors
 
@@ -230,9 +229,8 @@ def _alone(name: str, feature: Feature, spec: Inputs, columns: list[tf.SparseTen
             return times.time_keys(feature, spec.table_tags()[str(feature.table)], columns[0])
         case MatchFeature():
             return ids.matches(feature, columns[0], columns[1])
-        case NumericFeature() | AgeFeature() | BucketsFeature() | RateFeature() | CountFeature():
-            raise AssertionError(f"features.{name} is computed with the other numbers")
-        case IdFeature() | CrossFeature() | IdsFeature() | SequenceFeature():
-            raise AssertionError(f"features.{name} is computed with the other ids")
+        case _ if feature.is_ours:
+            raise AssertionError(f"features.{name}: kind {feature.kind} is computed with the others of its kind")
         case _:
-            assert_never(feature)
+            tag = spec.table_tags().get(str(feature.table_name()), 0)
+            return feature_of_others(feature, tag, feature_columns(spec, name), columns)

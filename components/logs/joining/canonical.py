@@ -10,9 +10,8 @@ from sangam.components.logs.readers.column_types import type_problem
 from sangam.components.logs.rows.labels import labels_of
 from sangam.components.logs.rows.lists import read_lists
 from sangam.components.logs.rows.missing import without_missing
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
-from sangam.schemas.spec.features import ColumnType
+from sangam.schemas.parts.columns import Column, ColumnType
 
 _TYPES: dict[ColumnType, pa.DataType] = {"int": pa.int64(), "float": pa.float64(), "string": pa.binary()}
 

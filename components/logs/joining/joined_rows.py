@@ -17,9 +17,9 @@ from sangam.components.logs.joining.sides import FILE, ROW, VALUE, numbers_of
 from sangam.components.logs.joining.slices import single, to_bytes, together
 from sangam.components.logs.readers import formats
 from sangam.components.logs.readers.batches import Rows
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.sources import columns_of_log, sources_of
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import Logs
 from sangam.schemas.spec.sources import Source, StateTable
 

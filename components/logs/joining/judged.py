@@ -9,9 +9,9 @@ from sangam.components.logs.joining.pipeline import JoinRun
 from sangam.components.logs.joining.splitting import FileReport
 from sangam.components.logs.request import Request
 from sangam.components.logs.rows.times import TimeCounts, ranges_of, times_problem
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.sources import columns_of_source, time_of_source
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.problems import listed
 from sangam.schemas.spec.data import DayLogs
 

@@ -16,7 +16,6 @@ from sangam.components.logs.joining.sides import DAY, FILE, KEY, ROW, TIME, VALU
 from sangam.components.logs.joining.slices import cut, single
 from sangam.components.logs.readers import formats
 from sangam.components.logs.rows.times import TimeCounts, check_times, ranges_of
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.sources import (
     columns_of_source,
     keys_of_log,
@@ -25,6 +24,7 @@ from sangam.schemas.derived.sources import (
     values_of_source,
 )
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import DayLogs
 from sangam.schemas.spec.sources import Source
 

@@ -4,8 +4,7 @@ from typing import assert_never
 
 import pyarrow as pa
 
-from sangam.schemas.derived.columns import Column
-from sangam.schemas.spec.features import ColumnType
+from sangam.schemas.parts.columns import Column, ColumnType
 
 TARGET: dict[ColumnType, pa.DataType] = {"int": pa.int64(), "float": pa.float32(), "string": pa.binary()}
 """Types of the values in a tf.Example."""

@@ -22,10 +22,9 @@ from sangam.components.logs.readers.batches import Inspection, Rows
 from sangam.components.logs.readers.column_types import TARGET
 from sangam.components.logs.readers.damage import plain, unread
 from sangam.components.logs.readers.one_mark import OneMark
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column, ColumnType
 from sangam.schemas.spec.data import CsvDialect
-from sangam.schemas.spec.features import ColumnType
 
 BLOCK_BYTES = 4 * 2**20
 SEPARATORS = (",", ";", "\t", "|", "::")

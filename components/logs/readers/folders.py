@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from sangam.components.logs.readers.batches import Rows
 from sangam.components.logs.readers.column_types import TARGET
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.problems import listed
 from sangam.schemas.spec.data import Logs, SplitLogs
 

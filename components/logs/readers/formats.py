@@ -9,7 +9,7 @@ from sangam.components.logs.readers.batches import Inspection, Rows
 from sangam.components.logs.readers.folders import absent_problem, with_folders
 from sangam.components.logs.readers.forms import as_stored, with_forms
 from sangam.components.logs.readers.nested import places_of
-from sangam.schemas.derived.columns import Column
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import Logs
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sangam.components.logs.readers.batches import Rows
 from sangam.components.logs.readers.column_types import BINARY, TEXT
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.problems import listed
 from sangam.schemas.spec.data import Logs
 from sangam.schemas.spec.forms import CodesForm, Form, NumberForm, ThresholdForm, TimeForm, TimeUnit

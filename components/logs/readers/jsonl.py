@@ -14,8 +14,8 @@ import pyarrow.json as pajson
 from sangam.components.logs.readers.batches import Inspection, Rows
 from sangam.components.logs.readers.column_types import TARGET
 from sangam.components.logs.readers.damage import plain, unread
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 
 BLOCK_BYTES = 4 * 2**20
 _CHUNK_LINES = 4096

@@ -9,8 +9,8 @@ from sangam.components.logs.readers.column_types import type_problem
 from sangam.components.logs.readers.damage import ERRORS, parquet_problem
 from sangam.components.logs.readers.forms import form_problem
 from sangam.components.logs.readers.nested import columns_of, places_of, type_of
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.forms import Form
 
 BUFFER_BYTES = 2**20

@@ -20,8 +20,8 @@ from sangam.components.logs.readers.batches import Inspection, Rows
 from sangam.components.logs.readers.column_types import is_list, type_problem
 from sangam.components.logs.readers.damage import plain, unread
 from sangam.components.logs.readers.forms import form_problem
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.forms import Form
 
 # All features of a record are decoded, so batches are smaller than those of columnar files.

@@ -20,8 +20,8 @@ from sangam.components.logs.rows.limits import Limits
 from sangam.components.logs.rows.lists import Lists, list_arrays, read_lists
 from sangam.components.logs.rows.missing import without_missing
 from sangam.components.logs.rows.times import TimeCounts, check_times
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 
 _INT64_MAX = 2**63 - 1
 _UNLIMITED = Limits()

@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict
 from sangam.components.logs.files.resolve import Files
 from sangam.components.logs.rows.times import TimeCounts, ranges_of, times_problem
 from sangam.components.reports.ingestion import IngestionReport, SplitReport
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.sources import sources_of
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.problems import listed
 from sangam.schemas.spec.data import Parts
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sangam.components.logs.rows.times import TimeRange, ranges_of
-from sangam.schemas.derived.columns import TimeKind
+from sangam.schemas.parts.columns import TimeKind
 from sangam.schemas.spec.data import Parts
 
 

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sangam.components.logs.readers.column_types import TARGET
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 
 
 @dataclass(frozen=True)

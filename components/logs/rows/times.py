@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from sangam.schemas.derived.columns import Column, TimeKind
 from sangam.schemas.derived.days import Day, parse_day
+from sangam.schemas.parts.columns import Column, TimeKind
 from sangam.schemas.spec.data import DayLogs, Parts, SplitLogs
 
 _DAY_S = 86_400

@@ -17,9 +17,9 @@ from sangam.components.logs.files.table_formats import refuse_tables
 from sangam.components.logs.rows.times import TimeRange, check_times
 from sangam.components.logs.tables.delta import delta_version
 from sangam.components.logs.tables.splitting import days_of
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.days import Day, parse_day
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import TableLogs
 
 OpenFile = Callable[[str], BinaryIO]

@@ -40,10 +40,10 @@ from sangam.components.logs.tables.splitting import Keys, PartsOf, parts_of
 from sangam.components.logs.tables.writing import PartsWriter, stored
 from sangam.schemas.contracts.example_files import DIGEST_DIGITS
 from sangam.schemas.contracts.root import Root
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.days import parse_day
 from sangam.schemas.derived.sources import columns_read_of_log
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import DayLogs, Parts, TableLogs
 
 _LOG = logging.getLogger(__name__)

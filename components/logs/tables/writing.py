@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tfx.dsl.io import fileio
 
 from sangam.components.logs.readers.column_types import TARGET
-from sangam.schemas.derived.columns import Column
+from sangam.schemas.parts.columns import Column
 
 ROWS_OF_FILE = 50_000
 MOST_ROWS = 1_000_000

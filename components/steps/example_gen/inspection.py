@@ -10,8 +10,8 @@ from sangam.components.logs.files.resolve import DataFile
 from sangam.components.logs.files.source_files import supplied_twice
 from sangam.components.logs.readers import formats
 from sangam.components.logs.readers.batches import Inspection
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import DayLogs, Logs
 
 OpenFile = Callable[[str], BinaryIO]

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from sangam.schemas.contracts import export
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, ServedColumn
-from sangam.schemas.derived.columns import Column, serving_columns
+from sangam.schemas.derived.columns import serving_columns
 from sangam.schemas.derived.rank_inputs import LENGTH, MISSING
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column, ColumnType
 from sangam.schemas.spec import RankerSpec
-from sangam.schemas.spec.features import AgeFeature, ColumnType, MatchFeature, SequenceFeature, TimeFeature
+from sangam.schemas.spec.features import AgeFeature, MatchFeature, SequenceFeature, TimeFeature
 from sangam.schemas.spec.release import Evaluation
 
 Values = list[Any]

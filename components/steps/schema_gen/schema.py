@@ -3,9 +3,9 @@
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from sangam.schemas.derived.columns import Column, columns
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.parts.columns import Column, ColumnType
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.features import ColumnType
 
 _TYPES: dict[ColumnType, int] = {"int": schema_pb2.INT, "float": schema_pb2.FLOAT, "string": schema_pb2.BYTES}
 

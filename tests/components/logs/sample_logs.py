@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
-from sangam.schemas.derived.columns import Column
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.data import DayLogs
 from tests.beam_args import BEAM_ARGS

@@ -8,8 +8,9 @@ import pytest
 
 from sangam.schemas.checks import find_problems
 from sangam.schemas.checks.features import MAX_TABLES
-from sangam.schemas.derived.columns import Column, columns
+from sangam.schemas.derived.columns import columns
 from sangam.schemas.loading import load_spec
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.problems import SpecError
 from sangam.schemas.spec import Inputs, digest
 from sangam.schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowOptimizer, RowwiseAdagrad, Sgd

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sangam.schemas.derived.columns import Column, columns, serving_columns
+from sangam.schemas.derived.columns import columns, serving_columns
+from sangam.schemas.parts.columns import Column
 from tests.errors import place_and_value
 from tests.schemas.sample_inputs import EVERY_KIND
 from tests.schemas.sample_specs import loaded

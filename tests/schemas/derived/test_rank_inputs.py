@@ -2,8 +2,8 @@
 
 import pytest
 
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.derived.rank_inputs import clashes, input_names
+from sangam.schemas.parts.columns import Column
 
 
 @pytest.mark.parametrize(

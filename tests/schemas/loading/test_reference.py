@@ -7,7 +7,7 @@ from pydantic import Field
 
 from sangam.schemas.loading import json_schema
 from sangam.schemas.loading.reference import reference
-from sangam.schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
+from sangam.schemas.parts.base import FrozenModel, Name, PositiveFloat, PositiveInt
 from tests.golden_files import check_golden
 
 MARK = "<!-- Generated from schemas/spec from here to the end; `make golden` rewrites it. -->\n\n"

@@ -16,7 +16,7 @@ START = np.linspace(-1, 1, 12, dtype=np.float32)
 
 def _state(declared: DenseOptimizer):  # type: ignore[no-untyped-def]
     """Returns a matrix of six weights, a bias of four and two weights of a balance, all at `START`."""
-    from sangam.schemas.derived.weight import Weight
+    from sangam.schemas.parts.weight import Weight
     from sangam.trainer_module.dense.optimizers import DenseState
     from sangam.trainer_module.dense.weights import FlatWeights
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sangam.schemas.derived.model_inputs import ModelInputs
 from sangam.schemas.derived.weights import model_weights
+from sangam.schemas.parts.inputs import ModelInputs
 from sangam.schemas.spec.models import Mmoe
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def test_mmoe_equals_numpy() -> None:
 
 
 def test_initial_weights_depend_on_seed_and_name_and_follow_glorot() -> None:
-    from sangam.schemas.derived.weight import Weight
+    from sangam.schemas.parts.weight import Weight
     from sangam.trainer_module.dense.initial import initial
 
     weight = Weight("layer/w", (300, 200))

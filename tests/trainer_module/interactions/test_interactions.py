@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sangam.schemas.derived.model_inputs import ModelInputs
-from sangam.schemas.derived.weight import Blocks, width_of
 from sangam.schemas.derived.weights import interaction_weights
+from sangam.schemas.parts.inputs import ModelInputs
+from sangam.schemas.parts.weight import Blocks, width_of
 from sangam.schemas.spec.models import DcnV2, Dlrm
 from sangam.trainer_module.interactions import Interaction, build_interaction
 from sangam.trainer_module.interactions.dlrm import pairwise_dots

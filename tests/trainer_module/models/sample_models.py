@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from sangam.schemas.derived.model_inputs import ModelInputs
-from sangam.schemas.derived.weight import Weight
 from sangam.schemas.derived.weights import model_weights
+from sangam.schemas.parts.inputs import ModelInputs
+from sangam.schemas.parts.weight import Weight
 from sangam.schemas.spec.models import Model
 from sangam.trainer_module.dense.weights import FlatWeights
 from sangam.trainer_module.models import RankingModel, build_model

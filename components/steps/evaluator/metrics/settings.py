@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from sangam.schemas.derived.columns import features_of_new_ids
+from sangam.schemas.parts.base import FrozenModel
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.base import FrozenModel
 from sangam.schemas.spec.release import Confidence, Evaluation, Gate, Grouping, Listing
 
 Slice = tuple[tuple[str, str | int | None], ...]

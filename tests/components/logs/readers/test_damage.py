@@ -13,8 +13,8 @@ import pytest
 from sangam.components.logs.readers.damage import parquet_problem
 from sangam.pipelines.drafting.reading import read_piece
 from sangam.pipelines.drafting.values import values_of
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import CsvDialect
 from tests.components.logs.readers.test_readers import N, csv_file, inspect, read
 from tests.components.logs.sample_logs import examples, table, write, write_records

@@ -14,7 +14,7 @@ from tests.paths import REPOSITORY
 _PROGRAM = """
 import os, sys
 from sangam.components.logs.readers import csv, parquet
-from sangam.schemas.derived.columns import Column
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.data import CsvDialect
 

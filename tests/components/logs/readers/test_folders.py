@@ -7,8 +7,8 @@ import pytest
 
 from sangam.components.logs.readers import formats
 from sangam.components.logs.rows.conversion import convert
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import DayLogs
 from tests.components.logs.sample_logs import day_logs, write
 from tests.errors import tells

@@ -18,8 +18,8 @@ from sangam.components.logs.readers import formats, one_mark
 from sangam.components.logs.readers.forms import numbers_of
 from sangam.components.logs.readers.one_mark import OneMark
 from sangam.components.logs.rows.conversion import convert
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import TableLogs
 from sangam.schemas.spec.forms import Form
 from tests.errors import place_and_value

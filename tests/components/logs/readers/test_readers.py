@@ -14,8 +14,9 @@ from sangam.components.logs.joining.keys import NO_KEY, codes
 from sangam.components.logs.readers import formats
 from sangam.components.logs.readers.batches import Inspection
 from sangam.components.logs.rows.conversion import convert
-from sangam.schemas.derived.columns import Column, columns
+from sangam.schemas.derived.columns import columns
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec import Inputs
 from tests.components.logs.sample_logs import (
     INPUTS,

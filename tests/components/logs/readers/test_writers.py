@@ -10,8 +10,7 @@ import pytest
 
 from sangam.components.logs.readers import formats
 from sangam.components.logs.rows.conversion import convert
-from sangam.schemas.derived.columns import Column
-from sangam.schemas.spec.features import ColumnType
+from sangam.schemas.parts.columns import Column, ColumnType
 from tests.components.logs.sample_logs import day_logs
 
 TEXTS = pa.array(["a", "", "bb", None])

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from sangam.components.logs.rows.conversion import convert
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from tests.errors import place_and_value
 
 INT = Column("n", "int", is_required=False)

@@ -4,8 +4,8 @@ from sangam.components.logs.files.listing import FileFacts
 from sangam.components.logs.files.resolve import DataFile, Files
 from sangam.components.logs.rows.counts import FileCounts, refuse_errors, summed
 from sangam.components.reports.ingestion import IngestionReport
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from tests.components.logs.sample_logs import day_logs
 from tests.errors import place_and_value
 

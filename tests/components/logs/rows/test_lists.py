@@ -9,8 +9,8 @@ import pytest
 
 from sangam.components.logs.rows.conversion import convert
 from sangam.components.logs.rows.limits import Limits
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 
 UNLIMITED = Limits()
 VECTOR = Column("v", "float", is_list=True, is_required=False, length=2)

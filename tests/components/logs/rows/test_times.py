@@ -12,8 +12,8 @@ from sangam.components.logs.rows.conversion import Converted, convert
 from sangam.components.logs.rows.counts import FileCounts, summed
 from sangam.components.logs.rows.limits import limits_of
 from sangam.components.reports.ingestion import IngestionReport
-from sangam.schemas.derived.columns import Column
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import Logs, SplitLogs
 from tests.components.logs.sample_logs import day_logs
 
