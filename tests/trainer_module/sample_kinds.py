@@ -16,6 +16,7 @@ from sangam.schemas.derived.outputs import outputs
 from sangam.schemas.loading.documents import check_document
 from sangam.schemas.parts.base import FrozenModel
 from sangam.schemas.parts.columns import Column
+from sangam.schemas.parts.kinds import Part, is_ours, kinds_of
 from sangam.schemas.spec import Inputs, RankerSpec, Spec, digest
 from tests.beam_args import BEAM_ARGS
 
@@ -160,6 +161,26 @@ _MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
     "esmm": (("click", "buy"), {"chain": ["click", "buy"]}, {"clip_gradient_norm": 1.0, "sync": {"kind": "shadow"}}),
     "aitm": (("click", "buy"), {"chain": ["click", "buy"], "ensemble": {"members": 2}}, {"sync": {"kind": "async"}}),
 }
+_OUTSIDE_FEATURES: dict[str, Any] = {
+    "price_by_position": {"kind": "ratio", "over": "price", "under": "position"},
+    "user_letter": {"kind": "first_letter", "column": "user", "table": "users"},
+    "user_words": {"kind": "words_of", "column": "user", "table": "tags"},
+    "item": _FEATURES["item"],
+    "recent_newest": {**_SEQUENCE, "max_length": 5, "encoder": {"kind": "newest", "target": "item"}},
+}
+OUTSIDE = "one_tower"
+_OUTSIDE_PARTS = "tests.trainer_module.sample_parts"
+_TASKS |= {
+    "hit": {"kind": "binary", "loss": {"kind": "listwise", "of": "item"}, "missing_label": "mask"},
+    "depth": {"kind": "regression", "loss": {"kind": "log_cosh"}},
+}
+_MODELS |= {
+    OUTSIDE: (
+        ("hit", "depth"),
+        {"interaction": {"kind": "gated"}, "dropout": 0.2},
+        {"dense_optimizer": {"kind": "lion", "learning_rate": 0.01}},
+    )
+}
 NAMES = tuple(_MODELS)
 WITH_ALL_FEATURES, WITH_HISTORY = NAMES[0], "mmoe"
 """The others have few, to be quick."""
@@ -169,6 +190,8 @@ def features_of(name: str) -> dict[str, Any]:
     """Returns the features of a spec."""
     if name == WITH_HISTORY:
         return _FEW_FEATURES | _HISTORY
+    if name == OUTSIDE:
+        return _OUTSIDE_FEATURES
     return _FEATURES if name == WITH_ALL_FEATURES else _FEW_FEATURES
 
 
@@ -181,6 +204,7 @@ def spec(name: str) -> Spec:
     found = check_document(
         {
             "name": name,
+            "parts": [_OUTSIDE_PARTS] if name == OUTSIDE else [],
             "data": {
                 "kind": "days",
                 "format": "parquet",
@@ -191,7 +215,7 @@ def spec(name: str) -> Spec:
             "tables": {table: {"dim": 4, **more} for table, more in _TABLES.items() if table in used},
             "features": features,
             "tasks": {task: _TASKS[task] for task in tasks},
-            "model": {"kind": name, **_SMALL, **model},
+            "model": {"kind": name, **({} if name == OUTSIDE else _SMALL), **model},
             "training": {
                 "batch_size_per_rank": NUM_EXAMPLES,
                 "shuffle_buffer": 1,
@@ -209,7 +233,8 @@ def spec(name: str) -> Spec:
 
 def inputs(name: str) -> Inputs:
     """Returns what a spec's Transform sees: its features, and the tasks of all specs."""
-    return Inputs.model_validate_json(json.dumps({"features": features_of(name), "tasks": _TASKS}))
+    parts = {"parts": [_OUTSIDE_PARTS], "features": features_of(name), "tasks": _TASKS}
+    return Inputs.model_validate_json(json.dumps(parts))
 
 
 def kinds(of: type[FrozenModel] = RankerSpec) -> set[type[FrozenModel]]:
@@ -223,7 +248,9 @@ def kinds(of: type[FrozenModel] = RankerSpec) -> set[type[FrozenModel]]:
             found.add(kind)
             # With their constraints: where a union lies below a list, `annotation` alone has it.
             open_types += [field.annotation for field in kind.model_fields.values()]
-    return {kind for kind in found if "kind" in kind.model_fields}
+            if issubclass(kind, Part):
+                open_types += [each for each in kinds_of(kind).values() if is_ours(each)]
+    return {kind for kind in found if "kind" in kind.__annotations__ and get_args(kind.__annotations__["kind"])}
 
 
 def declared_in(part: Any) -> Iterator[type]:

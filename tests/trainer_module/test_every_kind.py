@@ -13,13 +13,21 @@ pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
 
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, read_description  # noqa: E402
+from sangam.schemas.parts.kinds import is_ours, kinds_of  # noqa: E402
+from sangam.schemas.parts.roles import (  # noqa: E402
+    Architecture,
+    BinaryLoss,
+    Encoder,
+    Interaction,
+    RegressionLoss,
+)
 from sangam.schemas.spec.tasks import BinaryTask  # noqa: E402
 from tests.errors import place_and_value  # noqa: E402
 from tests.trainer_module import sample_kinds as every_kind  # noqa: E402
 from tests.trainer_module.launch.data_workers import data_worker  # noqa: E402
 from tests.trainer_module.sample_blocks import batch_of, write_blocks  # noqa: E402
 
-_IN_MAKE_TEST = (every_kind.WITH_HISTORY, "ple")
+_IN_MAKE_TEST = (every_kind.WITH_HISTORY, "ple", every_kind.OUTSIDE)
 BLOCK_ROWS = 20
 """Several blocks, the last one not full."""
 
@@ -39,6 +47,7 @@ class World:
     def transform(self, name: str) -> Path:
         """Returns the folder of a spec's graph; specs with the same features share it."""
         sets = {every_kind.WITH_ALL_FEATURES: "all", every_kind.WITH_HISTORY: "few_and_history"}
+        sets[every_kind.OUTSIDE] = "outside"
         folder = self._root / sets.get(name, "few")
         if not folder.exists():
             every_kind.write_transform(folder, every_kind.inputs(name), self.logs)
@@ -275,3 +284,21 @@ def _assert_candidates_score_alike(job: Any, raw: list[bytes], expected: dict[st
         tf.errors.InvalidArgumentError, match=place_and_value("rank", "tag_weights_length ... tags_length")
     ):
         rank(**wrong)
+
+
+def test_every_kind_of_the_product_has_its_computation_registered() -> None:
+    from sangam.trainer_module.encoders import encoder_of
+    from sangam.trainer_module.interactions import build_interaction
+    from sangam.trainer_module.losses.examples import losses_of
+    from sangam.trainer_module.models import task_heads
+
+    for role, registered in (
+        (Interaction, build_interaction),
+        (Architecture, task_heads),
+        (Encoder, encoder_of),
+        (BinaryLoss, losses_of),
+        (RegressionLoss, losses_of),
+    ):
+        ours = [kind for kind in kinds_of(role).values() if is_ours(kind)]
+        assert len(ours) > 1
+        assert [kind for kind in ours if registered.dispatch(kind) is registered.dispatch(object)] == []
