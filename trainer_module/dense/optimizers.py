@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sangam.schemas.parts.calls import refused, told
+from sangam.schemas.parts.calls import refused
 from sangam.schemas.parts.weight import Weight
 from sangam.schemas.spec.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
 from sangam.trainer_module.dense.weights import FlatWeights
+from sangam.trainer_module.outside import traced
 
 
 class DenseState(tf.Module):
@@ -69,7 +70,7 @@ class DenseState(tf.Module):
     def _of_others(self, optimizer: DenseOptimizer, gradient: tf.Tensor, step: tf.Tensor, rate: tf.Tensor) -> None:
         own = moment_names(optimizer)
         moments = {name: self.moments[stored].read_value() for name, stored in own.items()}
-        flat, moved = told(optimizer, optimizer.update, self.flat.read_value(), gradient, moments, step, rate)
+        flat, moved = traced(optimizer, self.flat.read_value(), gradient, moments, step, rate)
         check_update(optimizer, flat, moved, self.flat.shape)
         self.flat.assign(flat)
         for name, stored in own.items():

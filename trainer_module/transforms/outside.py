@@ -5,10 +5,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from sangam.schemas.parts.calls import refused, told
+from sangam.schemas.parts.calls import refused
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.parts.roles import Feature
-from sangam.trainer_module.outside import computed
+from sangam.trainer_module.outside import computed, traced
 from sangam.trainer_module.transforms.columns import one_value
 from sangam.trainer_module.transforms.keys import NO_ID, id_keys
 
@@ -33,7 +33,7 @@ def feature_of_others(
         width = feature.width()
         floats_RW = computed(feature, given, shape=[None, width], dtype=tf.float32)
         return floats_RW[:, 0] if width == 1 else floats_RW
-    ids = told(feature, feature.transform, given)
+    ids = traced(feature, given)
     if feature.is_list():
         if not isinstance(ids, tf.RaggedTensor) or ids.ragged_rank != 1:
             raise refused(feature, f"returned {type(ids).__name__}", "a ragged tensor [rows, None] of ids")

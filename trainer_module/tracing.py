@@ -1,0 +1,58 @@
+"""Traces the parts of others once, without data: what they return, and whether it can be exported."""
+
+import tensorflow as tf
+
+from sangam.schemas.derived.columns import feature_columns
+from sangam.schemas.parts.columns import Column
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.optimizers import DenseState
+from sangam.trainer_module.input.batch import Batch
+from sangam.trainer_module.ranker import Ranker, with_precision
+from sangam.trainer_module.transforms.outside import feature_of_others
+
+_TYPES = {"float": tf.float32, "int": tf.int64, "string": tf.string}
+
+
+def trace(spec: RankerSpec) -> None:
+    """Builds the graphs of features, losses, scores and a step of the optimizer.
+
+    Raises:
+        UserError: a part of others is wrong; with its file and line.
+    """
+    _trace_features(spec)
+    precision = spec.training.dense_precision
+    ranker = Ranker(with_precision(spec, "bfloat16" if precision == "bfloat16" else "float32"))
+    weights = tf.TensorSpec([ranker.weights.size], tf.float32)
+    embeddings = {name: tf.TensorSpec([None, group.dim], tf.float32) for name, group in ranker.groups.items()}
+
+    def losses(flat: tf.Tensor, batch: Batch, rows: dict[str, tf.Tensor]) -> tf.Tensor:
+        noise = Noise.of_step(seed=0, step=tf.constant(1, tf.int64), rank=0) if ranker.has_dropout else None
+        return ranker.losses(ranker.weights.unpack(flat), batch, rows, noise)
+
+    def scores(flat: tf.Tensor, batch: Batch, rows: dict[str, tf.Tensor]) -> tf.Tensor:
+        return ranker.logits(ranker.weights.unpack(flat), batch, rows)
+
+    for function in (losses, scores):
+        tf.function(function).get_concrete_function(weights, ranker.layout.batch_spec(), embeddings)
+    if not spec.training.dense_optimizer.is_ours:
+        state = DenseState(spec.training.dense_optimizer, ranker.weights, seed=0)
+        step = tf.TensorSpec([], tf.int64)
+        tf.function(state.apply).get_concrete_function(weights, step, tf.TensorSpec([], tf.float32))
+
+
+def _trace_features(spec: RankerSpec) -> None:
+    for name, feature in spec.features.items():
+        if feature.is_ours:
+            continue
+        read = feature_columns(spec, name)
+        tag = spec.table_tags().get(str(feature.table_name()), 0)
+
+        def made(*columns: tf.SparseTensor, feature=feature, tag=tag, read=read) -> tf.Tensor:  # type: ignore[no-untyped-def]
+            return feature_of_others(feature, tag, read, columns)
+
+        tf.function(made).get_concrete_function(*map(_spec_of, read))
+
+
+def _spec_of(column: Column) -> tf.SparseTensorSpec:
+    return tf.SparseTensorSpec([None, None], _TYPES[column.type])
