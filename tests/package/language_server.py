@@ -86,14 +86,14 @@ class LanguageServer:
         return message
 
     def _read(self) -> _Message:
-        output = self._process.stdout
+        output, length = self._process.stdout, 0
         assert output is not None
-        head = dict(line.strip().split(b": ") for line in iter(output.readline, b"\r\n") if line or self._ended())
-        message: _Message = json.loads(output.read(int(head[b"Content-Length"])))
+        while (line := output.readline()) != b"\r\n":
+            assert line, f"the language server has ended with code {self._process.wait(10)}"
+            name, _, value = line.partition(b":")
+            length = int(value) if name == b"Content-Length" else length
+        message: _Message = json.loads(output.read(length))
         return message
-
-    def _ended(self) -> bool:
-        raise AssertionError(f"the language server has ended with code {self._process.wait(10)}")
 
 
 def _part(text: str, marked: _Message) -> str:
