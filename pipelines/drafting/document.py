@@ -11,6 +11,7 @@ from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
 from sangam.pipelines.drafting.positives import PER_POSITIVE
 from sangam.pipelines.drafting.sample import Sample
+from sangam.schemas.loading.editors import FIRST_LINE
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.data import MOST_DAYS
 
@@ -84,6 +85,7 @@ def train_days(layout: Layout, sample: Sample) -> int:
 
 
 def _head(sample: Sample, layout: Layout) -> Iterator[str]:
+    yield FIRST_LINE
     yield "# A draft by `sangam init`. Lines are guesses with their reasons; begin with those marked `check`."
     yield f"# docs/first_spec.md has the rules. Read: {read(sample, layout)}."
 

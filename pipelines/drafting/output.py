@@ -9,8 +9,10 @@ from sangam.components.object_stores import is_stored
 from sangam.pipelines.console import say, table, terminal
 from sangam.pipelines.drafting import Draft, draft
 from sangam.pipelines.drafting.names import name_of
+from sangam.pipelines.provenance import VERSION
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import write_whole
+from sangam.schemas.loading.editors import SCHEMA_FILE, editor_schema_text
 
 _NO_NAMES = frozenset({"spec", "sangam", "draft"})
 _MOST_FEATURES = 50
@@ -18,7 +20,7 @@ _MOST_FEATURES = 50
 
 
 def write_draft(data: str | Path, output: Path, labels: Sequence[str], name: str, *, force: bool) -> Draft:
-    """Drafts a spec for a folder of logs, and writes it once it is valid.
+    """Drafts a spec for a folder of logs, and writes it once it is valid; the schema for editors is put beside it.
 
     Raises:
         UserError: the file exists and `force` is off, or cannot be written; see also `draft`.
@@ -31,6 +33,7 @@ def write_draft(data: str | Path, output: Path, labels: Sequence[str], name: str
     _require_valid(made)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(output.parent / SCHEMA_FILE, editor_schema_text(VERSION))
         write_whole(output, made.text)
     except OSError as error:
         raise UserError(f"--output: cannot be written (got {output}: {error.strerror}); choose another place") from None
@@ -61,7 +64,13 @@ def document(made: Draft, output: Path) -> dict[str, Any]:
         kind: [{"column": each.column, "name": each.name, "kind": each.kind, "why": each.why} for each in found]
         for kind, found in kinds.items()
     }
-    return {"output": str(output), "read": made.read, "newest_day": made.newest_day, **columns}
+    return {
+        "output": str(output),
+        "schema": str(output.parent / SCHEMA_FILE),
+        "read": made.read,
+        "newest_day": made.newest_day,
+        **columns,
+    }
 
 
 def print_draft(made: Draft, output: Path) -> None:
@@ -80,6 +89,7 @@ def print_draft(made: Draft, output: Path) -> None:
     if (more := len(guesses.features) - _MOST_FEATURES) > 0:
         say(f"and {more} features more, in the file")
     say("")
+    say(f"wrote {output.parent / SCHEMA_FILE}, by which editors complete and explain the spec; commit both")
     say(f"wrote {output}: read its comments first, especially those with `check`. Then:")
     say(f"  {shlex.join(['sangam', 'validate', str(output)])}")
     date = ["--date", str(made.newest_day)] if made.newest_day else []

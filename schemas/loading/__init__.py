@@ -60,7 +60,7 @@ def parse_spec(path: Path) -> Parsed:
 
 
 def json_schema() -> dict[str, Any]:
-    """Returns the JSON Schema of a spec file, for editors."""
+    """Returns the JSON Schema of a spec file; see `editors.editor_schema` for the form that is published."""
     schema = Spec.model_json_schema() | {"title": "Sangam ranker spec"}
     for node in _mappings(schema):
         # Pydantic refuses keys that are not names, but leaves that out of the JSON Schema.

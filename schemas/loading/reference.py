@@ -59,12 +59,21 @@ class _Reference:
         return "\n\n".join(parts) + "\n"
 
     def _visit(self, path: str, node: _Node, kind: str = "") -> None:
-        """Gives every model below a node the path of its first use, with the kind if another model has the path."""
-        for suffix, group in _groups(node):
+        """Gives every model below a node the path of its first use.
+
+        In brackets follow the first key, if a value may be one of several models, or the kind, if another model has
+        the path.
+        """
+        found = list(_groups(node))
+        for suffix, group in found:
             if group in self._paths:
                 continue
             home = path + suffix
-            self._paths[group] = f"{home} ({kind})" if home in self._paths.values() else home
+            if sum(other == suffix for other, _ in found) > 1:
+                home += f" ({next(iter(self._definitions[group[0]]['properties']))})"
+            elif home in self._paths.values():
+                home += f" ({kind})"
+            self._paths[group] = home
             for name in group:
                 for key, child in self._definitions[name]["properties"].items():
                     self._visit(f"{home}.{key}", child, self._kind(name))
@@ -106,7 +115,7 @@ class _Reference:
         return [row._replace(kinds=_kinds(own, every)) for row, own in kinds.items()]
 
     def _row(self, key: str, node: _Node, required: Sequence[str]) -> _Row:
-        default = "required" if key in required else _default(node)
+        default = "required" if key in required else default_of(node)
         return _Row(key, "", self._type(node), default, _linked(node["description"]))
 
     def _kind_key(self, name: str) -> str:
@@ -195,7 +204,8 @@ def _number(node: _Node) -> str:
     return ", ".join([kind, *(f"{word} {bound}" for word, bound in bounds.items() if bound is not None)])
 
 
-def _default(node: _Node) -> str:
+def default_of(node: _Node) -> str:
+    """Returns the default of a key as the reference has it: as code, or in words."""
     value = node.get("default", {})
     match value:
         case None:

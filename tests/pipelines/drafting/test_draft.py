@@ -20,9 +20,11 @@ from sangam.pipelines.drafting import draft
 from sangam.pipelines.drafting.layout import layout_of
 from sangam.pipelines.drafting.reading import read_piece
 from sangam.pipelines.drafting.sample import read_sample
+from sangam.pipelines.provenance import VERSION
 from sangam.pipelines.synthetic import generate
 from sangam.schemas.errors import UserError
 from sangam.schemas.loading import load_spec
+from sangam.schemas.loading.editors import editor_schema_text
 from sangam.schemas.spec.data import CsvDialect
 from sangam.schemas.spec.features import Feature, MatchFeature
 from sangam.schemas.spec.patterns import FileFormat
@@ -257,6 +259,19 @@ def test_the_command_replaces_a_file_only_by_force(tmp_path: Path) -> None:
     told = json.loads(init(str(logs), "--output", str(output), "--force", "--json").stdout)
     assert (told["output"], [each["column"] for each in told["labels"]]) == (str(output), ["clicked"])
     assert load_spec(output).name == "logs"
+
+
+def test_the_schema_for_editors_lies_beside_the_draft_and_is_not_taken_for_logs(tmp_path: Path) -> None:
+    logs = write_days(tmp_path, COLUMNS, "jsonl")
+    first, second = logs / "2024-03-01" / "first.yaml", logs / "2024-03-01" / "second.yaml"
+    for output in (first, second):
+        told = json.loads(init(str(first.parent), "--output", str(output), "--name", "small", "--json").stdout)
+    assert told["read"] == "500 rows, all of them, in 1 of 1 files"
+    assert first.read_text() == second.read_text()
+    line, _ = first.read_text().split("\n", 1)
+    assert line == "# yaml-language-server: $schema=.sangam.schema.json"
+    assert told["schema"] == str(first.parent / ".sangam.schema.json")
+    assert Path(told["schema"]).read_text() == editor_schema_text(VERSION)
 
 
 def test_without_a_label_nothing_is_written_and_the_code_is_that_of_a_mistake(tmp_path: Path) -> None:
