@@ -16,13 +16,6 @@ _RANDOM = (
     *("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "RandomShuffle", "Multinomial"),
     *("RandomGamma", "RandomPoissonV2"),
 )
-    "RandomUniform",
-    "RandomUniformInt",
-    "RandomStandardNormal",
-    "TruncatedNormal",
-    "RandomShuffle",
-    "Multinomial",
-)
 
 
 def computed(part: Part, *arguments: Any, shape: Shape, dtype: tf.DType) -> tf.Tensor:
