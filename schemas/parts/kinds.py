@@ -2,7 +2,9 @@
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
@@ -45,6 +47,19 @@ class Part(FrozenModel):
 def is_ours(part: type[Part]) -> bool:
     """Says whether a class is a kind of the product."""
     return part.__module__.split(".")[0] == PRODUCT
+
+
+_listed: ContextVar[frozenset[str]] = ContextVar("listed", default=frozenset())
+
+
+@contextmanager
+def listing(parts: Iterable[str]) -> Iterator[None]:
+    """Lets JSON Schemas have the kinds of these modules' packages, besides the product's."""
+    token = _listed.set(frozenset(part.split(".")[0] for part in parts))
+    try:
+        yield
+    finally:
+        _listed.reset(token)
 
 
 _KINDS: dict[str, dict[str, type[Part]]] = {}
@@ -135,7 +150,9 @@ class AnyKind:
             raise _under(kind, error) from None
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Returns the union of the kinds that are registered now."""
+        """Returns the union of the product's kinds and those of `listing`."""
         del schema
-        choices = {kind: part.__pydantic_core_schema__ for kind, part in kinds_of(self._role).items()}
+        shown = {PRODUCT, *_listed.get()}
+        kinds = {kind: part for kind, part in kinds_of(self._role).items() if part.__module__.split(".")[0] in shown}
+        choices = {kind: part.__pydantic_core_schema__ for kind, part in kinds.items()}
         return handler(core_schema.tagged_union_schema(choices, discriminator="kind"))
