@@ -2,14 +2,15 @@
 
 import inspect
 import json
-from collections.abc import Iterator
-from typing import Any, ClassVar, get_args, get_origin, get_type_hints
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Literal, SupportsIndex, get_args, get_origin, get_type_hints
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticKnownError, core_schema
 
 from sangam.schemas.errors import UserError
-from sangam.schemas.parts.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel, Name
+from sangam.schemas.parts.importing import import_part
 
 PRODUCT = "sangam"
 """Top package of the kinds that need no `parts:` in a spec."""
@@ -41,6 +42,12 @@ class Part(FrozenModel):
         """Whether this part is a kind of the product."""
         return is_ours(type(self))
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Pickles a part of others so that a worker finds its module, also beside a spec."""
+        if self.is_ours:
+            return super().__reduce_ex__(protocol)
+        return _unpickled, (type(self).__module__, self.role, self.kind, self.model_dump_json())
+
 
 def is_ours(part: type[Part]) -> bool:
     """Says whether a class is a kind of the product."""
@@ -48,6 +55,12 @@ def is_ours(part: type[Part]) -> bool:
 
 
 _KINDS: dict[str, dict[str, type[Part]]] = {}
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+
+
+def _unpickled(module: str, role: str, kind: str, document: str) -> Part:
+    import_part(module)
+    return _KINDS[role][kind].model_validate_json(document)
 
 
 def kinds_of(role: type[Part]) -> dict[str, type[Part]]:
@@ -107,26 +120,35 @@ def _under(kind: str, error: ValidationError) -> ValidationError:
 class AnyKind:
     """Marks a field of a model that takes any registered kind of a role."""
 
-    def __init__(self, role: type[Part]):
-        self._role = role
+    def __init__(self, role: type[Part], word: Literal["", "kind", "name"] = ""):
+        """Takes the role, and what a word in place of a mapping is: a kind whose other keys are left out, or a name."""
+        self._role, self._word = role, word
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Returns the schema of the field: the kind is looked up when a value is read."""
         del source, handler
-        return core_schema.no_info_plain_validator_function(self._read)
+        written = core_schema.plain_serializer_function_ser_schema(self._written, info_arg=True)
+        return core_schema.no_info_plain_validator_function(
+            self._read, serialization=written if self._word == "kind" else None
+        )
 
-    def _read(self, value: Any) -> Part:
+    def _read(self, value: Any) -> Part | str:
         if isinstance(value, self._role):
             return value
+        kinds = kinds_of(self._role)
+        if isinstance(value, str) and self._word == "name":
+            return _NAME.validate_python(value)
+        if isinstance(value, str) and self._word == "kind":
+            if value not in self._words():
+                raise PydanticKnownError("literal_error", {"expected": _listed(self._words())})
+            value = {"kind": value}
         if not isinstance(value, dict):
             raise PydanticKnownError("model_attributes_type")
-        kinds = kinds_of(self._role)
         if "kind" not in value:
             raise PydanticKnownError("union_tag_not_found", {"discriminator": "'kind'"})
         kind = value["kind"]
         if not isinstance(kind, str) or kind not in kinds:
-            expected = ", ".join(repr(each) for each in kinds)
-            context = {"discriminator": "'kind'", "tag": str(kind), "expected_tags": expected}
+            context = {"discriminator": "'kind'", "tag": str(kind), "expected_tags": _listed(kinds)}
             raise PydanticKnownError("union_tag_invalid", context)
         try:
             # As JSON: the strict types of Python have no tuple for a list.
@@ -134,8 +156,36 @@ class AnyKind:
         except ValidationError as error:
             raise _under(kind, error) from None
 
+    def _written(self, part: Part, info: core_schema.SerializationInfo) -> Any:
+        document = part.model_dump(mode=info.mode)
+        return part.kind if part.kind in self._words() and part == type(part)(kind=part.kind) else document
+
+    def _words(self) -> list[str]:
+        """Returns the kinds without required keys."""
+        kinds = kinds_of(self._role).items()
+        return [
+            kind
+            for kind, part in kinds
+            if not any(field.is_required() for key, field in part.model_fields.items() if key != "kind")
+        ]
+
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """Returns the union of the kinds that are registered now."""
         del schema
         choices = {kind: part.__pydantic_core_schema__ for kind, part in kinds_of(self._role).items()}
-        return handler(core_schema.tagged_union_schema(choices, discriminator="kind"))
+        # A role may have no kind of the product.
+        union = (
+            handler(core_schema.tagged_union_schema(choices, discriminator="kind"))
+            if choices
+            else {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
+        )
+        word = {
+            "": None,
+            "kind": {"type": "string", "enum": self._words()},
+            "name": _NAME.json_schema(),
+        }[self._word]
+        return {"anyOf": [word, union]} if word else union
+
+
+def _listed(kinds: Iterable[str]) -> str:
+    return ", ".join(map(repr, kinds))

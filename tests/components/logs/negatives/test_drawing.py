@@ -14,7 +14,7 @@ from sangam.components.logs.negatives.catalog import (
     keys_of,
     newest,
 )
-from sangam.components.logs.negatives.drawing import Numbers, draw, identities
+from sangam.components.logs.negatives.drawing import Numbers, drawer, identities
 from sangam.schemas.spec.negatives import Negatives
 
 Rows = list[tuple[Any, Any, str, int, float]]
@@ -45,7 +45,7 @@ def drawn(
     negatives = negatives or settings()
     catalog = Catalog(candidates_of(batch(of or rows), negatives, "at"))
     keys = keys_of(batch(rows), negatives, "at")
-    found = draw(catalog, keys, identities(keys, negatives.seed, day), numbers, negatives.draw)
+    found = drawer(negatives.draw, catalog, "item")(keys, identities(keys, negatives.seed, day), numbers)
     items = [value[0] for value in catalog.values("item").take(pa.array(found.places)).to_pylist()]
     prices = [value[0] for value in catalog.values("price").take(pa.array(found.places)).to_pylist()]
     by_row: dict[tuple[bytes, int], list[tuple[int, float]]] = {(row[0], row[1]): [] for row in rows}
@@ -139,7 +139,7 @@ def test_a_positive_without_candidates_is_counted_and_has_no_rows() -> None:
         negatives = settings(draw=how)
         catalog = Catalog(candidates_of(batch(rows), negatives, "at"))
         keys = keys_of(batch(rows), negatives, "at")
-        found = draw(catalog, keys, identities(keys, 1, ""), Numbers(2, 2), negatives.draw)
+        found = drawer(negatives.draw, catalog, "item")(keys, identities(keys, 1, ""), Numbers(2, 2))
         assert found.num_without == 2
         assert set(found.rows.tolist()) == {2}
 
