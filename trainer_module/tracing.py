@@ -34,11 +34,11 @@ def trace(spec: RankerSpec) -> None:
         return ranker.logits(ranker.weights.unpack(flat), batch, rows)
 
     for function in (losses, scores):
-        tf.function(function).get_concrete_function(weights, ranker.layout.batch_spec(), embeddings)
+        tf.function(function, autograph=False).get_concrete_function(weights, ranker.layout.batch_spec(), embeddings)
     if not spec.training.dense_optimizer.is_ours:
         state = DenseState(spec.training.dense_optimizer, ranker.weights, seed=0)
         step = tf.TensorSpec([], tf.int64)
-        tf.function(state.apply).get_concrete_function(weights, step, tf.TensorSpec([], tf.float32))
+        tf.function(state.apply, autograph=False).get_concrete_function(weights, step, tf.TensorSpec([], tf.float32))
 
 
 def _trace_features(spec: RankerSpec) -> None:
@@ -51,7 +51,7 @@ def _trace_features(spec: RankerSpec) -> None:
         def made(*columns: tf.SparseTensor, feature=feature, tag=tag, read=read) -> tf.Tensor:  # type: ignore[no-untyped-def]
             return feature_of_others(feature, tag, read, columns)
 
-        tf.function(made).get_concrete_function(*map(_spec_of, read))
+        tf.function(made, autograph=False).get_concrete_function(*map(_spec_of, read))
 
 
 def _spec_of(column: Column) -> tf.SparseTensorSpec:

@@ -10,11 +10,12 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import sangam
+from sangam.components.caching.parts_digest import parts_digest
 from sangam.schemas.errors import UserError
 
 PROJECT = "sangam"
@@ -29,16 +30,18 @@ Read = Callable[[str], bytes | None]
 """Reader of a file by its path below the package's folder; None if there is no such file."""
 
 
-def code_digest(*entries: str) -> str:
+def code_digest(*entries: str, parts: Sequence[str] = ()) -> str:
     """Returns the sha256 over the sources that the entries depend on, and the versions of the libraries.
 
     Args:
         entries: dotted paths of modules or of definitions in them; empty for a step of TFX, which depends only on
             versions.
+        parts: the spec's `parts`.
     """
     digest = hashlib.sha256(sources_digest(*entries).encode())
     for name, version in installed_versions().items():
         digest.update(f"{name}=={version}\n".encode())
+    digest.update(parts_digest(parts).encode())
     return digest.hexdigest()
 
 

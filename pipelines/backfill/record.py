@@ -68,7 +68,7 @@ class Record(_Record):
 
 def identity_of(request: RunRequest) -> str:
     """Returns a hash of all that a date's result depends on, except the logs."""
-    code = code_digest("sangam.pipelines.pipeline")
+    code = code_digest("sangam.pipelines.pipeline", parts=request.spec.parts)
     return f"{digest(request.spec)[:16]}-{code[:16]}"
 
 

@@ -103,7 +103,7 @@ def difference(spec: Spec, base: Base) -> Difference:
     """
     manifest = read_manifest(base.checkpoint)
     statistics, lost = _statistics(base.graph / FILE_NAME)
-    comparison = compared(spec, statistics, code=transform_code(), lost=lost)
+    comparison = compared(spec, statistics, code=transform_code(parts=spec.parts), lost=lost)
     layouts = weight_layouts(dense_weights(spec))
     kept = fit(manifest, spec, layouts, tuple(comparison.changed), source=str(base.checkpoint))
     return Difference(manifest, kept, comparison)

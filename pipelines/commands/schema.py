@@ -1,13 +1,17 @@
 """The command `sangam schema`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-EPILOG = "Example: sangam schema > .sangam.schema.json"
+EPILOG = "Example: sangam schema spec.yaml > .sangam.schema.json"
 
 
 def schema(
+    spec: Annotated[
+        Path | None, typer.Argument(metavar="[SPEC]", help="Spec whose parts the schema has too; none: the product's.")
+    ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print tables of all keys, for people.")] = False,
 ) -> None:
     """Prints the JSON Schema of a spec, for editors.
@@ -16,8 +20,9 @@ def schema(
     `sangam init` does both. docs/spec.md has the settings of editors.
     """
     from sangam.pipelines.provenance import VERSION
-    from sangam.schemas.loading import json_schema
+    from sangam.schemas.loading import json_schema, load_spec
     from sangam.schemas.loading.editors import editor_schema_text
     from sangam.schemas.loading.reference import reference
 
-    print(reference(json_schema()) if markdown else editor_schema_text(VERSION), end="")
+    parts = load_spec(spec).parts if spec else ()
+    print(reference(json_schema(parts)) if markdown else editor_schema_text(VERSION, parts), end="")

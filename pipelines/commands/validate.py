@@ -24,10 +24,12 @@ def validate(
     as_json: JsonOption = False,
 ) -> None:
     """Checks a spec. Prints every mistake with its line, the value given and what is allowed."""
+    from sangam.pipelines.outside import check_parts
     from sangam.schemas.loading import load_spec
     from sangam.schemas.spec import digest
 
     loaded = load_spec(spec)
+    check_parts(loaded)
     numbers = {part: len(getattr(loaded, part)) for part in ("features", "tables", "tasks", "gates")}
     kept = []
     if base is not None:

@@ -93,6 +93,10 @@ def run_of_examples(spec: Spec, date: str | None, data: str | Path, root: Path) 
     return check_request(spec.model_copy(update=changes), date, data, root)
 
 
+_CODE = ("sangam.trainer_module.transforms.preprocessing", "sangam.trainer_module.launch.launcher")
+"""What a search's trials depend on."""
+
+
 def _identity(spec: Spec, tune: Tuning, run: RunRequest) -> dict[str, Any]:
     parts = {
         **{name: spec.model_dump(mode="json")[name] for name in ("data", "tables", "model", "training")},
@@ -101,7 +105,9 @@ def _identity(spec: Spec, tune: Tuning, run: RunRequest) -> dict[str, Any]:
         "tune": tune.model_dump(mode="json", exclude=_HOW_LONG),
         "--date": str(run.date or ""),
         "--data": str(run.data_root),
-        "code": code_digest("sangam.trainer_module.transforms.preprocessing", "sangam.trainer_module.launch.launcher"),
+        "code": code_digest(
+            "sangam.trainer_module.transforms.preprocessing", "sangam.trainer_module.launch.launcher", parts=spec.parts
+        ),
     }
     return dict(_leaves(parts, ""))
 

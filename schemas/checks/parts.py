@@ -15,7 +15,7 @@ from sangam.schemas.parts.kinds import Part, place_of
 from sangam.schemas.parts.roles import Architecture, Encoder, Feature, Interaction, Loss
 from sangam.schemas.parts.weight import Weight
 from sangam.schemas.problems import Loc, Problem, listed
-from sangam.schemas.spec import Spec
+from sangam.schemas.spec import RankerSpec, Spec
 from sangam.schemas.spec.features import SequenceFeature
 
 
@@ -61,7 +61,7 @@ def part_problems(spec: Spec) -> Iterator[Problem]:
                 yield from _own(loc, part, part.problems)
 
 
-def outside_parts(spec: Spec) -> Iterator[tuple[Loc, Part]]:
+def outside_parts(spec: RankerSpec) -> Iterator[tuple[Loc, Part]]:
     """Yields the parts of a spec that are not the product's, with their places."""
     return _below((), spec)
 

@@ -1,6 +1,6 @@
 """Reads a spec from YAML, or reports every mistake with its line, its value and the allowed values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from sangam.schemas.loading.documents import Document, check_document
 from sangam.schemas.loading.tuning_ranges import tuning_problems
-from sangam.schemas.parts.importing import look_beside
+from sangam.schemas.parts.importing import import_parts, look_beside, module_of
+from sangam.schemas.parts.kinds import listing
 from sangam.schemas.problems import Loc, Problem, SpecError
 from sangam.schemas.spec import Spec
 
@@ -59,9 +60,14 @@ def parse_spec(path: Path) -> Parsed:
     return Parsed(spec, document, written)
 
 
-def json_schema() -> dict[str, Any]:
-    """Returns the JSON Schema of a spec file; see `editors.editor_schema` for the form that is published."""
-    schema = Spec.model_json_schema() | {"title": "Sangam ranker spec"}
+def json_schema(parts: Sequence[str] = ()) -> dict[str, Any]:
+    """Returns the JSON Schema of a spec file; see `editors.editor_schema` for the form that is published.
+
+    Args:
+        parts: the `parts` of the spec, which have kinds besides the product's.
+    """
+    with listing(map(module_of, import_parts(parts))):
+        schema = Spec.model_json_schema() | {"title": "Sangam ranker spec"}
     for node in _mappings(schema):
         # Pydantic refuses keys that are not names, but leaves that out of the JSON Schema.
         if "patternProperties" in node:

@@ -7,7 +7,7 @@ they insert `null`; as titles they show the names of classes.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sangam.schemas.loading import json_schema
@@ -22,18 +22,19 @@ _Node = dict[str, Any]
 _Definitions = Mapping[str, _Node]
 
 
-def editor_schema_text(version: str) -> str:
+def editor_schema_text(version: str, parts: Sequence[str] = ()) -> str:
     """Returns `editor_schema` as text."""
-    return json.dumps(editor_schema(version), indent=2) + "\n"
+    return json.dumps(editor_schema(version, parts), indent=2) + "\n"
 
 
-def editor_schema(version: str) -> _Node:
+def editor_schema(version: str, parts: Sequence[str] = ()) -> _Node:
     """Returns the JSON Schema of a spec file for editors.
 
     Args:
         version: of Sangam; a part of the schema's name.
+        parts: the `parts` of the spec.
     """
-    schema = json_schema()
+    schema = json_schema(parts)
     definitions: _Definitions = schema["$defs"]
     tags = dict(_tags(schema))
     for name, model in definitions.items():

@@ -17,10 +17,15 @@ FOLDERS = "SANGAM_PARTS"
 """Variable with the folders beside specs, for this process and its children."""
 
 
+def folders() -> list[str]:
+    """Returns the folders beside specs."""
+    return [folder for folder in os.environ.get(FOLDERS, "").split(os.pathsep) if folder]
+
+
 def look_beside(spec: Path) -> None:
     """Lets this process and its children import modules in the folder of a spec, after all installed ones."""
     folder = str(spec.resolve().parent)
-    known = _folders()
+    known = folders()
     if folder not in known:
         os.environ[FOLDERS] = os.pathsep.join([*known, folder])
 
@@ -42,7 +47,7 @@ def import_parts(names: Sequence[str]) -> Sequence[str]:
 def import_part(name: str) -> ModuleType:
     """Imports one module with parts; see `import_parts`."""
     # Last on the path: a file beside a spec never hides a library's module.
-    sys.path += [folder for folder in _folders() if folder not in sys.path]
+    sys.path += [folder for folder in folders() if folder not in sys.path]
     module = module_of(name)
     try:
         return importlib.import_module(module)
@@ -62,12 +67,8 @@ def module_of(name: str) -> str:
     return next((each.module for each in found), name)
 
 
-def _folders() -> list[str]:
-    return [folder for folder in os.environ.get(FOLDERS, "").split(os.pathsep) if folder]
-
-
 def _missing(name: str, module: str) -> str:
-    looked = ", ".join(_folders()) or "no folder beside a spec"
+    looked = ", ".join(folders()) or "no folder beside a spec"
     return (
         f"parts: no such module (got '{name}'); put {module.replace('.', '/')}.py beside the spec, or install the "
         f"package that has it in this environment (looked in {looked} and in {sys.prefix})"

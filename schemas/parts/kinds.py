@@ -2,7 +2,9 @@
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar, Literal, SupportsIndex, get_args, get_origin, get_type_hints
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
@@ -52,6 +54,19 @@ class Part(FrozenModel):
 def is_ours(part: type[Part]) -> bool:
     """Says whether a class is a kind of the product."""
     return part.__module__.split(".")[0] == PRODUCT
+
+
+_listed: ContextVar[frozenset[str]] = ContextVar("listed", default=frozenset())
+
+
+@contextmanager
+def listing(parts: Iterable[str]) -> Iterator[None]:
+    """Lets JSON Schemas have the kinds of these modules' packages, besides the product's."""
+    token = _listed.set(frozenset(part.split(".")[0] for part in parts))
+    try:
+        yield
+    finally:
+        _listed.reset(token)
 
 
 _KINDS: dict[str, dict[str, type[Part]]] = {}
@@ -139,8 +154,8 @@ class AnyKind:
         if isinstance(value, str) and self._word == "name":
             return _NAME.validate_python(value)
         if isinstance(value, str) and self._word == "kind":
-            if value not in self._words():
-                raise PydanticKnownError("literal_error", {"expected": _listed(self._words())})
+            if value not in (words := _words(kinds)):
+                raise PydanticKnownError("literal_error", {"expected": _quoted(words)})
             value = {"kind": value}
         if not isinstance(value, dict):
             raise PydanticKnownError("model_attributes_type")
@@ -148,7 +163,7 @@ class AnyKind:
             raise PydanticKnownError("union_tag_not_found", {"discriminator": "'kind'"})
         kind = value["kind"]
         if not isinstance(kind, str) or kind not in kinds:
-            context = {"discriminator": "'kind'", "tag": str(kind), "expected_tags": _listed(kinds)}
+            context = {"discriminator": "'kind'", "tag": str(kind), "expected_tags": _quoted(kinds)}
             raise PydanticKnownError("union_tag_invalid", context)
         try:
             # As JSON: the strict types of Python have no tuple for a list.
@@ -157,35 +172,35 @@ class AnyKind:
             raise _under(kind, error) from None
 
     def _written(self, part: Part, info: core_schema.SerializationInfo) -> Any:
-        document = part.model_dump(mode=info.mode)
-        return part.kind if part.kind in self._words() and part == type(part)(kind=part.kind) else document
-
-    def _words(self) -> list[str]:
-        """Returns the kinds without required keys."""
-        kinds = kinds_of(self._role).items()
-        return [
-            kind
-            for kind, part in kinds
-            if not any(field.is_required() for key, field in part.model_fields.items() if key != "kind")
-        ]
+        is_word = part.kind in _words({part.kind: type(part)}) and part == type(part)(kind=part.kind)
+        return part.kind if is_word else part.model_dump(mode=info.mode)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Returns the union of the kinds that are registered now."""
+        """Returns the union of the product's kinds and those of `listing`."""
         del schema
-        choices = {kind: part.__pydantic_core_schema__ for kind, part in kinds_of(self._role).items()}
+        shown = {PRODUCT, *_listed.get()}
+        kinds = {kind: part for kind, part in kinds_of(self._role).items() if part.__module__.split(".")[0] in shown}
+        choices = {kind: part.__pydantic_core_schema__ for kind, part in kinds.items()}
         # A role may have no kind of the product.
         union = (
             handler(core_schema.tagged_union_schema(choices, discriminator="kind"))
             if choices
             else {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
         )
-        word = {
-            "": None,
-            "kind": {"type": "string", "enum": self._words()},
-            "name": _NAME.json_schema(),
-        }[self._word]
-        return {"anyOf": [word, union]} if word else union
+        if not self._word:
+            return union
+        word = {"type": "string", "enum": _words(kinds)} if self._word == "kind" else _NAME.json_schema()
+        return {"anyOf": [word, union]}
 
 
-def _listed(kinds: Iterable[str]) -> str:
+def _words(kinds: Mapping[str, type[Part]]) -> list[str]:
+    """Returns the kinds without required keys, which may be written as a word."""
+    return [
+        kind
+        for kind, part in kinds.items()
+        if not any(field.is_required() for key, field in part.model_fields.items() if key != "kind")
+    ]
+
+
+def _quoted(kinds: Iterable[str]) -> str:
     return ", ".join(map(repr, kinds))

@@ -73,7 +73,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
                 gates=json.dumps([gate.model_dump(mode="json") for gate in spec.gates]),
                 export=spec.export.model_dump_json(),
                 pipeline_root=pipeline_root,
-                code=code_digest(Executor.__module__),
+                code=code_digest(Executor.__module__, parts=spec.parts),
                 evaluation=types.Channel(type=standard_artifacts.ModelEvaluation),
                 blessing=types.Channel(type=standard_artifacts.ModelBlessing),
             )

@@ -58,7 +58,7 @@ class ExampleGen(base_beam_component.BaseBeamComponent):
                 name=spec.name,
                 mode=spec.training.mode,
                 pipeline_root=pipeline_root,
-                code=code_digest(Executor.__module__),
+                code=code_digest(Executor.__module__, parts=spec.parts),
                 examples=types.Channel(type=standard_artifacts.Examples),
             )
         )

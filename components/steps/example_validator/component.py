@@ -49,7 +49,7 @@ class ExampleValidator(base_component.BaseComponent):
                 schema=schema,
                 inputs=spec.inputs().model_dump_json(),
                 drift=spec.drift.model_dump_json() if spec.drift else "",
-                code=code_digest(Executor.__module__),
+                code=code_digest(Executor.__module__, parts=spec.parts),
                 anomalies=types.Channel(type=standard_artifacts.ExampleAnomalies),
             )
         )

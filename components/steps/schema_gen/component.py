@@ -35,7 +35,7 @@ class SchemaGen(base_component.BaseComponent):
         super().__init__(
             SchemaGenSpec(
                 inputs=inputs.inputs().model_dump_json(),
-                code=code_digest(Executor.__module__),
+                code=code_digest(Executor.__module__, parts=inputs.parts),
                 schema=types.Channel(type=standard_artifacts.Schema),
             )
         )

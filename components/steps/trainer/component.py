@@ -69,7 +69,7 @@ class Trainer(base_component.BaseComponent):
             TrainerSpec(
                 ranker=spec.ranker().model_dump_json(),
                 pipeline_root=pipeline_root,
-                code=code_digest(Executor.__module__),
+                code=code_digest(Executor.__module__, parts=spec.parts),
                 launch=launch,
                 examples=examples,
                 transformed_examples=transformed_examples,

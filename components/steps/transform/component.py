@@ -67,7 +67,7 @@ class Transform(base_beam_component.BaseBeamComponent):
                 schema=schema,
                 inputs=inputs.inputs().model_dump_json(),
                 preprocessing_fn=preprocessing_fn,
-                code=transform_code(preprocessing_fn),
+                code=transform_code(preprocessing_fn, inputs.parts),
                 **outputs,
             )
         )

@@ -34,7 +34,7 @@ def _after(declared: DenseOptimizer, factors: list[float]) -> Any:
     state = _state(declared)
     for step, (gradient, factor) in enumerate(zip(_gradients(len(factors)), factors, strict=True), start=1):
         state.apply(tf.constant(gradient), tf.constant(step, tf.int64), tf.constant(factor))
-    assert len(state.moments) == declared.num_moments
+    assert len(state.moments) == len(declared.moments())
     return state.flat.numpy()
 
 

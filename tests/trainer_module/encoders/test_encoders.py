@@ -57,7 +57,7 @@ def test_positional_weights_are_a_softmax_over_the_positions_present() -> None:
 
     encoder, weights = _built(PositionalEncoder(kind="positional"))
     ((name, logits),) = weights.items()
-    assert name == "positions/f"
+    assert name == "encoders/f/positions"
     shares = np.exp(logits[:3]) / np.exp(logits[:3]).sum()
     got = _encoded(encoder, weights, LENGTHS, VALUES)
     np.testing.assert_allclose(got, [shares @ VALUES[:3], np.zeros(DIM), VALUES[3]], rtol=1e-5)
