@@ -8,7 +8,8 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, Direction, direction
+from sangam.schemas.parts.judging import Direction
+from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, direction
 
 FILE_NAME = "verdict.json"
 TEXT_FILE = "verdict.txt"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sangam.components.reports.evaluation import Difference, TaskVerdict
-from sangam.schemas.spec.metrics import Direction
+from sangam.schemas.parts.judging import Direction
 
 _DECLARED = ("value", "change", "gain")
 """Kinds of gates that a spec declares on a metric."""

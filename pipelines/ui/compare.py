@@ -14,7 +14,8 @@ from sangam.components.record.store import StoredRun
 from sangam.pipelines.history.difference import Change, changes
 from sangam.pipelines.local.outputs import read_outputs
 from sangam.pipelines.ui import figures
-from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, Direction, direction
+from sangam.schemas.parts.judging import Direction
+from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, direction
 
 _SHOWN_DAYS = 4
 _FIRST = ("auc", "rmse")

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from sangam.schemas.parts import judging
 from sangam.schemas.parts.base import FrozenModel, Name, PositiveInt
+from sangam.schemas.parts.judging import Direction
 from sangam.schemas.parts.kinds import AnyKind
-from sangam.schemas.spec.metrics import Direction
 from sangam.schemas.spec.patterns import FilePattern
 
 NotNegative = Annotated[float, Field(ge=0)]

@@ -7,8 +7,8 @@ from statistics import NormalDist, pstdev
 from sangam.components.reports.evaluation import TaskVerdict
 from sangam.components.reports.headline import main_metric
 from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, Measured, SliceResult, paired_change
+from sangam.schemas.parts.judging import Direction
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.metrics import Direction
 from sangam.schemas.spec.release import Evaluation
 from sangam.schemas.spec.tasks import BinaryTask
 
