@@ -71,6 +71,12 @@ def listing(parts: Iterable[str]) -> Iterator[None]:
 
 _KINDS: dict[str, dict[str, type[Part]]] = {}
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
+_OF_OTHERS = {
+    "type": "object",
+    "properties": {"kind": {"type": "string", "description": "Kind that a module in `parts` has."}},
+    "required": ["kind"],
+}
+"""JSON Schema of a role without a kind of the product."""
 
 
 def _unpickled(module: str, role: str, kind: str, document: str) -> Part:
@@ -181,12 +187,9 @@ class AnyKind:
         shown = {PRODUCT, *_listed.get()}
         kinds = {kind: part for kind, part in kinds_of(self._role).items() if part.__module__.split(".")[0] in shown}
         choices = {kind: part.__pydantic_core_schema__ for kind, part in kinds.items()}
-        # A role may have no kind of the product.
-        union = (
-            handler(core_schema.tagged_union_schema(choices, discriminator="kind"))
-            if choices
-            else {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
-        )
+        union: dict[str, Any] = _OF_OTHERS
+        if choices:
+            union = handler(core_schema.tagged_union_schema(choices, discriminator="kind"))
         if not self._word:
             return union
         word = {"type": "string", "enum": _words(kinds)} if self._word == "kind" else _NAME.json_schema()
