@@ -71,12 +71,6 @@ def listing(parts: Iterable[str]) -> Iterator[None]:
 
 _KINDS: dict[str, dict[str, type[Part]]] = {}
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
-_OF_OTHERS = {
-    "type": "object",
-    "properties": {"kind": {"type": "string", "description": "Kind that a module in `parts` has."}},
-    "required": ["kind"],
-}
-"""JSON Schema of a role without a kind of the product."""
 
 
 def _unpickled(module: str, role: str, kind: str, document: str) -> Part:
@@ -187,13 +181,17 @@ class AnyKind:
         shown = {PRODUCT, *_listed.get()}
         kinds = {kind: part for kind, part in kinds_of(self._role).items() if part.__module__.split(".")[0] in shown}
         choices = {kind: part.__pydantic_core_schema__ for kind, part in kinds.items()}
-        union: dict[str, Any] = _OF_OTHERS
-        if choices:
-            union = handler(core_schema.tagged_union_schema(choices, discriminator="kind"))
+        # A role may have no kind of the product.
+        union = handler(core_schema.tagged_union_schema(choices, discriminator="kind")) if choices else _any_kind()
         if not self._word:
             return union
         word = {"type": "string", "enum": _words(kinds)} if self._word == "kind" else _NAME.json_schema()
         return {"anyOf": [word, union]}
+
+
+def _any_kind() -> dict[str, Any]:
+    kind = {"title": "kind", "type": "string", "description": "Kind of a part in a module that `parts` names."}
+    return {"type": "object", "properties": {"kind": kind}, "required": ["kind"]}
 
 
 def _words(kinds: Mapping[str, type[Part]]) -> list[str]:
