@@ -8,7 +8,7 @@ from typing import Any
 
 from sangam.schemas.derived.rank_inputs import LENGTH, MISSING, input_name
 from sangam.schemas.errors import UserError
-from sangam.schemas.spec.features import ColumnType
+from sangam.schemas.parts.columns import ColumnType
 
 _TYPES: dict[str, ColumnType] = {"DT_STRING": "string", "DT_INT64": "int", "DT_FLOAT": "float"}
 _TIMES = "times as seconds since 1970, or with a time zone"

@@ -10,7 +10,7 @@ import pytest
 
 from sangam.pipelines.api.requests import Input, columns_of, inputs_of_signature, is_missing, request_of
 from sangam.schemas.errors import UserError
-from sangam.schemas.spec.features import ColumnType
+from sangam.schemas.parts.columns import ColumnType
 from tests.errors import place_and_value
 
 NONE = -(2**63)
