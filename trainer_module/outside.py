@@ -10,6 +10,8 @@ from sangam.schemas.parts.kinds import Part
 
 Shape = Sequence[int | None]
 
+_NATIVE = "Sangam"
+"""Start of the names of our own operations: the product's layers use them in training, and stock ones when served."""
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _VARIABLES = ("VarHandleOp", "VariableV2", "MutableHashTableV2", "MutableDenseHashTableV2")
 _RANDOM = (
@@ -95,6 +97,8 @@ def _refusal(kind: str) -> str:
         return "makes a variable: `weights` declares what is learned, and the arguments have it"
     if kind in _RANDOM:
         return "draws other numbers in each run: `noise.dropout` and tf.random.stateless_uniform do not"
+    if kind.startswith(_NATIVE):
+        return ""
     return "" if hasattr(tf.raw_ops, kind) else "is not TensorFlow's own: a server may lack it"
 
 

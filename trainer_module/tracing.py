@@ -1,8 +1,19 @@
-"""Traces the parts of others once, without data: what they return, and whether it can be exported."""
+"""Traces the parts of others once, without data: what they return, and whether it can be exported.
+
+As a process it reads a ranker's JSON from standard input, and ends with 1 and the mistake on standard error.
+"""
+
+from sangam.schemas.host.needless_imports import leave_out_needless
+
+if __name__ == "__main__":
+    leave_out_needless()  # Before the imports below.
+
+import sys
 
 import tensorflow as tf
 
 from sangam.schemas.derived.columns import feature_columns
+from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec import RankerSpec
 from sangam.trainer_module.dense.noise import Noise
@@ -56,3 +67,10 @@ def _trace_features(spec: RankerSpec) -> None:
 
 def _spec_of(column: Column) -> tf.SparseTensorSpec:
     return tf.SparseTensorSpec([None, None], _TYPES[column.type])
+
+
+if __name__ == "__main__":
+    try:
+        trace(RankerSpec.model_validate_json(sys.stdin.read()))
+    except UserError as error:
+        sys.exit(str(error))

@@ -40,6 +40,7 @@ _PARTS = (
     "bottom",
     "experts",
     "expert_gates",
+    "model",
     "towers",
     "transfers",
     "encoders",

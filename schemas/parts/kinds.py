@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar, Literal, SupportsIndex, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, SupportsIndex, get_args
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticKnownError, core_schema
@@ -90,9 +90,9 @@ def outside_kinds() -> Iterator[type[Part]]:
 
 
 def _kind_of(part: type[Part]) -> str:
-    hint = get_type_hints(part).get("kind") if "kind" in part.__annotations__ else None
-    values = get_args(hint)
-    return str(values[0]) if get_origin(hint) is not None and len(values) == 1 else ""
+    """Returns the kind that a class itself declares; "" for one that is above kinds, or only inherits its kind."""
+    values = get_args(part.model_fields["kind"].annotation) if "kind" in part.__annotations__ else ()
+    return str(values[0]) if len(values) == 1 else ""
 
 
 def _register(part: type[Part], kind: str) -> None:

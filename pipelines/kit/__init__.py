@@ -1,0 +1,1 @@
+"""The oracle kit for parts of others: `sangam.testing` is its door."""
