@@ -1,6 +1,7 @@
 """Calls the parts of others that are not the trainer's once, on a few made-up values, before anything runs."""
 
 import datetime
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sangam.components.alerts.payloads import as_message
 from sangam.components.outside import item_weights, metric_sums, metric_values, slice_texts
 from sangam.schemas.checks.parts import outside_parts
 from sangam.schemas.derived.columns import columns
+from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column, ColumnType
 from sangam.schemas.parts.judging import AlertTarget, Metric, NegativeSampler, Slice
 from sangam.schemas.spec import Spec
@@ -71,3 +73,10 @@ def _made(column: Column) -> Any:
 def _type_of_items(spec: Spec) -> ColumnType:
     negatives = spec.data.negatives
     return next((each.type for each in columns(spec) if negatives and each.name == negatives.item), "string")
+
+
+if __name__ == "__main__":
+    try:
+        try_parts(Spec.model_validate_json(sys.stdin.read()))
+    except UserError as error:
+        sys.exit(str(error))

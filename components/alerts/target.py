@@ -77,13 +77,14 @@ def _target(alerts: Alerts, url: str, key: str) -> Target:
     if parts.scheme not in ("http", "https") or not host or any(char.isspace() for char in url):
         raise UserError(f"{variable} is not an http or https URL (not shown); {allowed}")
     shown = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
-    is_loopback = _is_loopback(host)
+    is_loopback = is_this_machine(host)
     if parts.scheme == "http" and not is_loopback:
         raise UserError(f"{variable} is not encrypted (got {shown}); {allowed}")
     return Target(url=url, key=key, shown=shown, is_loopback=is_loopback, is_signed=isinstance(alerts.format, Generic))
 
 
-def _is_loopback(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
+    """Returns whether a host of a URL is this machine, which no proxy leads to."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

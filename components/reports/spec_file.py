@@ -57,11 +57,16 @@ def settings_by_path(settings: Mapping[str, object]) -> dict[str, Any]:
 
 def spec_text(run: RunFolder) -> str:
     """Returns a run's spec without defaults, as YAML."""
+    return yaml_of(json.loads(run.spec.read_bytes()))
+
+
+def yaml_of(document: Mapping[str, Any]) -> str:
+    """Returns the document of a spec as YAML, in its order."""
     text = io.StringIO()
     yaml: Any = YAML(typ="safe", pure=True)
     yaml.default_flow_style, yaml.width = None, 120
     yaml.sort_base_mapping_type_on_output = False
-    yaml.dump(json.loads(run.spec.read_bytes()), text)
+    yaml.dump(document, text)
     return text.getvalue()
 
 

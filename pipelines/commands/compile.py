@@ -57,7 +57,7 @@ def compile_(
         check_date(loaded, date)
     _check_images(image, trainer_image)
     quieten()
-    from sangam.pipelines.kubeflow.checks import alerts_note
+    from sangam.pipelines.kubeflow.checks import alerts_note, parts_note
     from sangam.pipelines.kubeflow.compile import compile_pipeline
     from sangam.pipelines.kubeflow.writing import write_compiled
     from sangam.pipelines.provenance import code_folder, git_commit
@@ -72,7 +72,8 @@ def compile_(
         flavour=flavour,
     )
     write_compiled(compile_pipeline(loaded, target), output)
-    _tell(loaded, alerts_note(loaded), flavour, output, as_json=as_json)
+    notes = "\n".join(filter(None, (alerts_note(loaded), parts_note(loaded))))
+    _tell(loaded, notes or None, flavour, output, as_json=as_json)
 
 
 def _tell(spec: Spec, note: str | None, flavour: str, output: Path, *, as_json: bool) -> None:

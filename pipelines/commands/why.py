@@ -16,14 +16,5 @@ def why(run: RunArgument, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(reason.document(found))
         return
-    say(f"{found.id} {reason.outcome.short or reason.outcome.sentence}")
-    for cause in reason.outcome.causes:
-        say(f"  {cause}")
-    if reason.tail:
-        say(f"the end of {reason.log}:\n{reason.tail}")
-    elif reason.log:
-        say(f"log: {reason.log}")
-    if reason.exit_code is not None:
-        say(f"exit code: {reason.exit_code}")
-    for advice in reason.outcome.advice:
-        say(f"try: {advice}")
+    for line in reason.lines(found):
+        say(line)

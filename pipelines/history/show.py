@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,18 @@ class Reason:
     log: Path | None
     tail: str
     exit_code: int | None
+
+    def lines(self, run: StoredRun) -> Iterator[str]:
+        """Yields the reason as text: the cause, the end of the log, and what to try."""
+        yield f"{run.id} {self.outcome.short or self.outcome.sentence}"
+        yield from (f"  {cause}" for cause in self.outcome.causes)
+        if self.tail:
+            yield f"the end of {self.log}:\n{self.tail}"
+        elif self.log:
+            yield f"log: {self.log}"
+        if self.exit_code is not None:
+            yield f"exit code: {self.exit_code}"
+        yield from (f"try: {advice}" for advice in self.outcome.advice)
 
     def document(self, run: StoredRun) -> dict[str, Any]:
         """Returns the reason as JSON, for programs."""

@@ -170,6 +170,13 @@ def alerts_note(spec: Spec) -> str | None:
     return f"alerts     {where} must hold an https:// address: the first step of a run checks it, nothing before can"
 
 
+def parts_note(spec: Spec) -> str | None:
+    """Returns a note on the modules that the images must have; None without parts of others."""
+    if not spec.parts:
+        return None
+    return f"parts      the images must have {', '.join(spec.parts)}: docs/parts.md has the two lines of a Dockerfile"
+
+
 def _alerts(spec: Spec) -> Iterator[str]:
     if spec.alerts is None:
         return

@@ -6,10 +6,10 @@ from sangam.schemas.derived.columns import is_bias
 from sangam.schemas.problems import Loc, Problem, listed
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.encoders import PositionalEncoder, TransformerEncoder
+from sangam.schemas.spec.feature_bases import Clip, Missing, NumberFeature
 from sangam.schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
-    Clip,
     CountFeature,
     CrossFeature,
     Feature,
@@ -17,8 +17,6 @@ from sangam.schemas.spec.features import (
     IdsFeature,
     ListFeature,
     MatchFeature,
-    Missing,
-    NumberFeature,
     NumericFeature,
     RateFeature,
     SequenceFeature,

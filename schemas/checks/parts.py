@@ -1,6 +1,6 @@
 """Mistakes in parts of others: in what they declare, before anything is computed, and what they find themselves."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, get_args
 
@@ -30,8 +30,8 @@ def declaration_problems(spec: Spec) -> Iterator[Problem]:
         elif isinstance(part, Slice):
             yield from _declared(loc, part, partial(_some, part.reads), Column)
         elif isinstance(part, Metric):
-            yield from _choices(loc, part, lambda part=part: [part.direction], Direction)
-            yield from _choices(loc, part, lambda part=part: part.task_kinds, TaskKind)
+            yield from _words(loc, part, "direction", Direction)
+            yield from _words(loc, part, "task_kinds", TaskKind)
 
 
 def part_problems(spec: Spec) -> Iterator[Problem]:
@@ -91,18 +91,17 @@ def _alone(method: Callable[[], Any]) -> list[Any]:
     return [method()]
 
 
-def _choices(loc: Loc, part: Part, declare: Callable[[], Any], of: Any) -> Iterator[Problem]:
+def _words(loc: Loc, part: Part, name: str, of: Any) -> Iterator[Problem]:
     """Yields a mistake if a declaration raises, or has anything but the words of a type."""
     words = get_args(of)
     try:
-        found = told(part, lambda: list(declare()))
+        found = told(part, partial(getattr, part), name)
     except UserError as error:
         yield _problem(loc, error)
         return
-    if wrong := [each for each in found if each not in words] or ([] if found else ["nothing"]):
-        yield Problem(
-            loc, f"{place_of(type(part))}: declares no such word (got {wrong[0]!r})", f"one of: {listed(words)}"
-        )
+    given = [found] if isinstance(found, str) else found if isinstance(found, Collection) else [found]
+    if not given or any(each not in words for each in given):
+        yield Problem(loc, f"{place_of(type(part))}: declares no such {name} (got {found!r})", f"of: {listed(words)}")
 
 
 def _declared(loc: Loc, part: Part, declare: Callable[[], Any], of: Any) -> Iterator[Problem]:

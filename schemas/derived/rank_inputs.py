@@ -16,16 +16,19 @@ MISSING: dict[ColumnType, bytes | int | float] = {"string": b"", "int": -(2**63)
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_]")
 
 
-def input_names(columns: Iterable[Column]) -> dict[str, str]:
-    """Returns the input of each column, by the column's name.
+def input_name(column: str) -> str:
+    """Returns the input of a column.
 
     An input is both an operation and an argument of a Python function: letters, digits and `_`, a letter first. Any
     other character becomes `_`; a name with another start, or a Python keyword, gets the prefix `x_`.
     """
-    names = {column.name: _FORBIDDEN.sub("_", column.name) for column in columns}
-    return {
-        name: clean if clean[0].isalpha() and not iskeyword(clean) else f"x_{clean}" for name, clean in names.items()
-    }
+    clean = _FORBIDDEN.sub("_", column)
+    return clean if clean[:1].isalpha() and not iskeyword(clean) else f"x_{clean}"
+
+
+def input_names(columns: Iterable[Column]) -> dict[str, str]:
+    """Returns the input of each column, by the column's name."""
+    return {column.name: input_name(column.name) for column in columns}
 
 
 def clashes(columns: Iterable[Column]) -> list[tuple[str, str, str]]:

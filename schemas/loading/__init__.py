@@ -1,6 +1,7 @@
 """Reads a spec from YAML, or reports every mistake with its line, its value and the allowed values."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +50,20 @@ def parse_spec(path: Path) -> Parsed:
     Raises:
         SpecError: see `load_spec`.
     """
-    written = _parse(path)
+    return _checked(path, _parse(path))
+
+
+def parse_text(text: str, name: str) -> Parsed:
+    """Does the same for YAML text; `name` takes the place of the path in errors."""
+    return _checked(Path(name), _parse(Path(name), text))
+
+
+def parse_document(document: Mapping[str, Any], name: str) -> Parsed:
+    """Does the same for plain data; numbers of NumPy are numbers, and tuples are lists."""
+    return _checked(Path(name), CommentedMap(document))
+
+
+def _checked(path: Path, written: CommentedMap) -> Parsed:
     document = _plain(path, written)
     if document.get("parts"):
         look_beside(path)
@@ -89,9 +103,9 @@ def _mappings(node: Any) -> Iterator[dict[str, Any]]:
         yield from _mappings(child)
 
 
-def _parse(path: Path) -> CommentedMap:
+def _parse(path: Path, text: str | None = None) -> CommentedMap:
     try:
-        document = YAML(typ="rt").load(_read(path))
+        document = YAML(typ="rt").load(_read(path) if text is None else _bounded(path, text))
     except UnicodeDecodeError as error:
         raise _fail(path, f"is not UTF-8 text ({error.reason} at byte {error.start})", "save it as UTF-8") from None
     except DuplicateKeyError as error:
@@ -114,6 +128,12 @@ def _parse(path: Path) -> CommentedMap:
     if not isinstance(document, CommentedMap):
         raise _fail(path, f"is not a mapping (got {_kind_of(document)})", "a spec starts with `name:`")
     return document
+
+
+def _bounded(path: Path, text: str) -> str:
+    if len(text) > MAX_FILE_BYTES:
+        raise _fail(path, f"is {len(text)} characters long", f"at most {MAX_FILE_BYTES}")
+    return text
 
 
 def _read(path: Path) -> str:
@@ -150,19 +170,22 @@ def _plain(path: Path, document: CommentedMap) -> Any:
         tag = getattr(getattr(node, "tag", None), "value", None)
         if tag is not None:
             raise refused(loc, f"has a tag (got '{_one_line(tag)}')", "a spec holds plain YAML, without tags")
-        if isinstance(node, CommentedMap):
+        if isinstance(node, Mapping):
             for key in node:
                 if not isinstance(key, str):
                     raise refused(loc, f"has a key that is not a string (got {_one_line(key)})", "put quotes around it")
             return {str(key): convert(value, (*loc, str(key))) for key, value in node.items()}
-        if isinstance(node, CommentedSeq):
+        if isinstance(node, list | tuple):
             return [convert(value, (*loc, index)) for index, value in enumerate(node)]
         if node is None or isinstance(node, bool):
             return node
-        # ruamel.yaml has subclasses of these, which keep the spelling.
-        for kind in (int, float, str):
-            if isinstance(node, kind):
-                return kind(node)
+        # ruamel.yaml has subclasses of these, which keep the spelling; NumPy has its own.
+        if isinstance(node, Integral):
+            return int(node)
+        if isinstance(node, Real):
+            return float(node)
+        if isinstance(node, str):
+            return str(node)
         raise refused(loc, f"is a {_kind_of(node)} (got {_one_line(node)})", "put quotes around it to make it a string")
 
     def refused(loc: Loc, what: str, allowed: str) -> SpecError:

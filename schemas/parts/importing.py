@@ -50,7 +50,9 @@ def import_part(name: str) -> ModuleType:
     sys.path += [folder for folder in folders() if folder not in sys.path]
     module = module_of(name)
     try:
-        return importlib.import_module(module)
+        found = importlib.import_module(module)
+        _refuse_hidden(name, module, found.__file__)
+        return found
     except UserError:
         raise
     except ModuleNotFoundError as error:
@@ -59,6 +61,20 @@ def import_part(name: str) -> ModuleType:
         raise UserError(_failed(name, error)) from error
     except Exception as error:
         raise UserError(_failed(name, error)) from error
+
+
+def _refuse_hidden(name: str, module: str, got: str | None) -> None:
+    """Refuses a module that has the place of one beside a spec."""
+    for folder in folders():
+        for file in (
+            Path(folder, *module.split(".")).with_suffix(".py"),
+            Path(folder, *module.split("."), "__init__.py"),
+        ):
+            if file.is_file() and (got is None or not file.samefile(got)):
+                raise UserError(
+                    f"parts: '{name}' is another module than the one beside the spec (got {got}, not {file}); give "
+                    "yours a name that no installed package has"
+                )
 
 
 def module_of(name: str) -> str:

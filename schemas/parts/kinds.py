@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar, Literal, SupportsIndex, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, SupportsIndex, get_args
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticKnownError, core_schema
@@ -90,9 +90,9 @@ def outside_kinds() -> Iterator[type[Part]]:
 
 
 def _kind_of(part: type[Part]) -> str:
-    hint = get_type_hints(part).get("kind") if "kind" in part.__annotations__ else None
-    values = get_args(hint)
-    return str(values[0]) if get_origin(hint) is not None and len(values) == 1 else ""
+    """Returns the kind that a class itself declares; "" for one that is above kinds, or only inherits its kind."""
+    values = get_args(part.model_fields["kind"].annotation) if "kind" in part.__annotations__ else ()
+    return str(values[0]) if len(values) == 1 else ""
 
 
 def _register(part: type[Part], kind: str) -> None:
@@ -182,15 +182,16 @@ class AnyKind:
         kinds = {kind: part for kind, part in kinds_of(self._role).items() if part.__module__.split(".")[0] in shown}
         choices = {kind: part.__pydantic_core_schema__ for kind, part in kinds.items()}
         # A role may have no kind of the product.
-        union = (
-            handler(core_schema.tagged_union_schema(choices, discriminator="kind"))
-            if choices
-            else {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
-        )
+        union = handler(core_schema.tagged_union_schema(choices, discriminator="kind")) if choices else _any_kind()
         if not self._word:
             return union
         word = {"type": "string", "enum": _words(kinds)} if self._word == "kind" else _NAME.json_schema()
         return {"anyOf": [word, union]}
+
+
+def _any_kind() -> dict[str, Any]:
+    kind = {"title": "kind", "type": "string", "description": "Kind of a part in a module that `parts` names."}
+    return {"type": "object", "properties": {"kind": kind}, "required": ["kind"]}
 
 
 def _words(kinds: Mapping[str, type[Part]]) -> list[str]:

@@ -36,7 +36,9 @@ class Alerts(FrozenModel):
     On Kubeflow the two variables come from `cluster.default.secrets`.
     """
 
-    format: Annotated[AlertTarget, AnyKind(AlertTarget, word="kind")] = Generic(kind="generic")
+    format: Annotated[AlertTarget, AnyKind(AlertTarget, word="kind")] = Field(
+        Generic(kind="generic"), json_schema_extra={"default": "generic"}
+    )
     """Form of the body: `generic`: all fields, signed with HMAC-SHA256; `slack`: a message for an incoming webhook;
     `pagerduty`: an event of PagerDuty's Events API v2. A mapping with `kind` is a form of your own; docs/parts.md."""
     url_env: EnvironmentName = "SANGAM_ALERT_URL"

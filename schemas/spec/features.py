@@ -3,71 +3,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field
 
 from sangam.schemas.parts import roles
 from sangam.schemas.parts.base import ColumnName, FrozenModel, Name, PositiveFloat, PositiveInt
 from sangam.schemas.parts.columns import Column, IdType, TimeKind
 from sangam.schemas.parts.kinds import AnyKind
 from sangam.schemas.spec.encoders import Encoder, MeanEncoder
-from sangam.schemas.spec.encodings import Encoding, PiecewiseLinearEncoding, StandardEncoding
-
-NumberType = Literal["float", "int"]
-Normalization = Literal["none", "zscore", "minmax"]
-Clip = Annotated[tuple[float, float], Field(min_length=2, max_length=2)]
+from sangam.schemas.spec.feature_bases import Clip, Missing, NumberFeature, NumberType, OneColumn
 
 
-class _OneColumn(roles.Feature):
-    column: ColumnName | None = None
-    """Column of the logs. Left out: the column with the name of the feature."""
-
-
-Missing = float | Literal["learned"]
-"""Replacement of a missing number; `learned`: 0, and another input of the model that is then 1."""
-
-
-class NumberFeature(roles.Feature):
-    """A feature that is one number before it becomes inputs of the model."""
-
-    normalize: Normalization = "zscore"
-    """Normalization by statistics of the training split; not for piecewise linear encoding, whose bins are
-    statistics."""
-    encoding: Encoding = PiecewiseLinearEncoding(kind="piecewise_linear")
-    """Encoding of the number as inputs of the model. Left out: piecewise linear (measured in docs/quality.md), or
-    standard where `normalize` is given."""
-
-    @model_validator(mode="after")
-    def _standard_where_normalized(self) -> Self:
-        if "normalize" in self.model_fields_set and "encoding" not in self.model_fields_set:
-            # A frozen model: only this validator may write.
-            self.__dict__["encoding"] = StandardEncoding(kind="standard")
-        return self
-
-    @property
-    def is_binned(self) -> bool:
-        """Whether the statistics are the ends of bins."""
-        return isinstance(self.encoding, PiecewiseLinearEncoding)
-
-    @property
-    def is_scaled(self) -> bool:
-        """Whether the statistics are a scale."""
-        return self.normalize != "none" and not self.is_binned
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Writes either `normalize` or `encoding`, from which both are read again."""
-        fields: dict[str, Any] = dump(self)
-        if isinstance(self.encoding, StandardEncoding):
-            fields.pop("encoding", None)
-            fields["normalize"] = self.normalize
-        if self.is_binned:
-            fields.pop("normalize", None)
-        return fields
-
-
-class NumericFeature(NumberFeature, _OneColumn):
+class NumericFeature(NumberFeature, OneColumn):
     """A number: clipped, then its logarithm taken, then normalized or binned; each step is optional."""
 
     kind: Literal["numeric"]
@@ -93,7 +41,7 @@ class NumericFeature(NumberFeature, _OneColumn):
         return 2 if learns_missing(self) else 1
 
 
-class BucketsFeature(_OneColumn):
+class BucketsFeature(OneColumn):
     """A number by its quantile in the training split: the row of its bucket, or without a table a float in (0, 1)."""
 
     kind: Literal["buckets"]
@@ -122,7 +70,7 @@ class BucketsFeature(_OneColumn):
         return (Column(name=self.column or name, type=self.type, is_required=required),)
 
 
-class IdFeature(_OneColumn):
+class IdFeature(OneColumn):
     """One id per example; its embedding is one row of the table."""
 
     kind: Literal["id"]
@@ -175,7 +123,7 @@ class CrossFeature(roles.Feature):
         )
 
 
-class IdsFeature(_OneColumn):
+class IdsFeature(OneColumn):
     """Any number of ids per example, in no particular order; their rows are combined. No ids: zeros."""
 
     kind: Literal["ids"]
@@ -211,7 +159,7 @@ class IdsFeature(_OneColumn):
         return ids, Column(name=self.weights, type="float", is_list=True, is_required=False, beside=(ids.name,))
 
 
-class SequenceFeature(_OneColumn):
+class SequenceFeature(OneColumn):
     """Ids in order, most recent first; at most `max_length` are kept. No ids: zeros."""
 
     kind: Literal["sequence"]
@@ -241,7 +189,7 @@ class SequenceFeature(_OneColumn):
         return (replace(ids, last_values=self.max_length if self.keep == "last" else 0),)
 
 
-class VectorFeature(_OneColumn):
+class VectorFeature(OneColumn):
     """A vector computed by another model; a list of `dim` floats in the logs."""
 
     kind: Literal["vector"]
@@ -263,7 +211,7 @@ class VectorFeature(_OneColumn):
         return self.dim
 
 
-class TimeFeature(_OneColumn):
+class TimeFeature(OneColumn):
     """Hour of the day or day of the week (0: Monday) of a time: a row each, or without a table a point on a circle."""
 
     kind: Literal["time"]

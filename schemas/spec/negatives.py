@@ -45,7 +45,7 @@ class Negatives(FrozenModel):
     judged_per_positive: _Number = 100
     """Number of candidates per positive in the validation and eval splits: with fewer, all of them. Predictions are
     rates among one positive and so many candidates: the served logit is z + log(per_positive / judged_per_positive)."""
-    draw: NegativeSampler = Uniform(kind="uniform")
+    draw: NegativeSampler = Field(Uniform(kind="uniform"), json_schema_extra={"default": "uniform"})
     """Probability of a candidate. `uniform`: all items alike, each once; `popular`: in proportion to the positives of
     the item, with replacement. A mapping with `kind` is a sampler of your own, with replacement; docs/parts.md."""
     days: Annotated[int, Field(gt=0, le=366)] = 1

@@ -32,6 +32,24 @@ class WrongMetric(Metric):
         return sums.sum() if self.way == "one value" else sums[..., 0] / sums[..., 1]
 
 
+class Aimless(Metric):
+    """A metric that does not say which values are better."""
+
+    kind: Literal["aimless"]
+    task_kinds: ClassVar[Sequence[TaskKind]] = ("binary",)
+
+    def sums(self, labels_B: Array, predictions_B: Array) -> Array:
+        return np.stack([labels_B, predictions_B], axis=1)
+
+
+class ForRanks(Aimless):
+    """A metric of tasks that nobody has."""
+
+    kind: Literal["for_ranks"]
+    direction: ClassVar[Direction] = "lower"
+    task_kinds: ClassVar[Sequence[TaskKind]] = ("ranks",)  # type: ignore[assignment]
+
+
 class WrongSlice(Slice):
     """No texts."""
 

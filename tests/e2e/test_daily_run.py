@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from sangam import Root as PythonRoot
 from sangam.components.record.journal import read_journal
 from sangam.schemas.contracts.root import RunFolder
 from tests import outside
@@ -120,6 +121,21 @@ def test_tensorboard_shows_the_run_from_its_first_loss_to_its_evaluation(first_r
         [auc] = events.Scalars(f"evaluation/auc/{task}")
         assert auc.value == pytest.approx(first_run[1]["tasks"][task]["auc"], rel=1e-5)
     assert events.Tensors("tables/users/norm")
+
+
+def test_python_reads_the_run_as_its_summary_has_it_with_its_slices(world: World, first_run: Any) -> None:
+    _, summary = first_run
+    run = PythonRoot(world.root).run(summary["run"])
+    assert (run.state, run.model, run.page) == ("pushed", summary["pushed"]["path"], run.folder / "report.html")
+    assert run.spec.digest == summary["spec_digest"]
+    overall = run.metrics.query("slice == 'all'").set_index(["task", "metric"]).value
+    assert {task: overall[task, "auc"] for task in TASKS} == {task: summary["tasks"][task]["auc"] for task in TASKS}
+    assert run.metrics["slice"].nunique() > 5
+    assert run.gates.passed.all()
+    assert dict(zip(run.steps.step, run.steps.state, strict=True)) == states(summary)
+    assert run.tables.set_index("table").rows.to_dict() == {
+        name: table["rows"] for name, table in summary["training"]["tables"].items()
+    }
 
 
 def test_the_pushed_model_is_whole_and_its_manifest_knows_it(world: World, first_run: Any) -> None:

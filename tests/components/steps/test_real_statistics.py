@@ -16,7 +16,7 @@ from sangam.schemas.spec import Inputs, Spec
 from sangam.schemas.spec.data import EVAL, TRAIN
 from sangam.schemas.spec.drift import Drift
 from sangam.schemas.spec.encodings import StandardEncoding
-from sangam.schemas.spec.features import NumberFeature
+from sangam.schemas.spec.feature_bases import NumberFeature
 from tests.beam_args import BEAM_ARGS
 from tests.paths import SHARED_DATA, SPECS
 

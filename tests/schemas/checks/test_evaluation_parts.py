@@ -16,6 +16,7 @@ from tests.errors import tells
 from tests.schemas.sample_specs import changed, loaded, write
 
 PARTS = {"parts": ["tests.components.sample_parts"]}
+WRONG = {"parts": ["tests.components.wrong_parts"]}
 F_HALF = {"evaluation.metrics": {"f_half": {"kind": "f_beta", "beta": 0.5}}}
 BY_INITIAL = {"kind": "initial", "column": "user_id"}
 NEGATIVES = {"label": "like", "item": "friend", "user": "user_id", "item_columns": ["tags"]}
@@ -89,6 +90,16 @@ def test_the_schema_has_the_keys_of_parts_that_are_named_and_of_no_others() -> N
             {"evaluation.metrics": {"auc": {"kind": "f_beta", "beta": 1}}},
             "evaluation.metrics.auc",
             "name of a value ... (got 'auc')",
+        ),
+        (
+            WRONG | {"evaluation.metrics": {"bad": {"kind": "aimless"}}},
+            "evaluation.metrics.bad",
+            "wrong_parts.py ... AttributeError ... direction",
+        ),
+        (
+            WRONG | {"evaluation.metrics": {"bad": {"kind": "for_ranks"}}},
+            "evaluation.metrics.bad",
+            "wrong_parts.py ... task_kinds (got ('ranks',)) ... binary",
         ),
         ({"evaluation.slices": [["letter"]]}, "evaluation.slices[0][0]", "no such feature ... (got 'letter')"),
         ({"evaluation.slices": [["Friend"]]}, "evaluation.slices[0][0]", "not a name (got 'Friend')"),

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from sangam.components.reports.evaluation import GateVerdict
 from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, Measured, paired_change
+from sangam.schemas.parts.judging import Direction
 from sangam.schemas.spec.metrics import (
     SUM_OF_WEIGHTS,
     WEIGHTED_MEAN_LABEL,
-    Direction,
     at_k,
     direction,
     needs_weights,
