@@ -4,6 +4,7 @@ def test_my_loss() -> None:
     check_part(MyLoss(kind="my_loss"))
 """
 
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,10 +20,11 @@ _ROWS = 48
 def check_part(part: Part, rows: Sequence[dict[str, list[Any]]] | None = None, *, seed: int = 0) -> dict[str, str]:
     """Checks a part in a small ranker around it, in this process.
 
-    determinism: equal calls give equal numbers; gradient: it is the slope of the loss, by differences; ranks: losses
-    and gradients of two halves of a batch add up to the whole's, which is what ranks rely on; empty: no example, one
-    example, no values; bfloat16: logits near float32's; resume: a step after saving and restoring is the step without;
-    export: the exported model gives the trainer's scores.
+    determinism: equal calls give equal numbers; gradient: it is the slope of the loss, by differences in the part's
+    weights, all weights and the embeddings, where tf.stop_gradient holds what it is given; ranks: losses and gradients
+    of two halves of a batch add up to the whole's, which is what ranks rely on; empty: no example, one example, no
+    values; bfloat16: logits near float32's; resume: a step after saving and restoring is the step without; export: the
+    exported model gives the trainer's scores.
 
     Args:
         part: an object of your class.
@@ -36,6 +38,7 @@ def check_part(part: Part, rows: Sequence[dict[str, list[Any]]] | None = None, *
         AssertionError: a check does not hold; with the class's file and line.
         UserError: the part is wrong before anything is computed.
     """
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     from sangam.pipelines.kit.around import rows_for, spec_around
     from sangam.pipelines.kit.oracles import Oracles
     from sangam.pipelines.kit.world import World
