@@ -20,11 +20,12 @@ _ROWS = 48
 def check_part(part: Part, rows: Sequence[dict[str, list[Any]]] | None = None, *, seed: int = 0) -> dict[str, str]:
     """Checks a part in a small ranker around it, in this process.
 
-    determinism: equal calls give equal numbers; gradient: it is the slope of the loss, by differences in the part's
-    weights, all weights and the embeddings, where tf.stop_gradient holds what it is given; ranks: losses and gradients
-    of two halves of a batch add up to the whole's, which is what ranks rely on; empty: no example, one example, no
-    values; bfloat16: logits near float32's; resume: a step after saving and restoring is the step without; export: the
-    exported model gives the trainer's scores.
+    finite: losses and gradients, also of no example, one example and no values; determinism: equal calls give equal
+    numbers; gradient: it is the slope of the loss, by differences in the part's weights, all weights and the
+    embeddings, where tf.stop_gradient holds what it is given; ranks: losses and gradients of two halves of a batch add
+    up to the whole's, which is what ranks rely on; bfloat16: logits near float32's; resume: a step after saving and
+    restoring is the step without; export: the exported model gives the trainer's scores, also for a request whose
+    candidates share the user's row.
 
     Args:
         part: an object of your class.

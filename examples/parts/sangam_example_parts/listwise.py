@@ -10,7 +10,7 @@ _NOT_AMONG = -1e9
 
 
 class Rcr(BinaryLoss):
-    """(1 - share) cross-entropy + share * sum_i -y_i / (sum_j y_j) log(p_i / sum_j p_j), p = sigmoid(z), over a request.
+    """(1 - share) cross-entropy + share * -sum_i y_i / (sum_j y_j) log(p_i / sum_j p_j) of a request, p = sigmoid(z).
 
     Bai et al.: Regression compatible listwise objectives for calibrated ranking with binary relevance, CIKM 2023: both
     terms are smallest where p is the probability of a click. A request without a click adds nothing to the second.

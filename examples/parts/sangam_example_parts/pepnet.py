@@ -1,9 +1,10 @@
-"""PEPNet: gates by the domain over the embeddings, and by the user and the item over each layer of each task's tower."""
+"""PEPNet: gates by the domain over the embeddings, by the user and the item over the layers of the towers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
+
 from sangam.parts import (
     Architecture,
     Blocks,

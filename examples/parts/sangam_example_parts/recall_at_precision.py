@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
+
 from sangam.parts import Array, Direction, Metric, TaskKind
 
 _LARGEST_LOGIT = 10.0
