@@ -7,6 +7,8 @@ import json
 import os
 import re
 import select
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -143,6 +145,15 @@ def test_ranks_share_memory_without_horovod_and_their_model_is_served_and_shown(
     assert state == "AVAILABLE"
     with ready.serving("sangam", "ui", "runs", "--port", "0") as address:
         assert "20240307001" in _get(address)
+
+
+def test_parts_of_another_package_run_as_its_readme_says(ready: Installed) -> None:
+    shutil.copytree(REPOSITORY / "examples" / "parts", ready.folder / "examples" / "parts")
+    blocks = re.findall(r"```sh\n(.*?)```", (REPOSITORY / "examples" / "parts" / "README.md").read_text(), re.DOTALL)
+    said = [ready.run(*shlex.split(line)) for block in blocks for line in block.splitlines()]
+    assert "pushed: version 20240303001" in said[4]
+    assert "recall_at_third" in said[4]
+    assert re.search(r"codebooks: {path: codebooks_of_posts.npy, sha256: [0-9a-f]{64}}", said[5])
 
 
 def test_without_horovod_ranks_that_need_it_are_refused_at_once(ready: Installed) -> None:
