@@ -152,7 +152,7 @@ def test_parts_of_another_package_run_as_its_readme_says(ready: Installed) -> No
     blocks = re.findall(r"```sh\n(.*?)```", (REPOSITORY / "examples" / "parts" / "README.md").read_text(), re.DOTALL)
     said = [ready.run(*shlex.split(line)) for block in blocks for line in block.splitlines()]
     assert "pushed: version 20240303001" in said[4]
-    assert "recall_at_40" in said[4]
+    assert "recall_at_precision" in said[4]
     assert re.search(r"codebooks: {path: codebooks_of_posts.npy, sha256: [0-9a-f]{64}}", said[5])
 
 
