@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sangam.schemas.parts.judging import Metric, Slice
 from sangam.schemas.parts.kinds import Part
 
 __all__ = ["check_part"]
@@ -27,6 +28,9 @@ def check_part(part: Part, rows: Sequence[dict[str, list[Any]]] | None = None, *
     restoring is the step without; export: the exported model gives the trainer's scores, also for a request whose
     candidates share the user's row.
 
+    Of a metric and of slices, in NumPy alone: rows: those of a part of the examples are those of all; values: several
+    sums at once give each one's value, at most `largest`, also of no example.
+
     Args:
         part: an object of your class.
         rows: rows of logs, {column: values}, for a feature that needs real ones; None: drawn by its columns.
@@ -39,6 +43,10 @@ def check_part(part: Part, rows: Sequence[dict[str, list[Any]]] | None = None, *
         AssertionError: a check does not hold; with the class's file and line.
         UserError: the part is wrong before anything is computed.
     """
+    if isinstance(part, Metric | Slice):
+        from sangam.pipelines.kit.judging import check_metric, check_slice
+
+        return check_metric(part, seed) if isinstance(part, Metric) else check_slice(part, seed)
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     from sangam.pipelines.kit.around import rows_for, spec_around
     from sangam.pipelines.kit.oracles import Oracles

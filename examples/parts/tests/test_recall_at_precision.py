@@ -5,6 +5,8 @@ import pytest
 from sangam_example_parts import RecallAtPrecision
 from sklearn.metrics import precision_recall_curve
 
+from sangam.testing import check_part
+
 PART = RecallAtPrecision(kind="recall_at_precision", precision=0.6, bins=50)
 
 
@@ -47,3 +49,8 @@ def test_ends(labels: list[int], predictions: list[float], value: float | None) 
     with np.errstate(invalid="ignore"):
         found = PART.value(PART.sums(np.array(labels, float), np.array(predictions)).sum(0))
     assert np.isnan(found) if value is None else found == value
+
+
+def test_it_holds_what_every_metric_promises() -> None:
+    seen = check_part(PART)
+    assert seen["values"].endswith("nan of none")
