@@ -94,8 +94,13 @@ def _alone(method: Callable[[], Any]) -> list[Any]:
 def _words(loc: Loc, part: Part, name: str, of: Any) -> Iterator[Problem]:
     """Yields a mistake if a declaration raises, or has anything but the words of a type."""
     words = get_args(of)
+
+    def declare() -> Any:
+        return getattr(part, name)
+
+    declare.__name__ = name
     try:
-        found = told(part, partial(getattr, part), name)
+        found = told(part, declare)
     except UserError as error:
         yield _problem(loc, error)
         return
