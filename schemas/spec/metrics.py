@@ -93,6 +93,11 @@ def direction(metric: str) -> Direction:
     return "higher" if at_k(metric) else (_BINARY | _REGRESSION)[without_weights(metric)]
 
 
+def is_count(metric: str) -> bool:
+    """Says whether a value that is reported beside the metrics is a number of examples, groups or lists."""
+    return metric.startswith("num_")
+
+
 def largest(metric: str) -> float | None:
     """Returns the largest possible value of a metric, or None."""
     return 1.0 if at_k(metric) else _LARGEST.get(without_weights(metric))
