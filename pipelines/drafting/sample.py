@@ -14,6 +14,7 @@ import pyarrow as pa
 from sangam.components.logs.readers.folders import folder_texts
 from sangam.pipelines.drafting.dialect import dialect_of
 from sangam.pipelines.drafting.layout import Layout, LogFile
+from sangam.pipelines.drafting.nested_columns import with_keys
 from sangam.pipelines.drafting.reading import Piece, complete_columns, read_piece
 from sangam.pipelines.drafting.text_types import typed
 from sangam.pipelines.drafting.values import Values, joined, values_of
@@ -78,6 +79,10 @@ def read_sample(data: str | Path, layout: Layout, max_rows: int = MAX_ROWS) -> S
         for group, file in chosen
     ]
     read = [(group, file, piece) for group, file, piece in read if piece.table.num_rows]
+    tables = with_keys([piece.table for _, _, piece in read])
+    read = [
+        (group, file, replace(piece, table=table)) for (group, file, piece), table in zip(read, tables, strict=True)
+    ]
     if not read:
         raise UserError(f"{data}: no rows in the logs (got {len(chosen)} files without rows); supply the rows")
     if layout.format not in ("tfrecord", "jsonl"):
@@ -187,11 +192,11 @@ def _column(
         if not found and layout.format not in ("tfrecord", "jsonl"):
             return f"{file.path} does not have it"
         column = piece.table.column(found[0]).combine_chunks() if found else pa.nulls(piece.table.num_rows)
-        part = values_of(column, layout.format)
+        part = values_of(name, column, layout.format)
         if isinstance(part, str):
             return part
         parts.append(part)
-    made = joined(parts, texts_win=layout.format == "csv")
+    made = joined(parts, layout.format)
     return made if isinstance(made, str) else typed(name, made, is_csv=layout.format == "csv")
 
 
