@@ -14,6 +14,7 @@ from sangam.pipelines.drafting.lists import guess_list, split_lists
 from sangam.pipelines.drafting.names import name_of, words_of
 from sangam.pipelines.drafting.passing import DAY_S, passing
 from sangam.pipelines.drafting.positives import Positives, label_of, positives_of
+from sangam.pipelines.drafting.progress import Track, untracked
 from sangam.pipelines.drafting.sample import Sample
 from sangam.pipelines.drafting.tables import Table, tables_of, user_of, with_table, with_tables
 from sangam.pipelines.drafting.times import Times, find_times, share_after
@@ -57,13 +58,14 @@ class Guesses:
     positives: Positives | None
 
 
-def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guesses:
+def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool, track: Track = untracked) -> Guesses:
     """Returns the role of each column of a sample.
 
     Args:
         sample: sample of the logs.
         given_labels: columns that the user names; if empty, they are guessed.
         is_csv: whether types are inferred from the cells that were read.
+        track: shows progress.
 
     Raises:
         UserError: no column is a label, or none is a feature.
@@ -78,7 +80,7 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
     refused = {**sample.refused, **labels.left_out}
     inputs = {name: values for name, values in columns.items() if name not in labels.tasks and name != times.event}
     facts = {name: ColumnFacts(is_csv, name in sample.complete) for name in inputs}
-    for name in inputs:
+    for name in track(inputs, "comparing columns with the labels"):
         if why := _leak(columns[name], columns, labels.tasks):
             refused[name] = why
     made = _guesses(inputs, facts, columns, times, set(labels.tasks), refused)

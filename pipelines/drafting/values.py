@@ -71,15 +71,28 @@ class Values:
     @functools.cached_property
     def counts(self) -> dict[Any, int]:
         """Number of occurrences of each value."""
-        counted = pc.value_counts(self.values.filter(self.values.is_valid()))
-        return dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
+        return dict(zip(self.different.to_pylist(), self._counted.field(1).to_pylist(), strict=True))
+
+    @property
+    def different(self) -> pa.Array:
+        """The different values, in the order of the rows."""
+        return self._counted.field(0)
 
     @property
     def num_different(self) -> int:
         """Number of different values."""
-        return len(self.counts)
+        return len(self._counted)
 
-    @property
+    @functools.cached_property
+    def _counted(self) -> pa.StructArray:
+        return pc.value_counts(self.values.drop_null())
+
+    @functools.cached_property
+    def codes(self) -> Any:
+        """A number from 0 for each value, in the order of `different`; -1 where missing."""
+        return np.asarray(self.values.dictionary_encode().indices.fill_null(-1), np.int64)
+
+    @functools.cached_property
     def is_binary(self) -> bool:
         """Whether the values are 0 and 1, as integers, booleans, or the floats that pandas makes if one is missing."""
         is_number = self.kind in ("int", "float") and not self.is_list
