@@ -181,7 +181,7 @@ def _is_of_an_id(values: Values, ids: Sequence[_Ids]) -> bool:
 
 
 def _is_of(values: Values, ids: _Ids) -> bool:
-    # An id with both values disproves it, and mostly a few rows have one: all rows of thousands of columns take minutes.
+    # An id with both values disproves it. Mostly a few rows show one; all rows of thousands of columns take minutes.
     if (values.numbers[ids.first] + values.numbers[ids.second] == 1).any():
         return False
     known = ids.values.is_present & values.is_present
