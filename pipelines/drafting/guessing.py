@@ -23,6 +23,7 @@ from sangam.schemas.errors import UserError
 
 MOST_TABLES = 1000
 """Most tables of ids that are drafted; a spec may have twice as many."""
+_MANY = f"more than {MOST_TABLES} columns of ids: let some share a table, and take others in"
 SKEWED = 2.0
 """Standard deviations per median from which a label of at least 0, such as money, is predicted by its logarithm."""
 
@@ -87,8 +88,7 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool, track: T
     of_ids = {name: inputs[name] for name, one in made.items() if one.kind == "id"}
     for name, share in passing(of_ids, _days(sample, columns, times)).items():
         refused.setdefault(name, f"{share:.1%} of its newest day's ids came on a day before: nothing to learn")
-    many = f"more than {MOST_TABLES} columns of ids: let some share a table, and take others in"
-    refused |= dict.fromkeys([name for name in of_ids if name not in refused][MOST_TABLES:], many)
+    refused |= dict.fromkeys([name for name in of_ids if name not in refused][MOST_TABLES:], _MANY)
     kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
     features = finished(
         kept, [one.column for one in made.values() if one.kind == "weights"], columns, times, labels.tasks
