@@ -54,7 +54,7 @@ class Choice:
 def base_for(models: "Sequence[BlessedModel]", *, before: str, exists: Callable[[str], bool]) -> Choice:
     """Returns the blessed checkpoint with the newest last day before `before`; of several, the one blessed last.
 
-    The base of a date thus stays the same when the date is run again. Models that were rejected (they have no record)
+    The base of a date thus stays the same when the date is run again. Models that were refused (they have no record)
     or rolled back are never a base.
 
     Args:
