@@ -9,11 +9,13 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Gives KFP the artifact types that it knows as `sangam.<type>`; nothing heavy is loaded before."""
+    """Gives `sangam.load`, and the artifact types that KFP knows as `sangam.<type>`; nothing heavy is loaded before."""
     # Relative, so that the cache key of a step that knows one type does not depend on the other (components/caching).
     match name:
         case "RankerCheckpoint":
             module = importlib.import_module(".components.registry.checkpoint", __name__)
+        case "load":
+            module = importlib.import_module(".components.model.model", __name__)
         case "RunPage":
             module = importlib.import_module(".components.page.artifact", __name__)
         case _:
