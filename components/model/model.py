@@ -18,7 +18,7 @@ from sangam.components.model.places import Place, place_of
 from sangam.components.server.model import LoadedModel, NotServable
 from sangam.components.server.request_error import RequestError
 from sangam.components.steps.pusher.manifest import FILE_NAME, Manifest, read_manifest
-from sangam.schemas.contracts.export import DESCRIPTION_FILE, SERVE, Description, read_description
+from sangam.schemas.contracts.export import SERVE, Description
 from sangam.schemas.derived.columns import Column, columns, serving_columns, task_columns
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Spec
@@ -40,10 +40,7 @@ def load(path: str | Path, spec: Spec | None = None) -> "Model":
         UserError: there is no model, it is damaged, or Sangam has not exported it.
     """
     place = place_of(path)
-    file = place.folder / DESCRIPTION_FILE
-    if not file.is_file():
-        raise UserError(f"{place.folder}: was not exported by Sangam (got no {DESCRIPTION_FILE}); load another model")
-    described = read_description(str(file), file.read_bytes())
+    described = place.described()
     try:
         loaded = LoadedModel(place.folder, 0)
     except NotServable as error:

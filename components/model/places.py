@@ -1,5 +1,7 @@
 """Where a model lies: a version, a folder of versions, a run or a root, on this machine or on an object store."""
 
+import hashlib
+import json
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
@@ -8,9 +10,10 @@ from pathlib import Path
 from sangam.components import object_stores
 from sangam.components.record.store import StoredRun, find_run, read_runs
 from sangam.components.registry import stored_versions
+from sangam.components.registry.seal import list_files
 from sangam.components.registry.versions import damage, versions
 from sangam.components.reports.spec_file import read_spec
-from sangam.schemas.contracts.export import MODEL_FILE
+from sangam.schemas.contracts.export import DESCRIPTION_FILE, MODEL_FILE, Description, read_description
 from sangam.schemas.contracts.root import Root, RunFolder
 from sangam.schemas.contracts.training_job import JOB_FILE, find_job
 from sangam.schemas.errors import UserError
@@ -24,14 +27,32 @@ class Place:
     """Where a model lies.
 
     Attributes:
+        address: path or address of the model itself.
         folder: folder of the SavedModel.
         run: folder of the run that has the spec; None: unknown.
         copied: temporary folder of a copy from a store; None: the model is not copied.
     """
 
+    address: str
     folder: Path
     run: RunFolder | None = None
     copied: tempfile.TemporaryDirectory[str] | None = None
+
+    def described(self) -> Description:
+        """Returns the description of the model.
+
+        Raises:
+            UserError: Sangam has not exported the model.
+        """
+        file = self.folder / DESCRIPTION_FILE
+        if not file.is_file():
+            raise UserError(f"{self.folder}: was not exported by Sangam (got no {DESCRIPTION_FILE}); give another")
+        return read_description(str(file), file.read_bytes())
+
+    def sha256(self) -> str:
+        """Returns the sha256 of the list of the model's files."""
+        files = {name: entry.sha256 for name, entry in list_files(self.folder).items()}
+        return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
     def spec(self) -> Spec | None:
         """Returns the spec of the run; None without one.
@@ -60,9 +81,9 @@ def place_of(path: str | Path) -> Place:
 
 def _local(path: Path) -> Place:
     if (path / MODEL_FILE).is_file():
-        return Place(path)
+        return _at(path)
     if numbers := versions(path):
-        return Place(path / numbers[-1])
+        return _at(path / numbers[-1])
     if Root(str(path)).runs.is_dir():
         return _of_root(path)
     if path.parent.name == Root("").runs.name and path.is_dir():
@@ -98,7 +119,11 @@ def _of_run(run: StoredRun) -> Place:
         folder = Path(find_job(job_file).model_dir)
     if folder is None or not (folder / MODEL_FILE).is_file():
         raise UserError(f"{run.folder.path}: has no model (got {folder or 'no training of its own'}); {_ALLOWED}")
-    return Place(folder, run.folder)
+    return _at(folder, run.folder)
+
+
+def _at(folder: Path, run: RunFolder | None = None) -> Place:
+    return Place(str(folder.absolute()), folder, run)
 
 
 def _copied(address: str) -> Place:
@@ -118,4 +143,4 @@ def _copied(address: str) -> Place:
         target.parent.mkdir(parents=True, exist_ok=True)
         with object_stores.open_stored(stored.uri) as source, target.open("wb") as file:
             shutil.copyfileobj(source, file)
-    return Place(folder, copied=copied)
+    return Place(address, folder, copied=copied)
