@@ -106,10 +106,15 @@ def _of_pandas(series: Any, place: str) -> pa.Array:
         series = series.sparse.to_dense()
     try:
         return _whole(pa.array(series, from_pandas=True))
-    except _REFUSED as error:
-        got = next(iter(str(error).splitlines()), type(error).__name__)
+    except _REFUSED:
+        # pyarrow takes no NumPy arrays of texts as lists.
+        cells = [cell.tolist() if isinstance(cell, np.ndarray) else cell for cell in series]
+    try:
+        return pa.array(cells, from_pandas=True)
+    except _REFUSED:
+        types = listed([each.__name__ for each in {type(cell) for cell in cells if cell is not None}])
         raise UserError(
-            f"{place}: has values of several types, or of none that is known (got: {got}); give one type"
+            f"{place}: has values of several types, or of one that Arrow does not have (got {types}); give one type"
         ) from None
 
 

@@ -1,6 +1,7 @@
 """A loaded model: scores of rows, vectors of ids, importance of columns."""
 
 import html
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -180,8 +181,11 @@ def _shown(value: float | None) -> str:
 
 
 def _manifest(folder: Path) -> Manifest | None:
-    """Returns the manifest of a pushed version; None for a model that was not pushed."""
-    try:
-        return read_manifest(str(folder / FILE_NAME), (folder / FILE_NAME).read_bytes())
-    except (OSError, ValueError):
-        return None
+    """Returns the manifest of a pushed version; None for a model that was not pushed, whose manifest only lists files.
+
+    Raises:
+        UserError: it has another format.
+    """
+    file = folder / FILE_NAME
+    content = file.read_bytes() if file.is_file() else b"{}"
+    return read_manifest(str(file), content) if "version" in json.loads(content) else None

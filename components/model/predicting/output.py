@@ -73,9 +73,10 @@ class Output:
             raise UserError(f"{target}: cannot be written (got {error.strerror}); see that the disk has room") from None
 
     def remove(self, name: str) -> None:
-        """Removes a file."""
+        """Removes a file, if it is there."""
         if self._is_stored:
-            object_stores.delete(f"{self.uri}/{name}")
+            if object_stores.found(f"{self.uri}/{name}"):
+                object_stores.delete(f"{self.uri}/{name}")
         else:
             Path(self.uri, name).unlink(missing_ok=True)
 
