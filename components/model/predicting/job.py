@@ -24,7 +24,7 @@ from sangam.schemas.host import lock
 
 REPORT_FILE = "predictions.json"
 """Report of a finished job, beside the parts; written last."""
-_LOOK_S = 5.0
+_LOOK_S = 10.0
 
 Tell = Callable[[str], None]
 

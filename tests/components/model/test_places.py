@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sangam
 from sangam.components.model.model import load
 from sangam.components.model.places import place_of
 from sangam.components.record.run import Pushed, RunRecord
@@ -48,6 +49,7 @@ def _add_run(root: Path, run: str, pushed: Path | None, ranker: str = "tiny") ->
 
 
 def test_a_folder_of_versions_is_its_newest(versions: Path) -> None:
+    assert sangam.load is load
     assert place_of(versions).folder == versions / "20240302001"
     assert place_of(versions / "20240301001").folder == versions / "20240301001"
 

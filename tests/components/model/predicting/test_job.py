@@ -113,6 +113,7 @@ def test_a_file_that_does_not_fit_leaves_the_others_scored(data: Path, tmp_path:
     assert pq.read_table(part).column_names == ["user", "request", "like"]
 
 
+@pytest.mark.long
 def test_other_formats_give_the_same_scores(tmp_path: Path) -> None:
     rows = frame()
     rows.to_json(tmp_path / "rows.jsonl.gz", orient="records", lines=True)
@@ -159,6 +160,7 @@ def test_a_folder_has_one_writer(data: Path, tmp_path: Path) -> None:
         _run(_job(data, output))
 
 
+@pytest.mark.long
 def test_rows_and_predictions_may_be_on_a_store(bucket: Bucket, data: Path) -> None:
     address = bucket.upload(data, "logs")
     output = f"{bucket.uri}/scores"
