@@ -1,13 +1,15 @@
 """The command `sangam predict`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from sangam.pipelines.commands.options import JsonOption
 from sangam.pipelines.console import Teller, print_json, quieten, say, say_error
 from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.errors import UserError
+from sangam.schemas.host.lock import LockHeld
 from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx
 
 EPILOG = (
@@ -61,22 +63,12 @@ def predict(
     """
     quieten()
     leave_out_needless_of_tfx()
-    from sangam.components.beam.job import EngineError
-    from sangam.components.model.places import place_of
-    from sangam.components.model.predicting.job import run
-    from sangam.components.model.predicting.request import job_of
-    from sangam.pipelines.beam import engine_args
-    from sangam.schemas.loading import load_spec
-    from sangam.schemas.spec.beam import LocalBeam
-
     tell = Teller(as_json=as_json)
     try:
-        place = place_of(model)
-        declared = load_spec(spec) if spec else place.spec()
-        columns = None if keep is None else [name for name in keep.split(",") if name]
-        job = job_of(place, place.described(), declared, data, output, keep=columns, file_format=file_format)
-        report = run(job, engine_args(declared.beam if declared else LocalBeam()), tell, overwrite=overwrite)
-    except EngineError as error:
+        report = _scored(model, data, output, keep, spec, file_format, tell, overwrite=overwrite)
+    except UserError as error:
+        if error.is_mistake or isinstance(error, LockHeld):
+            raise
         say_error(str(error), as_json=as_json, code=ExitCode.FAILED)
         raise typer.Exit(ExitCode.FAILED) from None
     except KeyboardInterrupt:
@@ -88,3 +80,30 @@ def predict(
     for reason, number in report["noticed"].items():
         say(f"noticed  {number:,} x {reason}")
     say(f"{output}: {report['rows']:,} rows of {report['files']} files in {report['seconds']:.1f} s")
+
+
+def _scored(
+    model: str,
+    data: str,
+    output: str,
+    keep: str | None,
+    spec: Path | None,
+    file_format: Literal["parquet", "csv", "jsonl"] | None,
+    tell: Teller,
+    *,
+    overwrite: bool,
+) -> dict[str, Any]:
+    """Scores the files, and returns the report."""
+    from sangam.components.model.places import place_of
+    from sangam.components.model.predicting.job import run
+    from sangam.components.model.predicting.request import job_of
+    from sangam.pipelines.beam import engine_args
+    from sangam.schemas.loading import load_spec
+    from sangam.schemas.spec.beam import LocalBeam
+
+    place = place_of(model)
+    declared = load_spec(spec) if spec else place.spec()
+    kept = None if keep is None else [name for name in keep.split(",") if name]
+    job = job_of(place, place.described(), declared, data, output, keep=kept, file_format=file_format)
+    engine = declared.beam if declared else LocalBeam()
+    return run(job, engine_args(engine), tell, overwrite=overwrite)
