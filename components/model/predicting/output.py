@@ -13,7 +13,8 @@ from sangam.components.logs.files.light_storage import open_light
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import sync
 
-_ASIDE = ".tmp-"
+_ASIDE = ".sangam-predict-"
+"""Beginning of the names of files that are being written; no other file is removed."""
 ERRORS = "_errors"
 """Folder of the reasons for which files could not be scored, one for each, while a job runs."""
 

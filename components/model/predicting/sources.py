@@ -62,7 +62,8 @@ def sources_of(data: str) -> list[Source]:
     if found:
         base = folder
     else:
-        [found] = LightStorage().match([data])
+        # Brackets in the name of a file are no pattern.
+        [found] = LightStorage().match([glob.escape(data) if os.path.isfile(data) else data])
         found = visible(found, data)
         base = _common([each.path for each in found])
     require_regular(found)

@@ -74,11 +74,13 @@ def test_a_second_job_scores_only_what_is_not_there(data: Path, tmp_path: Path) 
     _run(_job(data, output))
     first, second = sorted(output.rglob("*.parquet"))
     second.unlink()
-    (second.parent / ".tmp-0123-rows.parquet").write_bytes(b"PAR1 half")
+    (second.parent / ".sangam-predict-0123-rows.parquet").write_bytes(b"PAR1 half")
+    (output / ".tmp-of-the-user").write_bytes(b"")
     before = first.stat().st_mtime_ns
     assert _run(_job(data, output))["rows"] == 12
     assert first.stat().st_mtime_ns == before
     assert sorted(path.name for path in second.parent.iterdir()) == ["rows.parquet"]
+    assert (output / ".tmp-of-the-user").exists()
 
 
 def test_predictions_of_other_rows_or_options_are_not_mixed(data: Path, tmp_path: Path) -> None:
@@ -123,8 +125,8 @@ def test_other_formats_give_the_same_scores(tmp_path: Path) -> None:
 
 def test_what_training_would_refuse_is_counted(tmp_path: Path) -> None:
     rows = pa.table({"user": ["ann", None], "tags": [["t1"], []], "age": [1.0, np.inf]})
-    pq.write_table(rows, tmp_path / "a.parquet")
-    report = _run(_job(tmp_path / "a.parquet", tmp_path / "scores"))
+    pq.write_table(rows, tmp_path / "a [1].parquet")
+    report = _run(_job(tmp_path / "a [1].parquet", tmp_path / "scores"))
     assert report["rows"] == 2
     assert report["noticed"] == {"no value, which training requires: user": 1, "not finite: age": 1}
 
