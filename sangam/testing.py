@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sangam.schemas.parts.judging import AlertTarget, Metric, NegativeSampler, Slice
 from sangam.schemas.parts.kinds import Part
 
 __all__ = ["check_part"]
@@ -17,12 +18,13 @@ _ROWS = 48
 
 
 def check_part(part: Part, rows: Sequence[dict[str, list[Any]]] | None = None, *, seed: int = 0) -> dict[str, str]:
-    """Checks a part in a small ranker around it, in this process.
+    """Checks a part in a small ranker around it, in this process; one that judges, samples or sends alone.
 
     determinism: equal calls give equal numbers; gradient: it is the slope of the loss, by differences; ranks: losses
     and gradients of two halves of a batch add up to the whole's, which is what ranks rely on; empty: no example, one
     example, no values; bfloat16: logits near float32's; resume: a step after saving and restoring is the step without;
-    export: the exported model gives the trainer's scores.
+    export: the exported model gives the trainer's scores. trial, of a metric, slice, sampler or receiver of alerts
+    alone: results have their shapes, and those of an example do not depend on others.
 
     Args:
         part: an object of your class.
@@ -36,6 +38,11 @@ def check_part(part: Part, rows: Sequence[dict[str, list[Any]]] | None = None, *
         AssertionError: a check does not hold; with the class's file and line.
         UserError: the part is wrong before anything is computed.
     """
+    if isinstance(part, AlertTarget | Metric | NegativeSampler | Slice):
+        from sangam.components.trials import try_part
+
+        try_part(part)
+        return {"trial": "called on a few values"}
     from sangam.pipelines.kit.around import rows_for, spec_around
     from sangam.pipelines.kit.oracles import Oracles
     from sangam.pipelines.kit.world import World

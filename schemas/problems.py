@@ -1,6 +1,7 @@
 """Mistakes in a spec: place, value and remedy."""
 
-from collections.abc import Iterator, Sequence
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +61,12 @@ def dotted(loc: Loc) -> str:
     for part in loc:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Returns a hint at the known name that a wrong one may stand for, with a space after it; empty without one."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean '{close[0]}'? " if close else ""
 
 
 def listed(names: Sequence[str]) -> str:

@@ -1,29 +1,84 @@
 """The body of an alert in the form that its receiver takes."""
 
 import json
-from typing import Any, assert_never
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
 
 from sangam.components.alerts.event import Event
 from sangam.components.alerts.target import Target
-from sangam.schemas.spec.alerts import Alerts
+from sangam.schemas.errors import UserError
+from sangam.schemas.parts.calls import first_line, refused, told
+from sangam.schemas.parts.judging import AlertTarget
+from sangam.schemas.spec.alerts import Alerts, Generic, PagerDuty, Slack
 
 _SEVERITIES = {"failed": "error", "refused": "warning", "warning": "warning", "not_pushed": "error", "test": "info"}
 _MAX_SUMMARY = 1024
 _MAX_HEADER, _MAX_SECTION, _MAX_FIELD = 150, 3000, 1900
 
 
-def body_of(alerts: Alerts, event: Event, target: Target) -> bytes:
-    """Returns the JSON that is sent."""
-    match alerts.format:
-        case "generic":
-            document = event.document()
-        case "slack":
-            document = slack(event)
-        case "pagerduty":
-            document = pagerduty(event, target.key)
-        case _:
-            assert_never(alerts.format)
-    return json.dumps(document).encode()
+@dataclass(frozen=True)
+class Message:
+    """What is sent: the JSON, and headers beside those of every alert."""
+
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def message_of(alerts: Alerts, event: Event, target: Target) -> Message:
+    """Returns what is sent.
+
+    Raises:
+        UserError: a form of others is wrong; without the key.
+    """
+    return as_message(alerts.format, event, target.key)
+
+
+@singledispatch
+def as_message(form: AlertTarget, event: Event, key: str) -> Message:
+    """Returns an event in a form; see `message_of`."""
+    try:
+        document = told(form, form.payload, event.document(), key)
+        headers = told(form, form.headers, key)
+        return Message(_json(form, document), _headers(form, headers))
+    except UserError as error:
+        raise UserError(str(error).replace(key, "(key)") if key else str(error)) from None
+
+
+@as_message.register
+def _generic(form: Generic, event: Event, key: str) -> Message:
+    del form, key
+    return Message(json.dumps(event.document()).encode())
+
+
+@as_message.register
+def _slack(form: Slack, event: Event, key: str) -> Message:
+    del form, key
+    return Message(json.dumps(slack(event)).encode())
+
+
+@as_message.register
+def _pagerduty(form: PagerDuty, event: Event, key: str) -> Message:
+    del form
+    return Message(json.dumps(pagerduty(event, key)).encode())
+
+
+def _json(form: AlertTarget, document: Any) -> bytes:
+    try:
+        return json.dumps(document, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise refused(form, f"returned what JSON has not (got {first_line(error)})", "dicts, lists and texts") from None
+
+
+def _headers(form: AlertTarget, headers: Any) -> dict[str, str]:
+    found = dict(headers) if isinstance(headers, Mapping) else {}
+    texts = [text for pair in found.items() for text in pair]
+    is_sound = all(isinstance(text, str) and text and text.isascii() and text.isprintable() for text in texts)
+    if not isinstance(headers, Mapping) or not is_sound:
+        what = f"returned what is no header (got {type(headers).__name__} of {len(found)})"
+        raise refused(form, what, "texts by name, each of printable ASCII in one line", "headers")
+    return found
 
 
 def slack(event: Event) -> dict[str, Any]:

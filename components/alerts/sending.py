@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sangam.components.alerts.event import Event, event_of, silence_of
-from sangam.components.alerts.payloads import body_of
+from sangam.components.alerts.payloads import Message, message_of
 from sangam.components.alerts.target import Target, target_of
 from sangam.components.record.run import RunRecord
 from sangam.components.record.store import stored
@@ -78,7 +78,7 @@ def send(alerts: Alerts, event: Event, environ: Mapping[str, str], *, waits_s: S
         return None
     try:
         target = target_of(alerts, environ)
-        problem = _deliver(target, body_of(alerts, event, target), alerts.timeout_s, waits_s)
+        problem = _deliver(target, message_of(alerts, event, target), alerts.timeout_s, waits_s)
     except UserError as error:
         problem = str(error)
     except Exception as error:  # noqa: BLE001 - an alert never changes how a run ends
@@ -91,11 +91,11 @@ def send(alerts: Alerts, event: Event, environ: Mapping[str, str], *, waits_s: S
     return None
 
 
-def _deliver(target: Target, body: bytes, timeout_s: float, waits_s: Sequence[float]) -> str:
+def _deliver(target: Target, message: Message, timeout_s: float, waits_s: Sequence[float]) -> str:
     tries = 0
     for wait_s in (*waits_s, None):
         tries += 1
-        answer = _within(timeout_s, target, body)
+        answer = _within(timeout_s, target, message)
         if not answer.problem:
             return ""
         if answer.is_final or wait_s is None:
@@ -105,10 +105,10 @@ def _deliver(target: Target, body: bytes, timeout_s: float, waits_s: Sequence[fl
     return f"alerts: {target.shown} has not accepted the alert (tried {times}, got: {answer.problem})"
 
 
-def _within(timeout_s: float, target: Target, body: bytes) -> _Answer:
+def _within(timeout_s: float, target: Target, message: Message) -> _Answer:
     """Tries once, within the timeout: HTTP clients restart theirs with every packet, and name look-ups have none."""
     answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
-    tries = threading.Thread(target=lambda: answers.put(_post(target, body, timeout_s)), name="alert", daemon=True)
+    tries = threading.Thread(target=lambda: answers.put(_post(target, message, timeout_s)), name="alert", daemon=True)
     tries.start()
     try:
         return answers.get(timeout=timeout_s)
@@ -116,21 +116,21 @@ def _within(timeout_s: float, target: Target, body: bytes) -> _Answer:
         return _Answer(f"no answer within {timeout_s:g} s")
 
 
-def _post(target: Target, body: bytes, timeout_s: float) -> _Answer:
+def _post(target: Target, message: Message, timeout_s: float) -> _Answer:
     import httpx
 
     for name in ("httpx", "httpcore"):
         # Their log records contain the whole URL.
         logging.getLogger(name).setLevel(logging.WARNING)
-    headers = {"Content-Type": "application/json", "User-Agent": "sangam"}
+    headers = {"Content-Type": "application/json", "User-Agent": "sangam", **message.headers}
     if target.is_signed:
         timestamp = str(int(time.time()))
-        headers |= {TIMESTAMP_HEADER: timestamp, SIGNATURE_HEADER: signature(target.key, timestamp, body)}
+        headers |= {TIMESTAMP_HEADER: timestamp, SIGNATURE_HEADER: signature(target.key, timestamp, message.body)}
     try:
         # A proxy of the environment is not used for this machine. The response's body is not needed.
         with (
             httpx.Client(timeout=timeout_s, follow_redirects=False, trust_env=not target.is_loopback) as client,
-            client.stream("POST", target.url, content=body, headers=headers) as response,
+            client.stream("POST", target.url, content=message.body, headers=headers) as response,
         ):
             return _judged(response.status_code)
     except httpx.TimeoutException:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from sangam.schemas.errors import UserError
-from sangam.schemas.spec.alerts import Alerts
+from sangam.schemas.spec.alerts import Alerts, Generic
 
 MIN_KEY_LENGTH = 16
 
@@ -38,8 +38,7 @@ def target_of(alerts: Alerts, environ: Mapping[str, str]) -> Target:
             value is shown.
     """
     url = _variable(alerts, "url_env", environ)
-    if alerts.format == "slack":
-        # The address is its secret.
+    if not alerts.format.reads_key:
         return _target(alerts, url, "")
     key = _variable(alerts, "key_env", environ)
     if len(key) < MIN_KEY_LENGTH:
@@ -81,7 +80,7 @@ def _target(alerts: Alerts, url: str, key: str) -> Target:
     is_loopback = is_this_machine(host)
     if parts.scheme == "http" and not is_loopback:
         raise UserError(f"{variable} is not encrypted (got {shown}); {allowed}")
-    return Target(url=url, key=key, shown=shown, is_loopback=is_loopback, is_signed=alerts.format == "generic")
+    return Target(url=url, key=key, shown=shown, is_loopback=is_loopback, is_signed=isinstance(alerts.format, Generic))
 
 
 def is_this_machine(host: str) -> bool:

@@ -29,6 +29,7 @@ from sangam.schemas.contracts.root import RunFolder
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.environment import settle
 from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.schemas.parts.importing import import_parts
 from sangam.schemas.spec.alerts import Alerts
 
 _LOG = logging.getLogger(__name__)
@@ -46,11 +47,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals) -> int:
-    alerts = Alerts.model_validate_json(options.alerts) if options.alerts else None
+    alerts: Alerts | None = None
     task: Task | None = None
     folder: RunFolder | None = None
     started = time.time()
     try:
+        import_parts(options.parts)
+        alerts = Alerts.model_validate_json(options.alerts) if options.alerts else None
         parsed = parse_command(command)
         folder = folder_of_run(options.step, parsed)
         if alerts and options.step == _FIRST:
@@ -123,6 +126,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--step", required=True, help="name of the step, for example example_gen")
     parser.add_argument("--retries", type=int, default=0, help="how often the backend tries the step again")
     parser.add_argument("--alerts", default="", help="the spec's section `alerts`, as JSON")
+    parser.add_argument("--parts", nargs="*", default=(), help="modules with parts that `alerts` may name")
     return parser.parse_args(argv)
 
 

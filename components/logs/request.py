@@ -65,6 +65,7 @@ def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
     Raises:
         UserError: if the date would come from a clock that is not set.
     """
+    inputs = Inputs.model_validate_json(properties[INPUTS])  # First: it imports the parts that the logs name.
     # Any: mypy takes an annotated union for a value with a warm cache, and for a type with a cold one.
     logs_type: Any = Logs
     declared: Logs = TypeAdapter(logs_type).validate_json(properties[LOGS])
@@ -72,7 +73,6 @@ def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
     logs = declared.parts if isinstance(declared, TableLogs) else declared
     if not properties.get(DATE) and isinstance(logs, DayLogs) and today < _CLOCK_WAS_SET:
         raise UserError(f"date: this machine's clock is not set (got {today}); set it, or give the date")
-    inputs = Inputs.model_validate_json(properties[INPUTS])
     return Request(
         logs=logs,
         inputs=inputs,

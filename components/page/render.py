@@ -18,7 +18,6 @@ from sangam.components.reports.evaluation import TaskVerdict
 from sangam.components.reports.headline import Headline, headline_of
 from sangam.components.reports.spec_file import spec_changes, spec_text
 from sangam.schemas.host.files import write_whole
-from sangam.schemas.spec.metrics import direction
 
 NO_CONTEXT = PageContext()
 
@@ -177,7 +176,7 @@ def _slices(judged: TaskVerdict, metric: str) -> list[SliceRow]:
         )
         for name, metrics in judged.slices.items()
     ]
-    sign = -1.0 if direction(metric) == "lower" else 1.0
+    sign = -1.0 if judged.direction(metric) == "lower" else 1.0
     return sorted(rows, key=lambda row: (row.value is None, sign * (row.value or 0.0)))[:MAX_SLICES]
 
 

@@ -6,9 +6,10 @@ Loads without TensorFlow and TFX: summaries and alerts read it.
 from collections.abc import Container, Mapping
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, computed_field
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, is_count
+from sangam.schemas.parts.judging import Direction
+from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, direction, is_count
 
 FILE_NAME = "verdict.json"
 TEXT_FILE = "verdict.txt"
@@ -93,6 +94,7 @@ class TaskVerdict(_Record):
         slice_intervals: confidence intervals of `slices`.
         calibration_buckets: over all examples, lowest scores first; empty for regression.
         gates: in the order in which they were judged.
+        directions: directions of the metrics that the spec declares.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -105,6 +107,11 @@ class TaskVerdict(_Record):
     slice_intervals: dict[str, Intervals] = {}
     calibration_buckets: list[CalibrationBucket] = []
     gates: list[GateVerdict]
+    directions: dict[str, Direction] = Field(default={}, exclude_if=lambda directions: directions == {})
+
+    def direction(self, metric: str) -> Direction:
+        """Returns the direction of a metric's better values."""
+        return direction(metric, self.directions)
 
     @property
     def failures(self) -> list[GateVerdict]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sangam.components.reports.evaluation import Difference, TaskVerdict
-from sangam.schemas.spec.metrics import direction
+from sangam.schemas.parts.judging import Direction
 
 _DECLARED = ("value", "change", "gain")
 """Kinds of gates that a spec declares on a metric."""
@@ -24,6 +24,7 @@ class Headline:
         difference: value minus `last`, with its interval.
         rate: mean label; for a binary task the rate of positives.
         is_binary: whether the task is binary.
+        better: direction of the metric's better values.
     """
 
     metric: str
@@ -35,6 +36,7 @@ class Headline:
     difference: Difference | None = None
     rate: float | None = None
     is_binary: bool = True
+    better: Direction = "higher"
 
     @property
     def shown_value(self) -> str:
@@ -65,8 +67,7 @@ class Headline:
         change = self.difference
         if change is None or change.lower is None or change.upper is None or change.lower <= 0 <= change.upper:
             return ""
-        better = direction(self.metric)
-        return "" if better == "target" else "good" if (change.value > 0) == (better == "higher") else "bad"
+        return "" if self.better == "target" else "good" if (change.value > 0) == (self.better == "higher") else "bad"
 
 
 def headline_of(task: TaskVerdict) -> Headline:
@@ -83,13 +84,14 @@ def headline_of(task: TaskVerdict) -> Headline:
         difference=task.differences.get(metric),
         rate=task.metrics.get("mean_label"),
         is_binary="rmse" not in task.metrics,
+        better=task.direction(metric),
     )
 
 
 def main_metric(task: TaskVerdict) -> str:
     """Returns the metric of the first gate over all examples; one whose better values are higher or lower, if any."""
     gated = [gate.metric for gate in task.gates if gate.kind in _DECLARED and not gate.slice]
-    ranked = [metric for metric in gated if direction(metric) != "target"]
+    ranked = [metric for metric in gated if task.direction(metric) != "target"]
     return next(iter([*ranked, *gated]), "rmse" if "rmse" in task.metrics and "auc" not in task.metrics else "auc")
 
 
@@ -115,6 +117,6 @@ def _bound(task: TaskVerdict, metric: str) -> tuple[float | None, str]:
         return None, ""
     if band := next((gate for gate in gates if gate.upper_bound is not None), None):
         return band.bound, f"{band.bound:g} to {band.upper_bound:g}"
-    is_higher = direction(metric) == "higher"
+    is_higher = task.direction(metric) == "higher"
     tightest = (max if is_higher else min)(gate.bound for gate in gates)
     return tightest, f"at {'least' if is_higher else 'most'} {tightest:g}"

@@ -75,6 +75,7 @@ def _entrypoint(name: StepName, spec: Spec) -> list[str]:
     command += ["--retries", str(spec.cluster.step(name).retries.count)]
     if spec.alerts:
         command += ["--alerts", spec.alerts.model_dump_json()]
+        command += ["--parts", *spec.parts] if spec.parts and not spec.alerts.format.is_ours else []
     return [*command, "--"]
 
 

@@ -1,5 +1,6 @@
 """Two runs side by side: metrics, spec, data, and overlaid curves."""
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ from sangam.components.reports.evaluation import shown_value
 from sangam.pipelines.history.difference import Change, changes
 from sangam.pipelines.local.outputs import read_outputs
 from sangam.pipelines.ui import figures
-from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, Direction, direction
+from sangam.schemas.parts.judging import Direction
+from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, direction
 
 _SHOWN_DAYS = 4
 _FIRST = ("auc", "rmse")
@@ -112,7 +114,7 @@ def metric_rows(old: StoredRun, new: StoredRun) -> Iterator[MetricRow]:
     known = dict.fromkeys((*before, *after))
     for task, metric in sorted(known, key=lambda each: (tasks.index(each[0]), each[1] not in _FIRST)):
         values = before.get((task, metric)), after.get((task, metric))
-        better = _direction(metric)
+        better = _direction(task, metric, old, new)
         yield MetricRow(task, metric, *values, tone=_tone(better, *values), is_judged=better is not None)
 
 
@@ -121,9 +123,10 @@ def _metrics(run: StoredRun) -> dict[tuple[str, str], float | None]:
     return {(name, metric): value for name, task in tasks.items() for metric, value in task.metrics.items()}
 
 
-def _direction(metric: str) -> Direction | None:
+def _direction(task: str, metric: str, *runs: StoredRun) -> Direction | None:
+    judged = [run.record.tasks[task].directions for run in runs if run.record and task in run.record.tasks]
     try:
-        return direction(metric.removeprefix(UNCALIBRATED_METRIC))
+        return direction(metric.removeprefix(UNCALIBRATED_METRIC), ChainMap(*map(dict, judged)))
     except KeyError:
         return None
 

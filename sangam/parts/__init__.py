@@ -1,7 +1,10 @@
-"""The interface for parts of your own: features, encoders, interactions, architectures, losses, dense optimizers.
+"""The interface for parts of your own.
+
+Features, encoders, interactions, architectures, losses and dense optimizers are computed in TensorFlow; metrics,
+slices and samplers of negatives in NumPy; receivers of alerts in Python.
 
 A part is a class below a role with `kind: Literal["name"]`; its fields are its keys in the spec, with the docstrings
-below them as descriptions. It declares what it reads and weighs, and one method computes it in TensorFlow. A spec names
+below them as descriptions. It declares what it reads and weighs, and one method computes it. A spec names
 the module in `parts:` and the part by its kind. docs/parts.md leads through one; `sangam.testing` checks it.
 
 Shape suffixes of tensors: B batch, I inputs, O outputs, T tasks, R lists, D dimension.
@@ -21,6 +24,7 @@ from sangam.schemas.parts.base import (
 )
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.parts.inputs import ModelInputs
+from sangam.schemas.parts.judging import AlertTarget, Array, Direction, Metric, NegativeSampler, Slice, TaskKind
 from sangam.schemas.parts.roles import (
     Architecture,
     BinaryLoss,
@@ -55,26 +59,33 @@ VERSION = 1
 
 __all__ = [
     "VERSION",
+    "AlertTarget",
     "Architecture",
+    "Array",
     "BinaryLoss",
     "Blocks",
     "Column",
     "ColumnName",
     "DenseOptimizer",
+    "Direction",
     "Encoder",
     "Examples",
     "Feature",
     "Fraction",
     "Interaction",
     "Lists",
+    "Metric",
     "ModelInputs",
     "Name",
+    "NegativeSampler",
     "Noise",
     "NonNegativeFloat",
     "PositiveFloat",
     "PositiveInt",
     "Problem",
     "RegressionLoss",
+    "Slice",
+    "TaskKind",
     "Tensor",
     "Units",
     "Weight",

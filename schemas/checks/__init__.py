@@ -6,6 +6,7 @@ from sangam.schemas.checks.beam import beam_problems
 from sangam.schemas.checks.cluster import cluster_problems
 from sangam.schemas.checks.columns import column_problems
 from sangam.schemas.checks.data import data_problems
+from sangam.schemas.checks.evaluation_parts import evaluation_part_problems
 from sangam.schemas.checks.features import feature_problems
 from sangam.schemas.checks.history import history_problems
 from sangam.schemas.checks.models import model_problems
@@ -42,6 +43,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         negatives_problems,
         source_problems,
         release_problems,
+        evaluation_part_problems,
         cluster_problems,
         beam_problems,
         _time,

@@ -1,8 +1,8 @@
 """Mistakes in parts of others: in what they declare, before anything is computed, and what they find themselves."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -10,11 +10,12 @@ from sangam.schemas.derived.model_inputs import model_inputs
 from sangam.schemas.errors import UserError
 from sangam.schemas.parts.calls import told
 from sangam.schemas.parts.columns import Column
+from sangam.schemas.parts.judging import Direction, Metric, Slice, TaskKind
 from sangam.schemas.parts.kinds import Part, place_of
 from sangam.schemas.parts.roles import Architecture, Encoder, Feature, Interaction, Loss
 from sangam.schemas.parts.weight import Weight
 from sangam.schemas.problems import Loc, Problem, listed
-from sangam.schemas.spec import Spec
+from sangam.schemas.spec import RankerSpec, Spec
 from sangam.schemas.spec.features import SequenceFeature
 
 
@@ -26,6 +27,11 @@ def declaration_problems(spec: Spec) -> Iterator[Problem]:
             yield from _declared(loc, part, partial(_some, part.reads, name), Column)
             for method, kinds in ((part.width, int), (part.is_list, bool), (part.table_name, str | None)):
                 yield from _declared(loc, part, partial(_alone, method), kinds)
+        elif isinstance(part, Slice):
+            yield from _declared(loc, part, partial(_some, part.reads), Column)
+        elif isinstance(part, Metric):
+            yield from _words(loc, part, "direction", Direction)
+            yield from _words(loc, part, "task_kinds", TaskKind)
 
 
 def part_problems(spec: Spec) -> Iterator[Problem]:
@@ -55,7 +61,7 @@ def part_problems(spec: Spec) -> Iterator[Problem]:
                 yield from _own(loc, part, part.problems)
 
 
-def outside_parts(spec: Spec) -> Iterator[tuple[Loc, Part]]:
+def outside_parts(spec: RankerSpec) -> Iterator[tuple[Loc, Part]]:
     """Yields the parts of a spec that are not the product's, with their places."""
     return _below((), spec)
 
@@ -83,6 +89,24 @@ def _some(method: Callable[..., Any], *arguments: Any) -> Any:
 
 def _alone(method: Callable[[], Any]) -> list[Any]:
     return [method()]
+
+
+def _words(loc: Loc, part: Part, name: str, of: Any) -> Iterator[Problem]:
+    """Yields a mistake if a declaration raises, or has anything but the words of a type."""
+    words = get_args(of)
+
+    def declare() -> Any:
+        return getattr(part, name)
+
+    declare.__name__ = name
+    try:
+        found = told(part, declare)
+    except UserError as error:
+        yield _problem(loc, error)
+        return
+    given = [found] if isinstance(found, str) else found if isinstance(found, Collection) else [found]
+    if not given or any(each not in words for each in given):
+        yield Problem(loc, f"{place_of(type(part))}: declares no such {name} (got {found!r})", f"of: {listed(words)}")
 
 
 def _declared(loc: Loc, part: Part, declare: Callable[[], Any], of: Any) -> Iterator[Problem]:

@@ -1,16 +1,26 @@
 """Mistakes in evaluation, gates, export, drift and push target."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from sangam.schemas.contracts.root import NAMES
 from sangam.schemas.derived.columns import feature_columns, features_of_new_ids
 from sangam.schemas.derived.ids import id_columns
-from sangam.schemas.problems import Loc, Problem, listed
+from sangam.schemas.problems import Loc, Problem, listed, nearest
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.drift import DriftBounds, measures_of
 from sangam.schemas.spec.features import IdFeature
-from sangam.schemas.spec.metrics import at_k, direction, fits, largest, metrics_of, needs_weights, without_weights
+from sangam.schemas.spec.metrics import (
+    at_k,
+    direction,
+    fits,
+    is_known,
+    known_metrics,
+    largest,
+    metrics_of,
+    needs_weights,
+    without_weights,
+)
 from sangam.schemas.spec.release import Confidence, DirectoryPush, Gate, Grouping, Listing
 
 _BOUNDS = ("at_least", "at_most", "max_drop", "max_rise", "min_gain")
@@ -23,12 +33,13 @@ def release_problems(spec: Spec) -> Iterator[Problem]:
 
 
 def _keys(spec: Spec) -> Iterator[Problem]:
-    used = {name for names in spec.evaluation.slices for name in names}
+    used = {name for names in spec.evaluation.slice_names for name in names}
     used |= {name for gate in spec.gates for name in (*(gate.slice or ()), *(gate.each or ()))}
     used |= {part.by for part in _groupings(spec).values() if part.by}
     negatives = spec.data.negatives
-    drawn = {negatives.user, negatives.item, *negatives.within} if negatives else set()
-    used |= {name for name, key in spec.keys.items() if (key.column or name) in drawn}
+    read = {negatives.user, negatives.item, *negatives.within} if negatives else set()
+    read |= {column.name for part in spec.evaluation.sliced_by.values() for column in part.reads()}
+    used |= {name for name, key in spec.keys.items() if (key.column or name) in read}
     features = {column.name: name for name in spec.features for column in feature_columns(spec, name)}
     ids = {spec.column_of(name): name for name, feature in spec.features.items() if isinstance(feature, IdFeature)}
     labels = {spec.label_of(task): task for task in spec.tasks}
@@ -66,12 +77,17 @@ def _groupings(spec: Spec) -> Mapping[str, Grouping | Listing | Confidence]:
     return {name: part for name, part in parts.items() if part is not None}
 
 
-def _sliceable(spec: Spec) -> list[str]:
+def _groupable(spec: Spec) -> list[str]:
     return [*(name for name, feature in spec.features.items() if isinstance(feature, IdFeature)), *spec.keys]
 
 
 def _not_sliceable(spec: Spec, loc: Loc, name: str) -> Iterator[Problem]:
-    known = _sliceable(spec)
+    if name not in spec.evaluation.sliced_by:
+        yield from _not_groupable(spec, loc, name, [*spec.evaluation.sliced_by])
+
+
+def _not_groupable(spec: Spec, loc: Loc, name: str, others: Sequence[str] = ()) -> Iterator[Problem]:
+    known = [*_groupable(spec), *others]
     if name in spec.features and name not in known:
         yield Problem(
             loc,
@@ -79,7 +95,8 @@ def _not_sliceable(spec: Spec, loc: Loc, name: str) -> Iterator[Problem]:
             f"examples are grouped by features of kind id and by keys: {listed(known)}",
         )
     elif name not in known:
-        yield Problem(loc, f"no such feature of kind id, and no key (got '{name}')", f"one of: {listed(known)}")
+        what = f"no such feature of kind id, and no key (got '{name}')"
+        yield Problem(loc, what, f"{nearest(name, known)}one of: {listed(known)}")
 
 
 def _gates(spec: Spec) -> Iterator[Problem]:
@@ -92,6 +109,14 @@ def _gates(spec: Spec) -> Iterator[Problem]:
                 (*loc, "task"), f"no such task (got '{gate.task}')", f"tasks of the spec: {listed(list(spec.tasks))}"
             )
             continue
+        declared = spec.evaluation.metrics
+        if not is_known(gate.metric, declared):
+            known = known_metrics(declared)
+            hint = nearest(gate.metric, known)
+            yield Problem(
+                (*loc, "metric"), f"no such metric (got '{gate.metric}')", f"{hint}one of: {', '.join(known)}"
+            )
+            continue
         if needs_weights(gate.metric) and task.example_weight is None:
             yield Problem(
                 (*loc, "metric"),
@@ -99,11 +124,11 @@ def _gates(spec: Spec) -> Iterator[Problem]:
                 f"declare tasks.{gate.task}.example_weight, or judge {without_weights(gate.metric)}",
             )
             continue
-        if not fits(gate.metric, task):
+        if not fits(gate.metric, task, declared):
             yield Problem(
                 (*loc, "metric"),
                 f"task '{gate.task}' is {task.kind} (got '{gate.metric}')",
-                f"one of: {', '.join(metrics_of(task))}",
+                f"one of: {', '.join(metrics_of(task, declared))}",
             )
             continue
         slice_ = tuple(sorted((gate.slice or {}).items()))
@@ -114,16 +139,18 @@ def _gates(spec: Spec) -> Iterator[Problem]:
                 f"bounds {gate.metric} of task '{gate.task}', as gates[{first}] does (got a second one)",
                 "put all bounds into one gate",
             )
-        yield from _bounds(loc, gate)
+        yield from _bounds(spec, loc, gate)
         yield from _slice_of(spec, loc, gate)
         yield from _needs(spec, loc, gate)
 
 
-def _bounds(loc: Loc, gate: Gate) -> Iterator[Problem]:
+def _bounds(spec: Spec, loc: Loc, gate: Gate) -> Iterator[Problem]:
     given = [name for name in _BOUNDS if getattr(gate, name) is not None]
     if not given:
         yield Problem(loc, "has no effect: it has no bound (got none)", f"give one of: {', '.join(_BOUNDS)}")
-    better, most = direction(gate.metric), largest(gate.metric)
+    evaluation = spec.evaluation
+    better = direction(gate.metric, evaluation.directions)
+    most = largest(gate.metric, evaluation.metrics)
     wrong = {"higher": ("at_most", "max_rise"), "lower": ("at_least", "max_drop"), "target": _BOUNDS[2:]}[better]
     use = {
         "higher": "higher is better: at_least, max_drop, min_gain",
@@ -136,7 +163,7 @@ def _bounds(loc: Loc, gate: Gate) -> Iterator[Problem]:
             yield Problem((*loc, name), f"does not fit {gate.metric} (got {value:g})", use)
         elif most is not None and value > most:
             yield Problem((*loc, name), f"can never hold for {gate.metric} (got {value:g})", f"at most {most:g}")
-        elif better == "lower" and value < 0:
+        elif better == "lower" and value < 0 and without_weights(gate.metric) not in evaluation.metrics:
             yield Problem((*loc, name), f"can never hold for {gate.metric} (got {value:g})", "at least 0")
     if gate.at_least is not None and gate.at_most is not None and gate.at_least > gate.at_most:
         yield Problem(
@@ -151,11 +178,12 @@ def _slice_of(spec: Spec, loc: Loc, gate: Gate) -> Iterator[Problem]:
     for name, value in (gate.slice or {}).items():
         yield from _not_sliceable(spec, (*loc, "slice", name), name)
         sliced = spec.features.get(name) or spec.keys.get(name)
-        wanted = {"string": str, "int": int}.get(getattr(sliced, "type", ""))
+        kind = "string" if name in spec.evaluation.sliced_by else getattr(sliced, "type", "")
+        wanted = {"string": str, "int": int}.get(kind)
         if wanted and not isinstance(value, wanted):
             yield Problem(
                 (*loc, "slice", name),
-                f"is not of type {getattr(sliced, 'type', '')} (got {value!r})",
+                f"is not of type {kind} (got {value!r})",
                 "write it as in the logs",
             )
     for position, name in enumerate(gate.each or ()):
@@ -193,7 +221,7 @@ def _needs(spec: Spec, loc: Loc, gate: Gate) -> Iterator[Problem]:
 def _evaluation(spec: Spec) -> Iterator[Problem]:
     for name, part in _groupings(spec).items():
         if part.by is not None:
-            yield from _not_sliceable(spec, ("evaluation", name, "by"), part.by)
+            yield from _not_groupable(spec, ("evaluation", name, "by"), part.by)
     listing = spec.evaluation.list
     if listing and len(set(listing.k)) != len(listing.k):
         yield Problem(("evaluation", "list", "k"), f"names a k twice (got {list(listing.k)})", "each k once")
@@ -216,7 +244,7 @@ def _evaluation(spec: Spec) -> Iterator[Problem]:
 
 def _slices(spec: Spec) -> Iterator[Problem]:
     seen = set()
-    for index, names in enumerate(spec.evaluation.slices):
+    for index, names in enumerate(spec.evaluation.slice_names):
         loc = ("evaluation", "slices", index)
         if not names or len(set(names)) != len(names) or frozenset(names) in seen:
             yield Problem(loc, f"is empty or given twice (got {list(names)})", "one or more features, each slice once")
@@ -288,11 +316,11 @@ def _push(spec: Spec) -> Iterator[Problem]:
 def _alerts(spec: Spec) -> Iterator[Problem]:
     if spec.alerts is None:
         return
-    if spec.alerts.format == "slack" and "key_env" in spec.alerts.model_fields_set:
+    if not spec.alerts.format.reads_key and "key_env" in spec.alerts.model_fields_set:
         yield Problem(
             ("alerts", "key_env"),
-            f"has no effect with format slack (got {spec.alerts.key_env})",
-            "leave it out: the address is Slack's secret",
+            f"has no effect with format {spec.alerts.format.kind} (got {spec.alerts.key_env})",
+            "leave it out: the address is its only secret",
         )
     days = spec.alerts.not_pushed_for_days
     if days is not None and not isinstance(spec.push, DirectoryPush):

@@ -1,11 +1,11 @@
 """Turns pydantic's errors into problems, with paths in the document and allowed values."""
 
-import difflib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sangam.schemas.problems import Loc, Problem, listed
+from sangam.schemas.problems import Loc, Problem, listed, nearest
 from sangam.schemas.spec.kubernetes_names import WORDS
 
 _TYPES = {
@@ -31,6 +31,7 @@ _WITHHELD = {
     ("runner", "direct"): "DirectRunner is not offered: it downloads an unpinned engine; use local",
 }
 """Values that Sangam leaves out on purpose, with the reasons."""
+_NO_KIND = "none is known: name the module that has it in `parts`"
 _NAME = "lower case letters, digits and _, starting with a letter, at most 63"
 
 
@@ -64,9 +65,9 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
     match kind:
         case "extra_forbidden":
             allowed = list(_walk(error["loc"][:-1], schema)[1].get("properties", {}))
-            close = difflib.get_close_matches(str(loc[-1]), allowed, n=1)
-            hint = f"did you mean '{close[0]}'? " if close else ""
-            return Problem(loc, f"unknown key (got {got})", f"{hint}allowed: {listed(allowed)}")
+            return Problem(
+                loc, f"unknown key (got {got})", f"{nearest(str(loc[-1]), allowed)}allowed: {listed(allowed)}"
+            )
         case "missing":
             return Problem(loc, "is missing", "it is required")
         case "union_tag_not_found":
@@ -78,12 +79,14 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
             return Problem(loc, f"not allowed (got {got})", _as_mapping(key, tags, error["input"]))
         case "union_tag_invalid":
             key = context["discriminator"].strip("'")
-            allowed_tags = f"one of: {context['expected_tags']}"
+            known = context["expected_tags"]
+            allowed_tags = f"{_nearest_of(known, context['tag'])}one of: {known}" if known else _NO_KIND
             if reason := _WITHHELD.get((key, str(context["tag"]).lower().removesuffix("runner"))):
                 allowed_tags = f"{reason}; {allowed_tags}"
             return Problem((*loc, key), f"unknown {key} (got {_shown(context['tag'])})", allowed_tags)
         case "literal_error":
-            return Problem(loc, f"not allowed (got {got})", f"one of: {context['expected'].replace(' or ', ', ')}")
+            known = context["expected"].replace(" or ", ", ")
+            return Problem(loc, f"not allowed (got {got})", f"{_nearest_of(known, error['input'])}one of: {known}")
         case "value_error":
             return Problem(loc, f"not allowed (got {got})", str(context["error"]))
         case "string_pattern_mismatch" if context["pattern"] in WORDS:
@@ -134,6 +137,8 @@ def _child(node: Mapping[str, Any], part: str | int) -> Mapping[str, Any]:
 
 def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     options = [option for option in node.get("anyOf", []) if option.get("type") != "null"]
+    # A union's places begin with the kind; a word beside it has none.
+    options = [option for option in options if "discriminator" in option] or options
     # A constant beside a mapping is short for a mapping.
     if mappings := [option for option in options if "$ref" in option]:
         options = [option for option in options if option in mappings or "const" not in option]
@@ -142,6 +147,11 @@ def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str
     while "$ref" in node:
         node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
     return node
+
+
+def _nearest_of(known: str, value: Any) -> str:
+    """Returns the hint at one of quoted words."""
+    return nearest(str(value), re.findall("'([^']*)'", known))
 
 
 def _as_mapping(key: str, tags: Iterable[str], value: Any) -> str:

@@ -29,9 +29,9 @@ def told(part: Part, method: Callable[..., Any], *arguments: Any) -> Any:
         ) from error
 
 
-def refused(part: Part, what: str, wanted: str) -> UserError:
-    """Returns the error for a wrong result of the method that computes a part."""
-    method = f"`{part.compute}` of {part.role} '{part.kind}'"
+def refused(part: Part, what: str, wanted: str, method: str = "") -> UserError:
+    """Returns the error for a wrong result of a method, by default of the one that computes a part."""
+    method = f"`{method or part.compute}` of {part.role} '{part.kind}'"
     return UserError(f"{place_of(type(part))}: {method} {what}; it returns {wanted}")
 
 

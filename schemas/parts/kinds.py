@@ -2,16 +2,17 @@
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Literal, SupportsIndex, get_args
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticKnownError, core_schema
 
 from sangam.schemas.errors import UserError
-from sangam.schemas.parts.base import FrozenModel
+from sangam.schemas.parts.base import FrozenModel, Name
+from sangam.schemas.parts.importing import import_part
 
 PRODUCT = "sangam"
 """Top package of the kinds that need no `parts:` in a spec."""
@@ -43,6 +44,12 @@ class Part(FrozenModel):
         """Whether this part is a kind of the product."""
         return is_ours(type(self))
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Pickles a part of others so that a worker finds its module, also beside a spec."""
+        if self.is_ours:
+            return super().__reduce_ex__(protocol)
+        return _unpickled, (type(self).__module__, self.role, self.kind, self.model_dump_json())
+
 
 def is_ours(part: type[Part]) -> bool:
     """Says whether a class is a kind of the product."""
@@ -63,6 +70,12 @@ def listing(parts: Iterable[str]) -> Iterator[None]:
 
 
 _KINDS: dict[str, dict[str, type[Part]]] = {}
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+
+
+def _unpickled(module: str, role: str, kind: str, document: str) -> Part:
+    import_part(module)
+    return _KINDS[role][kind].model_validate_json(document)
 
 
 def kinds_of(role: type[Part]) -> dict[str, type[Part]]:
@@ -122,26 +135,35 @@ def _under(kind: str, error: ValidationError) -> ValidationError:
 class AnyKind:
     """Marks a field of a model that takes any registered kind of a role."""
 
-    def __init__(self, role: type[Part]):
-        self._role = role
+    def __init__(self, role: type[Part], word: Literal["", "kind", "name"] = ""):
+        """Takes the role, and what a word in place of a mapping is: a kind whose other keys are left out, or a name."""
+        self._role, self._word = role, word
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Returns the schema of the field: the kind is looked up when a value is read."""
         del source, handler
-        return core_schema.no_info_plain_validator_function(self._read)
+        written = core_schema.plain_serializer_function_ser_schema(self._written, info_arg=True)
+        return core_schema.no_info_plain_validator_function(
+            self._read, serialization=written if self._word == "kind" else None
+        )
 
-    def _read(self, value: Any) -> Part:
+    def _read(self, value: Any) -> Part | str:
         if isinstance(value, self._role):
             return value
+        kinds = kinds_of(self._role)
+        if isinstance(value, str) and self._word == "name":
+            return _NAME.validate_python(value)
+        if isinstance(value, str) and self._word == "kind":
+            if value not in (words := _words(kinds)):
+                raise PydanticKnownError("literal_error", {"expected": _quoted(words)})
+            value = {"kind": value}
         if not isinstance(value, dict):
             raise PydanticKnownError("model_attributes_type")
-        kinds = kinds_of(self._role)
         if "kind" not in value:
             raise PydanticKnownError("union_tag_not_found", {"discriminator": "'kind'"})
         kind = value["kind"]
         if not isinstance(kind, str) or kind not in kinds:
-            expected = ", ".join(repr(each) for each in kinds)
-            context = {"discriminator": "'kind'", "tag": str(kind), "expected_tags": expected}
+            context = {"discriminator": "'kind'", "tag": str(kind), "expected_tags": _quoted(kinds)}
             raise PydanticKnownError("union_tag_invalid", context)
         try:
             # As JSON: the strict types of Python have no tuple for a list.
@@ -149,10 +171,37 @@ class AnyKind:
         except ValidationError as error:
             raise _under(kind, error) from None
 
+    def _written(self, part: Part, info: core_schema.SerializationInfo) -> Any:
+        is_word = part.kind in _words({part.kind: type(part)}) and part == type(part)(kind=part.kind)
+        return part.kind if is_word else part.model_dump(mode=info.mode)
+
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """Returns the union of the product's kinds and those of `listing`."""
         del schema
         shown = {PRODUCT, *_listed.get()}
         kinds = {kind: part for kind, part in kinds_of(self._role).items() if part.__module__.split(".")[0] in shown}
         choices = {kind: part.__pydantic_core_schema__ for kind, part in kinds.items()}
-        return handler(core_schema.tagged_union_schema(choices, discriminator="kind"))
+        # A role may have no kind of the product.
+        union = handler(core_schema.tagged_union_schema(choices, discriminator="kind")) if choices else _any_kind()
+        if not self._word:
+            return union
+        word = {"type": "string", "enum": _words(kinds)} if self._word == "kind" else _NAME.json_schema()
+        return {"anyOf": [word, union]}
+
+
+def _any_kind() -> dict[str, Any]:
+    kind = {"title": "kind", "type": "string", "description": "Kind of a part in a module that `parts` names."}
+    return {"type": "object", "properties": {"kind": kind}, "required": ["kind"]}
+
+
+def _words(kinds: Mapping[str, type[Part]]) -> list[str]:
+    """Returns the kinds without required keys, which may be written as a word."""
+    return [
+        kind
+        for kind, part in kinds.items()
+        if not any(field.is_required() for key, field in part.model_fields.items() if key != "kind")
+    ]
+
+
+def _quoted(kinds: Iterable[str]) -> str:
+    return ", ".join(map(repr, kinds))

@@ -1,11 +1,33 @@
 """The webhook for failed runs, refused models, warnings and days without a push."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from sangam.schemas.parts.base import FrozenModel, PositiveInt
+from sangam.schemas.parts.judging import AlertTarget
+from sangam.schemas.parts.kinds import AnyKind
 from sangam.schemas.spec.kubernetes_names import EnvironmentName
+
+
+class Generic(AlertTarget):
+    """All fields, signed with HMAC-SHA256."""
+
+    reads_key: ClassVar[bool] = True
+    kind: Literal["generic"]
+
+
+class Slack(AlertTarget):
+    """A message for an incoming webhook; the address is its secret."""
+
+    kind: Literal["slack"]
+
+
+class PagerDuty(AlertTarget):
+    """An event of PagerDuty's Events API v2."""
+
+    reads_key: ClassVar[bool] = True
+    kind: Literal["pagerduty"]
 
 
 class Alerts(FrozenModel):
@@ -14,13 +36,16 @@ class Alerts(FrozenModel):
     On Kubeflow the two variables come from `cluster.default.secrets`.
     """
 
-    format: Literal["generic", "slack", "pagerduty"] = "generic"
+    format: Annotated[AlertTarget, AnyKind(AlertTarget, word="kind")] = Field(
+        Generic(kind="generic"), json_schema_extra={"default": "generic"}
+    )
     """Form of the body: `generic`: all fields, signed with HMAC-SHA256; `slack`: a message for an incoming webhook;
-    `pagerduty`: an event of PagerDuty's Events API v2."""
+    `pagerduty`: an event of PagerDuty's Events API v2. A mapping with `kind` is a form of your own; docs/parts.md."""
     url_env: EnvironmentName = "SANGAM_ALERT_URL"
     """Environment variable with the address of the webhook; of PagerDuty https://events.pagerduty.com/v2/enqueue."""
     key_env: EnvironmentName = "SANGAM_ALERT_KEY"
-    """Environment variable with the signing key, of PagerDuty with the integration key; `slack` reads none."""
+    """Environment variable with the signing key, of PagerDuty with the integration key; `slack` reads none, a form of
+    your own if it says so."""
     on: Annotated[tuple[Literal["failed", "refused", "warning"], ...], Field(min_length=1)] = (
         "failed",
         "refused",
@@ -37,4 +62,4 @@ class Alerts(FrozenModel):
     @property
     def variables(self) -> tuple[str, ...]:
         """The environment variables that are read."""
-        return (self.url_env,) if self.format == "slack" else (self.url_env, self.key_env)
+        return (self.url_env, self.key_env) if self.format.reads_key else (self.url_env,)

@@ -4,9 +4,26 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sangam.schemas.parts import judging
 from sangam.schemas.parts.base import ColumnName, FrozenModel
+from sangam.schemas.parts.kinds import AnyKind
 
 _Number = Annotated[int, Field(gt=0, le=10_000)]
+
+
+class Uniform(judging.NegativeSampler):
+    """All items alike, each once."""
+
+    kind: Literal["uniform"]
+
+
+class Popular(judging.NegativeSampler):
+    """In proportion to the positives of the item, with replacement."""
+
+    kind: Literal["popular"]
+
+
+NegativeSampler = Annotated[judging.NegativeSampler, AnyKind(judging.NegativeSampler, word="kind")]
 
 
 class Negatives(FrozenModel):
@@ -28,9 +45,9 @@ class Negatives(FrozenModel):
     judged_per_positive: _Number = 100
     """Number of candidates per positive in the validation and eval splits: with fewer, all of them. Predictions are
     rates among one positive and so many candidates: the served logit is z + log(per_positive / judged_per_positive)."""
-    draw: Literal["uniform", "popular"] = "uniform"
+    draw: NegativeSampler = Field(Uniform(kind="uniform"), json_schema_extra={"default": "uniform"})
     """Probability of a candidate. `uniform`: all items alike, each once; `popular`: in proportion to the positives of
-    the item, with replacement."""
+    the item, with replacement. A mapping with `kind` is a sampler of your own, with replacement; docs/parts.md."""
     days: Annotated[int, Field(gt=0, le=366)] = 1
     """Days whose items are candidates, the last one that of the row; only for logs by day. In named splits the items
     of the split are."""

@@ -5,11 +5,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sangam.schemas.parts import judging
 from sangam.schemas.parts.base import FrozenModel, Name, PositiveInt
-from sangam.schemas.spec.metrics import Metric
+from sangam.schemas.parts.judging import Direction
+from sangam.schemas.parts.kinds import AnyKind
 from sangam.schemas.spec.patterns import FilePattern
 
 NotNegative = Annotated[float, Field(ge=0)]
+
+
+Metric = Annotated[judging.Metric, AnyKind(judging.Metric)]
+Slice = Annotated[Name | judging.Slice, AnyKind(judging.Slice, word="name")]
+"""A feature or key by name, or slices of one's own."""
 
 
 class Grouping(FrozenModel):
@@ -47,8 +54,11 @@ class Confidence(FrozenModel):
 class Evaluation(FrozenModel):
     """Measurements of the evaluator."""
 
-    slices: tuple[tuple[Name, ...], ...] = ()
-    """Lists of features of kind `id`, or keys; each value or combination of a list is a slice with its own metrics."""
+    metrics: dict[Name, Metric] = Field(default_factory=dict)
+    """Metrics of your own, by name; docs/parts.md. Each task of a kind that they are for has them."""
+    slices: tuple[tuple[Slice, ...], ...] = ()
+    """Lists of features of kind `id`, or keys; each value or combination of a list is a slice with its own metrics. A
+    mapping with `kind` is one of your own; docs/parts.md."""
     new_ids: tuple[Name, ...] | None = None
     """Features of kind `id`, each with a slice of the examples whose id has no row in the model. Left out: all."""
     group: Grouping | None = None
@@ -63,6 +73,26 @@ class Evaluation(FrozenModel):
     """What follows if the AUC of a binary task, or of one column alone, is above 0.99, as if a feature were known only
     after the event: a note, or (`refuse`) a gate that fails."""
 
+    @property
+    def directions(self) -> dict[str, Direction]:
+        """The directions of the metrics that the spec declares."""
+        return {name: metric.direction for name, metric in self.metrics.items()}
+
+    @property
+    def sliced_by(self) -> dict[Name, judging.Slice]:
+        """The slices of one's own, by name."""
+        return {name_of(part): part for names in self.slices for part in names if isinstance(part, judging.Slice)}
+
+    @property
+    def slice_names(self) -> tuple[tuple[Name, ...], ...]:
+        """The lists of slices by name."""
+        return tuple(tuple(map(name_of, names)) for names in self.slices)
+
+
+def name_of(part: Name | judging.Slice) -> Name:
+    """Returns the name of a part of a slice in reports and gates."""
+    return part if isinstance(part, str) else part.name or part.kind
+
 
 class Gate(FrozenModel):
     """Bounds of one metric of one task, on all examples or on a slice; at least one bound.
@@ -72,8 +102,8 @@ class Gate(FrozenModel):
 
     task: Name
     """Task that is judged."""
-    metric: Metric
-    """Metric that is bounded, such as auc or ndcg_at_10; docs/evaluation.md."""
+    metric: Name
+    """Metric that is bounded, such as auc, ndcg_at_10 or one of `evaluation.metrics`; docs/evaluation.md."""
     slice: Annotated[dict[Name, str | int], Field(min_length=1)] | None = None
     """Slice to judge, as a mapping of features to values. Left out: all examples."""
     each: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None

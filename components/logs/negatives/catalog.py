@@ -5,7 +5,6 @@ Values are known by 64-bit hashes, so that an order is the same for any partitio
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -126,10 +125,10 @@ class Catalog:
         self._pairs = np.sort(_pair(users, items))
         self._users, self._items_of_user = np.unique(users, return_counts=True)
 
-    @cached_property
-    def ends_of_counts(self) -> Ints:
-        """Positives of the items up to each place, its own included."""
-        return np.cumsum(_numbers(self._batch, _COUNT))
+    @property
+    def positives(self) -> Ints:
+        """Number of positives of the item at each place."""
+        return _numbers(self._batch, _COUNT)
 
     def ranges(self, groups: Hashes) -> tuple[Ints, Ints]:
         """Returns the first place of each group, and its number of places."""
@@ -151,6 +150,14 @@ class Catalog:
         pairs = _pair(users, self.items[places])
         found = np.minimum(np.searchsorted(self._pairs, pairs), max(len(self._pairs) - 1, 0))
         return self._pairs[found] == pairs if len(self._pairs) else np.zeros(len(pairs), bool)
+
+    def ids(self, name: str) -> NDArray[Any]:
+        """Returns a column of the items with one id each, by place: int64 or str."""
+        values = self.values(name).flatten()
+        if pa.types.is_integer(values.type):
+            return np.asarray(values, dtype=np.int64)
+        texts = (each.decode(errors="backslashreplace") for each in values.cast(pa.binary()).to_pylist())
+        return np.array(list(texts), str)
 
     def values(self, name: str) -> pa.Array:
         """Returns a column of the items, by place."""

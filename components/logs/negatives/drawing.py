@@ -5,21 +5,25 @@ train split's rows are then M / k times those of the judged splits, and the serv
 Reference: He et al.: Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014, section 6.3.
 """
 
+import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sangam.components.logs.negatives.catalog import Catalog, Ints, RowKeys
 from sangam.components.logs.rows.hashes import Hashes
+from sangam.components.outside import Floats, item_weights
 from sangam.schemas.host.splitmix64 import GAMMA, mix64
+from sangam.schemas.parts.judging import NegativeSampler
+from sangam.schemas.spec.negatives import Popular, Uniform
 
 _SALT = b"sangam: candidates"
 _MOST_TRIES = 64
-"""Tries of a draw by popularity: fewer than one draw in 2**64 fails where a user has half of the positives."""
+"""Tries of a draw in proportion: fewer than one draw in 2**64 fails where a user has half of the positives."""
 _AT_ONCE = 2**20
 """Candidates that are compared at once."""
 
@@ -60,19 +64,40 @@ def identities(keys: RowKeys, seed: int, day: str) -> Hashes:
     return mixed
 
 
-def draw(catalog: Catalog, keys: RowKeys, ids: Hashes, numbers: Numbers, how: Literal["uniform", "popular"]) -> Drawn:
-    """Draws candidates for rows that have a user and an item.
+Draw = Callable[[RowKeys, Hashes, Numbers], Drawn]
+"""Draws candidates for rows that have a user and an item, given their hashes and identities."""
+
+
+@functools.singledispatch
+def drawer(sampler: NegativeSampler, catalog: Catalog, item: str) -> Draw:
+    """Returns the draws of a sampler; those of one of others are in proportion to its weights.
 
     Args:
+        sampler: the sampler.
         catalog: candidates of the day.
-        keys: hashes of the rows.
-        ids: identities of the rows.
-        numbers: numbers of candidates.
-        how: `uniform`, without replacement, or `popular`, with it.
+        item: column of the item.
+
+    Raises:
+        UserError: the method of a sampler of others is wrong.
     """
+    weights = item_weights(sampler, catalog.ids(item), catalog.positives)
+    return functools.partial(_in_proportion, catalog, _ends(weights))
+
+
+@drawer.register
+def _of_popular(sampler: Popular, catalog: Catalog, item: str) -> Draw:
+    del sampler, item
+    return functools.partial(_in_proportion, catalog, _ends(catalog.positives))
+
+
+@drawer.register
+def _of_uniform(sampler: Uniform, catalog: Catalog, item: str) -> Draw:
+    del sampler, item
+    return functools.partial(_without_replacement, catalog)
+
+
+def _without_replacement(catalog: Catalog, keys: RowKeys, ids: Hashes, numbers: Numbers) -> Drawn:
     starts, sizes = catalog.ranges(keys.groups)
-    if how == "popular":
-        return _popular(catalog, keys, ids, numbers.wanted, starts, sizes)
     # Where at least half of a group stays free, few tries find the wanted number. Elsewhere all are listed, as they are
     # where there may be fewer than the judged number.
     own = catalog.num_items(keys.users)
@@ -86,17 +111,25 @@ def draw(catalog: Catalog, keys: RowKeys, ids: Hashes, numbers: Numbers, how: Li
     return Drawn(rows[order], places[order], sum(part[2] for part in listed))
 
 
-def _popular(catalog: Catalog, keys: RowKeys, ids: Hashes, wanted: int, starts: Ints, sizes: Ints) -> Drawn:
-    ends = np.concatenate([[0], catalog.ends_of_counts])
+def _ends(weights: NDArray[Any]) -> Floats:
+    """Returns the sum of the weights up to each place, its own included, after a first 0."""
+    return np.concatenate([[0.0], np.cumsum(weights, dtype=np.float64)])
+
+
+def _in_proportion(catalog: Catalog, ends: Floats, keys: RowKeys, ids: Hashes, numbers: Numbers) -> Drawn:
+    """Draws with replacement, by the sums of the weights up to each place."""
+    starts, sizes = catalog.ranges(keys.groups)
+    wanted = numbers.wanted
     rows = np.repeat(np.arange(len(ids)), wanted)
     seeds = mix64(ids[rows] + np.tile(np.arange(1, wanted + 1).astype(np.uint64), len(ids)) * np.uint64(GAMMA))
     places = np.full(len(rows), -1)
-    left = np.flatnonzero(sizes[rows] > 0)
+    first, last = ends[starts], ends[starts + sizes]
+    left = np.flatnonzero((last > first)[rows])
     for number in range(1, _MOST_TRIES + 1):
         row = rows[left]
-        first, last = ends[starts[row]], ends[starts[row] + sizes[row]]
-        at = first + _below(mix64(seeds[left] + np.uint64(number * GAMMA % 2**64)), last - first)
-        found = np.searchsorted(catalog.ends_of_counts, at, side="right")
+        at = first[row] + _uniform(mix64(seeds[left] + np.uint64(number * GAMMA % 2**64))) * (last - first)[row]
+        # A rounded sum is not beyond the group; a place without a weight has no number that is only below its end.
+        found = np.searchsorted(ends, np.minimum(at, np.nextafter(last[row], first[row])), side="right") - 1
         is_free = ~catalog.has(keys.users[row], found)
         places[left[is_free]] = found[is_free]
         left = left[~is_free]

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from sangam.components.logs.negatives.catalog import Catalog, Ints, RowKeys, keys_of
-from sangam.components.logs.negatives.drawing import Numbers, draw, identities
+from sangam.components.logs.negatives.drawing import Numbers, drawer, identities
 from sangam.components.logs.negatives.undeclared import count_pairs
 from sangam.components.logs.rows.conversion import Converted, without
 from sangam.components.logs.rows.hashes import Hashes
@@ -54,6 +54,7 @@ class SampledRows:
         """Takes the settings, the inputs, the candidates, and the split and day of the rows."""
         self._negatives, self._event_time, self._catalog = negatives, inputs.event_time, catalog
         self._numbers, self._day = numbers_of(negatives, split), day or split
+        self._draw = drawer(negatives.draw, catalog, negatives.item)
         self._other_labels = {inputs.label_of(name) for name in inputs.tasks} - {negatives.label}
         self._after_event = {column.name for column in columns(inputs) if column.is_after_event}
 
@@ -79,7 +80,7 @@ class SampledRows:
             yield self._add(part, keys, identities(keys, self._negatives.seed, self._day))
 
     def _add(self, batch: pa.RecordBatch, keys: RowKeys, ids: Hashes) -> WithSampled:
-        drawn = draw(self._catalog, keys, ids, self._numbers, self._negatives.draw)
+        drawn = self._draw(keys, ids, self._numbers)
         rows = np.concatenate([np.arange(batch.num_rows), drawn.rows])
         order = np.argsort(rows, kind="stable")
         is_sampled = order >= batch.num_rows

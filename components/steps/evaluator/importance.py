@@ -64,7 +64,7 @@ def importances(
         score: scores them.
     """
     confidence = evaluation.confidence
-    only = evaluation.model_copy(update={"slices": (), "new_ids": (), "group": None, "list": None})
+    only = evaluation.model_copy(update={"slices": (), "metrics": {}, "new_ids": (), "group": None, "list": None})
     plan = plan_of(inputs=inputs, evaluation=only, gates=())
     block, _ = block_of(rows, Scores({CANDIDATE: score(rows)}, {}), plan)
     draws = Draws.of(block.units, min(_REPLICATES, confidence.replicates), confidence.seed)
@@ -79,7 +79,7 @@ def importances(
         found = _measured(plan, replace(block, scores=other.scores), draws, chosen)
         for task, metric in chosen.items():
             better, worse = whole[task], found[task]
-            if direction(metric) == "lower":
+            if direction(metric, {}) == "lower":
                 better, worse = worse, better
             lost = paired_change(better, worse, confidence.level)
             by_task[task].append(

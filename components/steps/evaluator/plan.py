@@ -56,7 +56,10 @@ class Plan:
         confidence = self.settings.confidence
         totals = {
             (model, task): new_totals(
-                self.kinds[task], is_weighted=task in self.settings.weights, has_intervals=model != UNCALIBRATED
+                self.kinds[task],
+                is_weighted=task in self.settings.weights,
+                has_intervals=model != UNCALIBRATED,
+                declared=self.settings.declared[task] if model != UNCALIBRATED else {},
             )
             for model, task in self.targets
         }

@@ -56,7 +56,7 @@ class InfraValidator(base_component.BaseComponent):
                 training=training,
                 name=spec.name,
                 serving=spec.serving.model_dump_json(),
-                evaluation=spec.evaluation.model_dump_json(),
+                evaluation=spec.evaluation.model_dump_json(exclude={"metrics", "slices"}),
                 code=code_digest(Executor.__module__),
                 blessing=types.Channel(type=standard_artifacts.InfraBlessing),
             )

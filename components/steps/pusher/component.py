@@ -81,7 +81,7 @@ class Pusher(base_component.BaseComponent):
                 checkpoint=checkpoint,
                 name=spec.name,
                 push=spec.push.model_dump_json(),
-                evaluation_config=spec.evaluation.model_dump_json(),
+                evaluation_config=spec.evaluation.model_dump_json(exclude={"metrics", "slices"}),
                 intended_use=spec.intended_use,
                 ranker_digest=digest(spec.ranker()),
                 pipeline_root=pipeline_root,

@@ -17,12 +17,18 @@ import pytest
 
 from sangam.components.alerts import Event, send, target_of
 from sangam.components.alerts.event import MAX_REASON
+from sangam.components.alerts.payloads import as_message
 from sangam.components.alerts.sending import signature, verify
 from sangam.schemas.errors import UserError
+from sangam.schemas.parts.importing import import_parts
+from sangam.schemas.parts.judging import AlertTarget
+from sangam.schemas.parts.kinds import is_ours, kinds_of
 from sangam.schemas.spec.alerts import Alerts
 from tests.errors import mentions, tells
 from tests.fakes.webhook import HANG, webhook
 from tests.paths import REPOSITORY
+
+import_parts(["tests.components.sample_parts", "tests.components.wrong_parts"])
 
 KEY = "0123456789abcdef-key"
 ALERTS = Alerts(timeout_s=5)
@@ -135,6 +141,41 @@ def test_pagerduty_gets_an_event_whose_dedup_key_is_the_id() -> None:
         },
         "links": [{"href": page, "text": "the run"}],
     }
+
+
+def test_a_form_of_others_makes_the_body_and_its_headers() -> None:
+    with webhook() as hook:
+        alerts = Alerts.model_validate({"format": {"kind": "chat", "room": "ml"}, "timeout_s": 5})
+        assert send(alerts, event(), environ(hook.url)) is None
+    [got] = hook.received
+    assert json.loads(got.body) == {"room": "ml", "text": "short_video failed: the loss is no number"}
+    assert got.headers["Authorization"] == f"Bearer {KEY}"
+    assert got.headers["Content-Type"] == "application/json"
+    assert "X-Sangam-Signature" not in got.headers
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [
+        ("raise", "KeyError: 'no (key)' (got this from `payload` of alert_target 'wrong')"),
+        ("body", "`payload` of alert_target 'wrong' returned what JSON has not (got Out of range float"),
+        ("header", "`headers` of alert_target 'wrong' returned what is no header (got dict of 1)"),
+    ],
+)
+def test_a_mistake_in_a_form_of_others_is_told_with_its_line_and_without_the_key(way: str, told: str) -> None:
+    with webhook() as hook:
+        alerts = Alerts.model_validate({"format": {"kind": "wrong", "way": way}, "timeout_s": 5})
+        problem = send(alerts, event(), environ(hook.url))
+    assert hook.received == []
+    assert problem is not None
+    assert mentions(problem, "wrong_parts.py: ... " + told), problem
+    assert KEY not in problem
+
+
+def test_every_form_of_the_product_has_its_message() -> None:
+    ours = [kind for kind in kinds_of(AlertTarget).values() if is_ours(kind)]
+    assert len(ours) == 3
+    assert all(as_message.dispatch(kind) is not as_message.dispatch(AlertTarget) for kind in ours)
 
 
 @pytest.mark.parametrize("first", [500, 503, 429, 408])

@@ -39,6 +39,7 @@ class Pod:
         self.inputs: dict[str, str] = {}
         self.retries = 0
         self.environment: dict[str, str] = {}
+        self.alerts = ["--alerts", "{}"]
 
     def asked(self) -> dict[str, Any]:
         """Returns the ExecutorInput."""
@@ -58,7 +59,7 @@ class Pod:
         declared = {"artifacts": {key: {"artifactType": {"schemaTitle": f"tfx.{key}"}} for key in self.inputs}}
         options = ["--pipeline", "short_video", "--step", self.step, "--retries", str(self.retries)]
         if self.environment:
-            options += ["--alerts", "{}"]
+            options += self.alerts
         tfx = ["python", "-m", "tests.components.kfp_entrypoint.fake_executor"]
         tfx += ["--json_serialized_invocation_args", json.dumps(self.asked())]
         tfx += ["--json_serialized_inputs_spec_args", json.dumps(declared)]
@@ -162,19 +163,22 @@ def test_a_mistake_is_one_line_and_is_told_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_another_failure_is_told_when_all_tries_have_failed(tmp_path: Path) -> None:
+def test_another_failure_is_told_when_all_tries_have_failed_also_in_a_form_of_others(tmp_path: Path) -> None:
+    chat = json.dumps({"format": {"kind": "chat", "room": "ml"}})
     with webhook() as hook:
         for attempt in range(2):
             assert hook.received == []
             pod = Pod(tmp_path / str(attempt), step="transform", ending="error").told(hook)
             pod.retries = 1
+            pod.alerts = ["--alerts", chat, "--parts", "tests.components.sample_parts"]
             code, said = pod.run()
             assert code == 1
             assert said.splitlines()[-2 if attempt else -1] or said
             assert "error: transform: ValueError: no such thing" in said
             assert "Traceback" in said
     (alert,) = bodies(hook)
-    assert (alert["step"], alert["date"]) == ("transform", None)
+    assert alert["room"] == "ml"
+    assert alert["text"].startswith("short_video failed: ValueError: no such thing")
 
 
 @pytest.mark.long

@@ -194,7 +194,7 @@ def test_names_of_slices_and_directions_of_metrics() -> None:
     assert slice_name({"tab": "home", "hour": 3}) == "tab=home,hour=3"
     assert slice_name([]) == ""
     assert new_id_slice("user") == "new user"
-    assert [direction(metric) for metric in ("auc", "ndcg_at_5", "log_loss", "calibration")] == [
+    assert [direction(metric, {}) for metric in ("auc", "ndcg_at_5", "log_loss", "calibration")] == [
         "higher",
         "higher",
         "lower",

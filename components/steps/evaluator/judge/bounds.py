@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sangam.components.reports.evaluation import GateVerdict
 from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, Measured, paired_change
+from sangam.schemas.parts.judging import Direction
 from sangam.schemas.spec.metrics import (
     SUM_OF_WEIGHTS,
     WEIGHTED_MEAN_LABEL,
@@ -27,12 +28,14 @@ class SliceMetrics:
         candidate: metrics by name.
         baseline: metrics of the blessed model on the same examples; None without a baseline.
         level: level of the confidence intervals.
+        directions: directions of the metrics that the spec declares.
     """
 
     name: str
     candidate: Mapping[str, Measured]
     baseline: Mapping[str, Measured] | None
     level: float
+    directions: Mapping[str, Direction]
 
     def of(self, metric: str) -> Measured:
         """Returns a metric of the candidate."""
@@ -89,7 +92,9 @@ def undefined(metric: str, metrics: SliceMetrics) -> str:
         why = f"{bad * count:,.0f} of {count:,.0f} predictions are no finite numbers"
     else:
         why = _without_contrast(metric, metrics) or (
-            f"not all scores and labels of the {count:,.0f} examples are finite numbers that differ"
+            f"its value of the sums over {count:,.0f} examples is no finite number"
+            if without_weights(metric) in metrics.directions
+            else f"not all scores and labels of the {count:,.0f} examples are finite numbers that differ"
         )
     return f"{f'{metric} of {metrics.name}' if metrics.name else metric} is undefined: {why}"
 
@@ -105,7 +110,8 @@ def _without_contrast(metric: str, metrics: SliceMetrics) -> str | None:
     if needs_weights(metric) and metrics.of(SUM_OF_WEIGHTS).value == 0:
         return f"the weights of all {metrics.number('num_examples'):,.0f} examples are 0"
     mean = metrics.of("mean_label").value
-    if without_weights(metric) in _OF_REGRESSION_ALONE:
+    of_numbers = "rmse" in metrics.candidate and without_weights(metric) in metrics.directions
+    if of_numbers or without_weights(metric) in _OF_REGRESSION_ALONE:
         return None
     if mean in (0, 1):
         return f"all {metrics.number('num_examples'):,.0f} labels are {mean:.0f}"
@@ -169,7 +175,7 @@ def _lower_bound(gate: Gate) -> float:
 def _better(gate: Gate, metrics: SliceMetrics, candidate: Measured, baseline: Measured) -> Measured:
     """Returns by how much the candidate is better than the baseline, with the interval of the paired difference."""
     change = paired_change(candidate, baseline, metrics.level)
-    return change if direction(gate.metric) == "higher" else _negated(change)
+    return change if direction(gate.metric, metrics.directions) == "higher" else _negated(change)
 
 
 def _negated(change: Measured) -> Measured:

@@ -25,7 +25,7 @@ from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, SliceR
 from sangam.components.steps.evaluator.metrics.measured import Metrics as MeasuredMetrics
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.metrics import fits, new_id_slice, slice_name
+from sangam.schemas.spec.metrics import declared_for, fits, new_id_slice, slice_name
 from sangam.schemas.spec.release import Evaluation, Gate
 from sangam.schemas.spec.tasks import Task
 
@@ -99,7 +99,7 @@ def judge(
             judged, unjudged = evaluator.judge(gate)
             verdicts += judged
             notes += unjudged
-        tasks[task] = _task_verdict(task, inputs.tasks[task], measured, verdicts, evaluation.confidence.level)
+        tasks[task] = _task_verdict(task, inputs.tasks[task], measured, verdicts, evaluation)
     blessed = all(verdict.passed for task in tasks.values() for verdict in task.gates)
     warnings = [
         told for task, judged in tasks.items() for told in warnings_of(task, inputs, evaluation, measured, judged)
@@ -161,6 +161,7 @@ class GateEvaluator:
             candidate=measured.candidate[gate.task],
             baseline=measured.baseline.get(gate.task) if gate.task in self.baseline.tasks else None,
             level=self.evaluation.confidence.level,
+            directions=self.evaluation.directions,
         )
 
     def _slices(self, gate: Gate) -> list[str]:
@@ -244,20 +245,21 @@ def _features(gate: Gate) -> str:
 
 
 def _task_verdict(
-    name: str, task: Task, measured: Mapping[str, SliceResult], gates: list[GateVerdict], level: float
+    name: str, task: Task, measured: Mapping[str, SliceResult], gates: list[GateVerdict], evaluation: Evaluation
 ) -> TaskVerdict:
     by_slice = {place: result.candidate[name] for place, result in sorted(measured.items()) if place}
     own, every = measured[""].candidate[name], measured[""].baseline.get(name, {})
-    last = {metric: each for metric, each in every.items() if fits(metric, task)}
+    last = {metric: each for metric, each in every.items() if fits(metric, task, evaluation.metrics)}
     return TaskVerdict(
         metrics=_values(own),
         intervals=_intervals(own),
         baseline=_values(last),
-        differences=_differences(own, last, level),
+        differences=_differences(own, last, evaluation.confidence.level),
         slices={place: _values(metrics) for place, metrics in by_slice.items()},
         slice_intervals={place: intervals for place, metrics in by_slice.items() if (intervals := _intervals(metrics))},
         calibration_buckets=[CalibrationBucket(**bucket) for bucket in measured[""].calibration_buckets.get(name, ())],
         gates=gates,
+        directions={name: metric.direction for name, metric in declared_for(task, evaluation.metrics).items()},
     )
 
 

@@ -7,8 +7,8 @@ from statistics import NormalDist, pstdev
 from sangam.components.reports.evaluation import TaskVerdict
 from sangam.components.reports.headline import main_metric
 from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, Measured, SliceResult, paired_change
+from sangam.schemas.parts.judging import Direction
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.metrics import direction
 from sangam.schemas.spec.release import Evaluation
 from sangam.schemas.spec.tasks import BinaryTask
 
@@ -35,7 +35,8 @@ def warnings_of(
     gated = {gate.metric for gate in judged.gates if not gate.slice}
     if isinstance(inputs.tasks[task], BinaryTask) and "calibration" not in gated:
         yield from _uncalibrated(task, measured, evaluation)
-    yield from _worse(task, main_metric(judged), measured, evaluation)
+    metric = main_metric(judged)
+    yield from _worse(task, metric, judged.direction(metric), measured, evaluation)
 
 
 def _uncalibrated(task: str, measured: Mapping[str, SliceResult], evaluation: Evaluation) -> Iterator[str]:
@@ -73,8 +74,9 @@ def _is_off(ratio: Measured, deviations: float = 0.0) -> bool:
     return beyond > deviations * pstdev(log(each) for each in ratio.replicates if isfinite(each) and each > 0)
 
 
-def _worse(task: str, metric: str, measured: Mapping[str, SliceResult], evaluation: Evaluation) -> Iterator[str]:
-    better = direction(metric)
+def _worse(
+    task: str, metric: str, better: Direction, measured: Mapping[str, SliceResult], evaluation: Evaluation
+) -> Iterator[str]:
     if better == "target":
         return
     changes = {

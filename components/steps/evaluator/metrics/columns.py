@@ -28,7 +28,7 @@ def first_values(batch: pa.RecordBatch, name: str) -> pa.Array:
     index = batch.schema.get_field_index(name)
     if index < 0:  # No example of the batch has a value.
         return pa.nulls(batch.num_rows)
-    starts, ends, values = _lists(batch.column(index))
+    starts, ends, values = lists(batch.column(index))
     if len(values) == batch.num_rows and (ends - starts == 1).all():
         return values.slice(int(starts[0]) if len(starts) else 0, batch.num_rows)
     return values.take(pa.array(starts, mask=starts >= ends))
@@ -54,7 +54,7 @@ def example_ids(batch: pa.RecordBatch) -> Units:
     """Returns a hash of each example's values, independent of files and the order of columns; never MISSING."""
     ids = np.zeros(batch.num_rows, np.uint64)
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        starts, ends, values = _lists(column)
+        starts, ends, values = lists(column)
         if not len(values):
             continue
         bits = _bits(values) ^ _salt(field.name)
@@ -68,7 +68,7 @@ def example_ids(batch: pa.RecordBatch) -> Units:
     return np.maximum(mix64(ids), np.uint64(1))
 
 
-def _lists(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
+def lists(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
     """Returns where each example's values start and end, and the values."""
     offsets = column.offsets.to_numpy().astype(np.int64)
     starts, ends = offsets[:-1], offsets[1:]

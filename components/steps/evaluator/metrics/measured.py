@@ -161,7 +161,7 @@ def read_measured(folder: str, inputs: Inputs, evaluation: Evaluation) -> dict[s
 def _named(values: dict[str, str | int], inputs: Inputs, evaluation: Evaluation) -> tuple[str, frozenset[str]]:
     # A slice of new ids has a single feature, such as `new user`, whose only value is true.
     first = next(iter(values), None)
-    if first is not None and first not in {*inputs.features, *inputs.keys}:
+    if first is not None and first not in {*inputs.features, *inputs.keys, *evaluation.sliced_by}:
         return first, frozenset()
     return name_of(evaluation, values), frozenset(values)
 
@@ -174,7 +174,9 @@ def _measured(row: Row) -> Measured:
 
 def name_of(evaluation: Evaluation, values: Mapping[str, str | int]) -> str:
     """Returns the name of a slice, independent of the order in which a gate lists its features."""
-    names = next((features for features in evaluation.slices if set(features) == set(values)), tuple(sorted(values)))
+    names = next(
+        (features for features in evaluation.slice_names if set(features) == set(values)), tuple(sorted(values))
+    )
     return slice_name([(feature, values[feature]) for feature in names])
 
 

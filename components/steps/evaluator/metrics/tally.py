@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -12,11 +13,13 @@ from sangam.components.steps.evaluator.metrics.draws import Draws
 from sangam.components.steps.evaluator.metrics.group_metrics import MeanSums
 from sangam.components.steps.evaluator.metrics.totals import Part
 from sangam.components.steps.evaluator.metrics.totals_binary import BinaryTotals
+from sangam.components.steps.evaluator.metrics.totals_declared import DeclaredTotals
 from sangam.components.steps.evaluator.metrics.totals_histogram import Floats
 from sangam.components.steps.evaluator.metrics.totals_regression import RegressionTotals
 from sangam.components.steps.evaluator.metrics.totals_weighted import WeightedTotals
+from sangam.schemas.parts.judging import Metric
 
-Totals = BinaryTotals | RegressionTotals | WeightedTotals
+Totals = BinaryTotals | RegressionTotals | WeightedTotals | DeclaredTotals
 NewTotals = Callable[[int, int], Totals]
 """Creates empty totals from the bootstrap's replicates and seed."""
 
@@ -60,10 +63,20 @@ class Measures:
     seed: int
 
 
-def new_totals(kind: str, *, is_weighted: bool, has_intervals: bool = True) -> NewTotals:
-    """Returns the factory of a task's totals; the kind is `binary` or `regression`."""
+def new_totals(
+    kind: str, *, is_weighted: bool, has_intervals: bool = True, declared: Mapping[str, Metric] = MappingProxyType({})
+) -> NewTotals:
+    """Returns the factory of a task's totals.
+
+    Args:
+        kind: `binary` or `regression`.
+        is_weighted: whether the examples have weights.
+        has_intervals: whether there is a bootstrap.
+        declared: metrics that the spec declares.
+    """
     totals: NewTotals = BinaryTotals if kind == "binary" else RegressionTotals
     totals = functools.partial(WeightedTotals, totals) if is_weighted else totals
+    totals = functools.partial(DeclaredTotals, totals, declared) if declared else totals
     return totals if has_intervals else functools.partial(_without_replicates, totals)
 
 

@@ -74,10 +74,7 @@ class Sums:
         self.num_examples += len(part)
         self.labels += float(part.labels.sum())
         self.num_bad_scores += int((~is_scored).sum())
-        is_good = is_scored & np.isfinite(part.labels)
-        if not is_good.all():
-            part, draws = part.where(is_good), draws.where(is_good)
-        return replace(part, scores=part.scores.astype(np.float64)), draws
+        return finite(part, draws)
 
     def merge(self, other: "Sums") -> None:
         """Adds the sums over other examples."""
@@ -100,6 +97,14 @@ class Sums:
             "mean_prediction": scores / count if count and self.is_defined else np.nan,
             "non_finite": self.num_bad_scores / count if count else np.nan,
         }
+
+
+def finite(part: Part, draws: Draws) -> tuple[Part, Draws]:
+    """Returns the examples with finite label and score, the scores as float64."""
+    is_good = np.isfinite(part.scores) & np.isfinite(part.labels)
+    if not is_good.all():
+        part, draws = part.where(is_good), draws.where(is_good)
+    return replace(part, scores=part.scores.astype(np.float64)), draws
 
 
 def own_weights(part: Part, *, by_weight: bool) -> Floats | None:

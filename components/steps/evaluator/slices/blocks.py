@@ -15,6 +15,7 @@ from sangam.components.steps.evaluator.metrics.settings import Settings
 from sangam.components.steps.evaluator.metrics.totals_histogram import Floats
 from sangam.components.steps.evaluator.models.scoring import Scores
 from sangam.components.steps.evaluator.plan import Plan
+from sangam.components.steps.evaluator.slices.outside import texts_of
 from sangam.components.steps.evaluator.slices.slicing import slice_codes
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.spec.metrics import new_id_slice
@@ -24,6 +25,7 @@ def block_of(batch: pa.RecordBatch, scores: Scores, plan: Plan) -> tuple[Block, 
     """Returns the scored examples of a batch, and their slices."""
     settings = plan.settings
     values = {name: first_values(batch, column) for name, column in settings.columns.items()}
+    values |= {name: texts_of(part, batch) for name, part in settings.sliced_by.items()}
     ids = example_ids(batch)
     weights = {task: numbers(first_values(batch, column)) for task, column in settings.weights.items()}
     by = settings.confidence.by

@@ -14,11 +14,20 @@ from sangam.components.logs.negatives.catalog import (
     keys_of,
     newest,
 )
-from sangam.components.logs.negatives.drawing import Numbers, draw, identities
+from sangam.components.logs.negatives.drawing import Numbers, drawer, identities
+from sangam.schemas.parts.importing import import_part
+from sangam.schemas.parts.judging import NegativeSampler
+from sangam.schemas.parts.kinds import is_ours, kinds_of
 from sangam.schemas.spec.negatives import Negatives
+
+import_part("tests.components.sample_parts")
 
 Rows = list[tuple[Any, Any, str, int, float]]
 """User, item, country, time and price of each row."""
+
+
+TEMPERED = {"kind": "tempered", "power": 0.5, "never": 7}
+"""A sampler of others; the product's are in proportion to the positives, and all alike."""
 
 
 def settings(**changes: Any) -> Negatives:
@@ -45,7 +54,7 @@ def drawn(
     negatives = negatives or settings()
     catalog = Catalog(candidates_of(batch(of or rows), negatives, "at"))
     keys = keys_of(batch(rows), negatives, "at")
-    found = draw(catalog, keys, identities(keys, negatives.seed, day), numbers, negatives.draw)
+    found = drawer(negatives.draw, catalog, "item")(keys, identities(keys, negatives.seed, day), numbers)
     items = [value[0] for value in catalog.values("item").take(pa.array(found.places)).to_pylist()]
     prices = [value[0] for value in catalog.values("price").take(pa.array(found.places)).to_pylist()]
     by_row: dict[tuple[bytes, int], list[tuple[int, float]]] = {(row[0], row[1]): [] for row in rows}
@@ -63,7 +72,7 @@ def log(num_users: int = 40, num_items: int = 30, seed: int = 1) -> Rows:
     ]
 
 
-@pytest.mark.parametrize("how", ["uniform", "popular"])
+@pytest.mark.parametrize("how", ["uniform", "popular", TEMPERED])
 @pytest.mark.parametrize("num_items", [8, 30, 1000])  # Listed, listed, and tried.
 def test_no_item_of_the_user_is_drawn_and_uniform_draws_are_distinct(how: Any, num_items: int) -> None:
     rows = log(num_users=600, num_items=num_items)
@@ -74,10 +83,10 @@ def test_no_item_of_the_user_is_drawn_and_uniform_draws_are_distinct(how: Any, n
         found = [item for item, _ in items]
         assert len(found) == 5
         assert not of_user[user] & set(found)
-        assert how == "popular" or len(set(found)) == 5
+        assert how != "uniform" or len(set(found)) == 5
 
 
-@pytest.mark.parametrize("how", ["uniform", "popular"])
+@pytest.mark.parametrize("how", ["uniform", "popular", TEMPERED])
 def test_order_and_files_of_the_rows_change_no_draw_and_the_seed_and_the_day_do(how: Any) -> None:
     rows, negatives = log(), settings(draw=how)
     first = drawn(rows, Numbers(3, 6), negatives)
@@ -118,6 +127,31 @@ def test_uniform_draws_are_uniform_and_popular_ones_in_proportion_to_positives(n
         assert counts.min() > 0
 
 
+def test_draws_of_others_are_in_proportion_to_their_weights_and_never_of_weight_0() -> None:
+    rows: Rows = [(f"u{user}".encode(), [1, 2, 2, 2, 2, 7][user % 6], "IN", user, 1.0) for user in range(600)]
+    asker: Rows = [(f"v{user}".encode(), 9, "IN", user, 1.0) for user in range(4_000)]
+    items = [
+        item for found in drawn(asker, Numbers(4, 4), settings(draw=TEMPERED), of=rows).values() for item, _ in found
+    ]
+    assert len(items) == 16_000
+    assert set(items) == {1, 2}
+    # 100 and 400 positives: roots of 10 and 20.
+    assert items.count(2) / len(items) == pytest.approx(2 / 3, abs=0.012)
+
+
+def test_a_group_without_a_weight_has_no_candidates() -> None:
+    rows: Rows = [(b"a", 7, "IN", 1, 1.0), (b"b", 7, "IN", 2, 1.0), (b"c", 1, "DE", 3, 1.0)]
+    asker: Rows = [(b"x", 2, "IN", 4, 1.0), (b"y", 2, "DE", 5, 1.0)]
+    found = drawn(asker, Numbers(2, 2), settings(draw=TEMPERED, within=("country",)), of=rows)
+    assert found == {(b"x", 2): [], (b"y", 2): [(1, 1.0), (1, 1.0)]}
+
+
+def test_every_sampler_of_the_product_has_its_draws() -> None:
+    ours = [kind for kind in kinds_of(NegativeSampler).values() if is_ours(kind)]
+    assert len(ours) == 2
+    assert all(drawer.dispatch(kind) is not drawer.dispatch(NegativeSampler) for kind in ours)
+
+
 def test_candidates_share_the_columns_within_and_have_the_newest_row_of_their_item_there() -> None:
     rows: Rows = [
         (b"a", 1, "IN", 10, 1.0),
@@ -135,11 +169,11 @@ def test_candidates_share_the_columns_within_and_have_the_newest_row_of_their_it
 
 def test_a_positive_without_candidates_is_counted_and_has_no_rows() -> None:
     rows: Rows = [(b"a", 1, "IN", 10, 1.0), (b"a", 2, "IN", 11, 1.0), (b"b", 1, "DE", 12, 1.0)]
-    for how in ("uniform", "popular"):
+    for how in ("uniform", "popular", TEMPERED):
         negatives = settings(draw=how)
         catalog = Catalog(candidates_of(batch(rows), negatives, "at"))
         keys = keys_of(batch(rows), negatives, "at")
-        found = draw(catalog, keys, identities(keys, 1, ""), Numbers(2, 2), negatives.draw)
+        found = drawer(negatives.draw, catalog, "item")(keys, identities(keys, 1, ""), Numbers(2, 2))
         assert found.num_without == 2
         assert set(found.rows.tolist()) == {2}
 
@@ -157,7 +191,7 @@ def test_the_corrected_logits_of_a_regression_on_the_train_split_are_those_of_th
     taste = np.exp(random.normal(0, 1, (2, num_items)))
     bought = [random.choice(num_items, 6_000, p=of_kind / of_kind.sum()) for of_kind in taste]
     rows: Rows = [(f"u{user}".encode(), int(bought[user % 2][user // 2]), "IN", user, 1.0) for user in range(12_000)]
-    for how in ("uniform", "popular"):
+    for how in ("uniform", "popular", TEMPERED):
         counts = {}
         for name, numbers in (("train", Numbers(wanted, judged)), ("judged", Numbers(judged, judged))):
             table = np.zeros((2, num_items, 2))

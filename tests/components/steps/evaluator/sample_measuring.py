@@ -25,6 +25,7 @@ NUM_ROWS = 3_000
 INPUTS = Inputs.model_validate_json(
     json.dumps(
         {
+            "parts": ["tests.components.sample_parts"],
             "features": {
                 "x": {"kind": "numeric", "normalize": "zscore"},
                 "tab": {"kind": "id", "type": "string", "table": "t", "column": "tab_name"},
@@ -52,7 +53,12 @@ INPUTS = Inputs.model_validate_json(
 EVALUATION = Evaluation.model_validate_json(
     json.dumps(
         {
-            "slices": [["tab"], ["language", "tab"]],
+            "metrics": {
+                "f_half": {"kind": "f_beta", "beta": 0.5},
+                "surprise": {"kind": "surprise"},
+                "brier": {"kind": "mean_squared"},
+            },
+            "slices": [["tab"], ["language", "tab"], [{"kind": "initial", "column": "tab_name"}]],
             "group": {"by": "user", "weigh": "positives"},
             "list": {"by": "session", "k": [3]},
             "confidence": {"replicates": 20, "by": "user"},

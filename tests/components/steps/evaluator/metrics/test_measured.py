@@ -1,5 +1,6 @@
 """What is measured in Beam, read back: both models, slices, groups, lists, new ids and intervals, against oracles."""
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,7 @@ def test_the_order_of_scores_is_the_same_without_a_calibration(results: Any, fol
         (row["model"], row["slice"]): row["value"] for row in rows if (row["task"], row["metric"]) == ("like", "auc")
     }
     of_slice = [key for model, key in auc if model == "uncalibrated"]
-    assert len(of_slice) == 12
+    assert len(of_slice) == 15
     for key in of_slice:
         # The buckets of both are not the same, and examples of one bucket count as equal.
         assert auc["uncalibrated", key] == pytest.approx(auc["candidate", key], abs=3e-5)
@@ -171,8 +172,51 @@ def test_the_order_of_scores_is_the_same_without_a_calibration(results: Any, fol
 def test_slices_are_the_declared_ones_those_of_gates_and_new_ids_of_which_there_are_some(results: Any) -> None:
     tabs = [f"tab={tab}" for tab in ("home", "profil é", "search")]
     both = [f"language={language},{tab}" for language in ("en", "hi") for tab in tabs]
+    initials = [f"initial={initial}" for initial in "hps"]
     # All languages are known; of tabs the model's signature says nothing.
-    assert sorted(results) == sorted(["", *tabs, *both, "language=hi", "new user"])
+    assert sorted(results) == sorted(["", *tabs, *both, *initials, "language=hi", "new user"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["candidate", "baseline"])
+@pytest.mark.parametrize("name", ["", "tab=home", "new user"])
+def test_declared_metrics_equal_scikit_learns_and_one_written_again_has_the_same_interval(
+    results: Any, world: Any, columns: dict[str, np.ndarray], name: str, side: str
+) -> None:
+    chosen = rows_of(name, world, columns)
+    predicted = {task: values[chosen] for task, values in world.scores(columns, NOISE[side]).items()}
+    labels = columns["like"][chosen]
+    like, watch = (getattr(results[name], side)[task] for task in ("like", "watch"))
+    f_half = sklearn_metrics.fbeta_score(labels, predicted["like"] >= 0.5, beta=0.5)
+    assert like["f_half"].value == pytest.approx(f_half, abs=1e-12)
+    assert like["f_half"].lower < f_half < like["f_half"].upper
+    assert like["brier"].value == pytest.approx(sklearn_metrics.brier_score_loss(labels, predicted["like"]), abs=1e-6)
+    assert watch["brier"].value == pytest.approx(watch["rmse"].value ** 2)
+    assert "f_half" not in watch
+    again, log_loss = like["surprise"], like["log_loss"]
+    assert dataclasses.astuple(again)[:3] == pytest.approx(dataclasses.astuple(log_loss)[:3], abs=1e-12)
+    assert again.replicates == pytest.approx(log_loss.replicates, abs=1e-12)
+
+
+@pytest.mark.slow
+def test_declared_metrics_are_weighted_as_the_products_are_and_not_measured_before_a_calibration(results: Any) -> None:
+    buy = results[""].candidate["buy"]
+    weighted, of_product = buy["weighted_surprise"], buy["weighted_log_loss"]
+    assert (weighted.value, weighted.lower) == pytest.approx((of_product.value, of_product.lower), abs=1e-12)
+    assert buy["surprise"].value == pytest.approx(buy["log_loss"].value, abs=1e-12)
+    assert buy["surprise"].value != pytest.approx(weighted.value, abs=1e-3)
+    assert not any("surprise" in metric for metric in buy if metric.startswith("uncalibrated_"))
+
+
+@pytest.mark.slow
+def test_slices_of_parts_hold_the_examples_of_their_text_and_none_without_one(
+    results: Any, columns: dict[str, np.ndarray]
+) -> None:
+    for initial, tab in (("h", b"home"), ("s", b"search")):
+        of_part, of_feature = results[f"initial={initial}"], results[f"tab={tab.decode()}"]
+        assert of_part.candidate == of_feature.candidate
+        assert of_part.features == {"initial"}
+        assert of_part.candidate["like"]["num_examples"].value == (columns["tab_name"] == tab).sum()
 
 
 @pytest.mark.slow
