@@ -44,8 +44,10 @@ def declaration_problems(spec: Spec) -> Iterator[Problem]:
 
 def part_problems(spec: Spec) -> Iterator[Problem]:
     """Yields the mistakes in parts of others that depend on the features."""
+    if not (parts := list(outside_parts(spec))):
+        return
     inputs, tasks = model_inputs(spec.ranker()), tuple(spec.tasks)
-    for loc, part in outside_parts(spec):
+    for loc, part in parts:
         match part:
             case Interaction():
                 yield from _declared(loc, part, partial(part.weights, inputs), Weight)
