@@ -20,7 +20,7 @@ def metric_sums(metric: Metric, labels_B: Floats, predictions_B: Floats) -> Floa
         UserError: like all functions here, if the method raises anything, or its result is not what it says.
     """
     sums_BS = _array(metric, metric.sums, labels_B, predictions_B)
-    if sums_BS.ndim != 2 or len(sums_BS) != len(labels_B):
+    if sums_BS.ndim != 2 or len(sums_BS) != len(labels_B) or not sums_BS.shape[1]:
         raise refused(metric, f"returned the shape {_shown(sums_BS)}", f"[{len(labels_B)}, S]: S numbers per example")
     return _finite(metric, sums_BS)
 

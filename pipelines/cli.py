@@ -16,12 +16,14 @@ from sangam.pipelines.commands import (
     deploy,
     diff,
     doctor,
+    embeddings,
     generate,
     init,
     input_service,
     lineage,
     online,
     plan,
+    predict,
     report,
     retire,
     rollback,
@@ -98,6 +100,8 @@ app.command(epilog=bless.EPILOG)(bless.bless)
 app.command(epilog=clean.EPILOG)(clean.clean)
 app.command(epilog=online.EPILOG)(online.online)
 app.command(epilog=serve.EPILOG)(serve.serve)
+app.command(epilog=predict.EPILOG)(predict.predict)
+app.command(epilog=embeddings.EPILOG)(embeddings.embeddings)
 app.command(epilog=rollback.EPILOG)(rollback.rollback)
 app.command(epilog=deploy.EPILOG)(deploy.deploy)
 app.command(epilog=status.EPILOG)(status.status)

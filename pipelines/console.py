@@ -3,11 +3,10 @@
 import datetime
 import json
 import logging
-import math
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -16,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sangam.schemas.host.plain_text import visible
+from sangam.schemas.quantities import readable
 
 _PLAIN_WIDTH = 200
 
@@ -85,20 +85,8 @@ def say_error(text: str, *, as_json: bool = False, code: int = 2) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Prints a document for programs on standard output; NaN and infinity become null."""
-    print(json.dumps(_finite(document), indent=2, default=str))
-
-
-def _finite(value: Any) -> Any:
-    match value:
-        case float() if not math.isfinite(value):
-            return None
-        case Mapping():
-            return {str(key): _finite(child) for key, child in value.items()}
-        case list() | tuple():
-            return [_finite(child) for child in value]
-        case _:
-            return value
+    """Prints a document for programs on standard output; its numbers are as long as they are known."""
+    print(json.dumps(readable(document), indent=2, default=str))
 
 
 class _PlainTable(Table):

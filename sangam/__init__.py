@@ -11,6 +11,7 @@ from typing import Any
 # `import sangam` loads nothing. `__init__.pyi` has the same names for editors and mypy.
 _API = {
     "Client": ".pipelines.api.client",
+    "Model": ".components.model.model",
     "Problem": ".schemas.problems",
     "Root": ".pipelines.api.root",
     "Run": ".pipelines.api.run",
@@ -19,6 +20,7 @@ _API = {
     "SpecError": ".schemas.problems",
     "UserError": ".schemas.errors",
     "client": ".pipelines.api.client",
+    "load": ".components.model.model",
     "run": ".pipelines.api.running",
     "validate": ".pipelines.api.spec",
 }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sangam.schemas.parts.judging import Metric, Slice
+from sangam.schemas.parts.judging import AlertTarget, Metric, NegativeSampler, Slice
 from sangam.schemas.parts.kinds import Part
 
 __all__ = ["check_part"]
@@ -19,17 +19,15 @@ _ROWS = 48
 
 
 def check_part(part: Part, rows: Sequence[dict[str, list[Any]]] | None = None, *, seed: int = 0) -> dict[str, str]:
-    """Checks a part in a small ranker around it, in this process.
+    """Checks a part in a small ranker around it, in this process; one that judges, samples or sends alone.
 
     finite: losses and gradients, also of no example, one example and no values; determinism: equal calls give equal
     numbers; gradient: it is the slope of the loss, by differences in the part's weights, all weights and the
     embeddings, where tf.stop_gradient holds what it is given; ranks: losses and gradients of two halves of a batch add
     up to the whole's, which is what ranks rely on; bfloat16: logits near float32's; resume: a step after saving and
     restoring is the step without; export: the exported model gives the trainer's scores, also for a request whose
-    candidates share the user's row.
-
-    Of a metric and of slices, in NumPy alone: rows: those of a part of the examples are those of all; values: several
-    sums at once give each one's value, at most `largest`, also of no example.
+    candidates share the user's row. trial, of a metric, slice, sampler or receiver of alerts alone: results have their
+    shapes, and those of an example do not depend on others.
 
     Args:
         part: an object of your class.
@@ -43,10 +41,11 @@ def check_part(part: Part, rows: Sequence[dict[str, list[Any]]] | None = None, *
         AssertionError: a check does not hold; with the class's file and line.
         UserError: the part is wrong before anything is computed.
     """
-    if isinstance(part, Metric | Slice):
-        from sangam.pipelines.kit.judging import check_metric, check_slice
+    if isinstance(part, AlertTarget | Metric | NegativeSampler | Slice):
+        from sangam.components.trials import try_part
 
-        return check_metric(part, seed) if isinstance(part, Metric) else check_slice(part, seed)
+        try_part(part)
+        return {"trial": "called on a few values"}
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     from sangam.pipelines.kit.around import rows_for, spec_around
     from sangam.pipelines.kit.oracles import Oracles

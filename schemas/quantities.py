@@ -1,8 +1,9 @@
-"""Numbers as text: rows by table and sizes on a command line; sizes, counts and durations in all output."""
+"""Numbers as text: rows by table and sizes on a command line; sizes, counts and durations in all output; JSON."""
 
 import math
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from sangam.schemas.errors import UserError
 
@@ -102,6 +103,30 @@ def shown_seconds(seconds: float, *, is_rough: bool = False) -> str:
 def listed_counts(counts: Mapping[str, int]) -> str:
     """Returns counts by name as text: `1,200 label missing: like, 3 no version in items`."""
     return ", ".join(f"{count:,} {what}" for what, count in counts.items())
+
+
+def readable(document: Any) -> Any:
+    """Returns a JSON document whose numbers are as long as they are known.
+
+    A float has six digits, a large one three decimal places, so that times since 1970 keep their milliseconds. Whole
+    numbers become integers: counts. NaN and infinity, which JSON lacks, become null.
+    """
+    match document:
+        case float():
+            return _known(document)
+        case Mapping():
+            return {str(key): readable(value) for key, value in document.items()}
+        case list() | tuple():
+            return [readable(value) for value in document]
+        case _:
+            return document
+
+
+def _known(value: float) -> float | int | None:
+    if not math.isfinite(value):
+        return None
+    known = round(value, 3) if abs(value) >= 1000 else float(f"{value:.6g}")
+    return int(known) if known.is_integer() and abs(known) < _MOST else known
 
 
 def _scaled(number: float, units: tuple[str, ...]) -> str:

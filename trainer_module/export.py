@@ -23,7 +23,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sangam.schemas.contracts.export import RANK, SERVE, SERVED_SCORES_FILE, ExportReport, TaskLoss
+from sangam.schemas.contracts.export import (
+    IDS_REPORT_FILE,
+    RANK,
+    SERVE,
+    SERVED_SCORES_FILE,
+    ExportReport,
+    IdsReport,
+    TaskLoss,
+)
 from sangam.schemas.contracts.training_job import TrainJob, read_job
 from sangam.schemas.host.files import remove_folder, write_whole
 from sangam.schemas.host.parent_process import end_with_parent
@@ -91,7 +99,8 @@ def _checked(job: TrainJob) -> ExportReport:
         else:
             losses = _reductions(job, loaded.signatures[RANK])
         loaded.release()
-    return ExportReport(form=spec.form, rows=spec.rows, model_bytes=size, tasks=losses, seconds=0.0)
+    ids = IdsReport.model_validate_json((model / IDS_REPORT_FILE).read_bytes()) if spec.ids else None
+    return ExportReport(form=spec.form, rows=spec.rows, model_bytes=size, tasks=losses, seconds=0.0, ids=ids)
 
 
 def _reductions(job: TrainJob, rank: Any) -> dict[str, TaskLoss]:

@@ -34,6 +34,14 @@ class BeamExecutor(base_beam_executor.BaseBeamExecutor):
         return EnginePipeline(self._beam_pipeline_args, self._deadline, limit_s)
 
 
+def pipeline_of(args: Sequence[str]) -> beam.Pipeline:
+    """Returns a pipeline outside a step of TFX: in this process, or a job on an engine with the spec's time limit."""
+    limit_s = PipelineOptions(args).view_as(EngineOptions).sangam_timeout_s
+    if limit_s is None:
+        return beam.Pipeline(argv=list(args))
+    return EnginePipeline(args, time.monotonic() + limit_s, limit_s)
+
+
 class EnginePipeline(beam.Pipeline):
     """A pipeline that runs as a job on an engine."""
 

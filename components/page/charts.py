@@ -23,11 +23,12 @@ _THEME = {INK: "ink", MUTED: "muted", GRID: "line", FIRST: "first", SECOND: "sec
 _STYLE: Any = {
     "svg.fonttype": "none",
     "text.parse_math": False,
-    "font.size": 8,
+    "font.size": 9,
+    "axes.titlesize": 9,
     "text.color": INK,
     "axes.edgecolor": GRID,
     "axes.labelcolor": MUTED,
-    "axes.labelsize": 7,
+    "axes.labelsize": 8,
     "axes.linewidth": 0.8,
     "axes.grid": True,
     "axes.axisbelow": True,
@@ -37,13 +38,15 @@ _STYLE: Any = {
     "grid.linewidth": 0.5,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
     "xtick.major.size": 0,
     "ytick.major.size": 0,
     "lines.linewidth": 1.4,
     "legend.frameon": False,
-    "legend.fontsize": 7,
+    "legend.handlelength": 1.2,
+    "legend.columnspacing": 1.2,
+    "legend.fontsize": 8,
     "path.simplify_threshold": 0.5,
 }
 _TAG, _NUMBER = re.compile(r"<[^>]+>"), re.compile(r"-?\d+\.\d{3,}")
@@ -62,7 +65,7 @@ class Chart:
         width, height = self._size
         self._figure = Figure(figsize=self._size)
         # Margins by hand: measuring the labels of forty charts takes as long as drawing them.
-        left, bottom = (0.5 if self._y else 0.1), (0.4 if self._x else 0.22)
+        left, bottom = (0.66 if self._y else 0.1), (0.44 if self._x else 0.25)
         box = (left / width, bottom / height, 1 - (left + 0.12) / width, 1 - (bottom + 0.24) / height)
         axes: Axes = self._figure.add_axes(box)
         axes.set_xlabel(self._x)

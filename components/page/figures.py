@@ -69,7 +69,7 @@ def scores(task: str, curve: Curve) -> Markup:
 
 def history(task: str, main: Headline, past: Sequence[RunRecord], date: str) -> Markup:
     """Returns the main metric of this run and the days before, with its bound; hollow points are refused models."""
-    chart = Chart(f"{main.metric} of {task} over the last days", y=main.metric, width=10, height=1.6)
+    chart = Chart(f"{main.metric} of {task} over the last days", y=main.metric, width=4.2, height=1.6)
     known = [
         (run.date or run.run, run.tasks[task].metrics.get(main.metric), bool(run.blessed))
         for run in past
@@ -94,7 +94,7 @@ def history(task: str, main: Headline, past: Sequence[RunRecord], date: str) -> 
 
 def metric_by_day(task: str, metric: str, points: Sequence[tuple[str, float, float | None, str]]) -> Markup:
     """Returns a task's metric by day with its bound: date, value, bound, outcome of the run."""
-    chart = Chart(f"{metric} of {task} by day", y=metric, width=5.2, height=2.0)
+    chart = Chart(f"{metric} of {task} by day", y=metric, width=3.6, height=2.0)
     x = range(len(points))
     with chart as axes:
         axes.plot(x, [value for _, value, _, _ in points], color=MUTED, linewidth=0.8)
@@ -121,7 +121,7 @@ def seconds_by_day(points: Sequence[tuple[str, dict[str, float]]]) -> Markup:
         totals.update(seconds)
     longest = [step for step, _ in totals.most_common(4)]
     unit, of_unit = ("minutes", 60.0) if max(sum(seconds.values()) for _, seconds in points) > 180 else ("seconds", 1.0)
-    chart = Chart(f"Time of each run by step in {unit}", y=unit, width=5.2, height=2.0)
+    chart = Chart(f"Time of each run by step in {unit}", y=unit, width=3.6, height=2.0)
     x, bottom = np.arange(len(points)), np.zeros(len(points))
     with chart as axes:
         tints = ((FIRST, 1.0), (FIRST, 0.5), (SECOND, 1.0), (SECOND, 0.5), (MUTED, 0.6))
@@ -130,8 +130,8 @@ def seconds_by_day(points: Sequence[tuple[str, dict[str, float]]]) -> Markup:
             axes.bar(x, height, 0.8, bottom=bottom, color=color, alpha=alpha, label=step)
             bottom += height
         _date_ticks(axes, [date for date, _ in points])
-        axes.set_ylim(top=1.5 * max([*bottom, 1e-6]))
-        axes.legend(loc="upper left", ncol=3)
+        axes.set_ylim(top=1.8 * max([*bottom, 1e-6]))
+        axes.legend(loc="upper left", ncol=2)
         axes.set_title("time by step", loc="left")
     return chart.svg
 
@@ -143,7 +143,7 @@ def _seconds(seconds: dict[str, float], step: str, longest: Sequence[str]) -> fl
 
 
 def _date_ticks(axes: Axes, dates: Sequence[str]) -> None:
-    shown = range(0, len(dates), max(1, len(dates) // 6))
+    shown = range(0, len(dates), max(1, -(-len(dates) // 6)))
     axes.set_xticks(list(shown), [dates[at][5:] for at in shown])
 
 
@@ -176,7 +176,7 @@ def rates(steps: Sequence[int], by_name: dict[str, Sequence[float]]) -> Markup:
 
 def norms(table: str, counts: Sequence[int]) -> Markup:
     """Returns the distribution of a table's rows by Euclidean norm."""
-    chart = Chart(f"Rows of {table} by norm", x="norm", width=2.3, height=1.5)
+    chart = Chart(f"Rows of {table} by norm", x="norm", width=2.1, height=1.5)
     with chart as axes:
         axes.stairs(counts, np.logspace(-3, 2, len(counts) + 1), color=FIRST, fill=True)
         axes.set_xscale("log")
@@ -197,7 +197,7 @@ def feature(facts: FeatureFacts) -> Markup:
 
 
 def _of_numbers(title: str, shown: Distribution) -> Markup:
-    chart, last = Chart(title, width=2.3, height=1.25), len(shown.labels)
+    chart, last = Chart(title, width=2.1, height=1.3), len(shown.labels)
     with chart as axes:
         axes.stairs(shown.train, np.arange(last + 1), color=MUTED, fill=True, alpha=SHADE)
         axes.stairs(shown.evaluated, np.arange(last + 1), color=FIRST, linewidth=1.2)
@@ -213,7 +213,7 @@ def _of_numbers(title: str, shown: Distribution) -> Markup:
 def _of_values(title: str, shown: Distribution) -> Markup:
     """Returns horizontal bars, each beside its value; keys of 64 bits, which nobody can read, are numbered."""
     labels = [f"id {place}" if _is_key(label) else _cut(label) for place, label in enumerate(shown.labels, start=1)]
-    chart, at = Chart(title, width=2.3, height=0.45 + 0.15 * len(labels)), np.arange(len(labels))
+    chart, at = Chart(title, width=2.1, height=0.45 + 0.16 * len(labels)), np.arange(len(labels))
     with chart as axes:
         axes.barh(at - 0.2, shown.train, 0.4, color=MUTED, alpha=SHADE)
         axes.barh(at + 0.2, shown.evaluated, 0.4, color=FIRST)

@@ -31,7 +31,7 @@ def chart(found: TaskImportance) -> Markup:
     shown = [each for each in found.columns if each.value is not None][:MAX_COLUMNS]
     more = len(found.columns) - len(shown)
     title = f"{found.task}: lost {found.metric}" + (f"; {more} more matter less" if more else "")
-    drawn = Chart(f"Permutation importance for {found.task}", width=3.1, height=0.75 + 0.17 * max(1, len(shown)))
+    drawn = Chart(f"Permutation importance for {found.task}", width=2.8, height=0.8 + 0.19 * max(1, len(shown)))
     at = np.arange(len(shown))
     with drawn as axes:
         axes.barh(at, [each.value or 0.0 for each in shown], 0.6, color=FIRST)
@@ -40,13 +40,13 @@ def chart(found: TaskImportance) -> Markup:
                 axes.plot([each.lower, each.upper], [place, place], color=INK, linewidth=0.9)
         axes.axvline(0, color=MUTED, linewidth=0.8)
         box = axes.get_position()
-        axes.set_position((0.34, box.y0, 0.63, box.height))
+        axes.set_position((0.42, box.y0, 0.55, box.height))
         axes.set_yticks(at, [_label(each) for each in shown])
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         axes.spines["left"].set_visible(False)
         axes.locator_params(axis="x", nbins=4)
-        axes.set_title(title, loc="left", x=-0.5)
+        axes.set_title(title, loc="left", x=-0.74)
     return drawn.svg
 
 

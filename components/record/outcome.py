@@ -158,8 +158,8 @@ def ending_lines(record: RunRecord) -> list[str]:
         lines.append(f"live: {what} in {record.live.folder}")
     cached = sum(step.cached for step in record.steps.values())
     peak = max((step.peak_memory_bytes for step in record.steps.values()), default=0)
-    steps = f"{cached} of {len(record.steps)} steps cached, peak memory {shown_bytes(peak)}"
-    return [*lines, f"{outcome_of(stored(record)).headline}, after {shown_seconds(record.total_seconds)}; {steps}"]
+    steps = f"; {cached} of {len(record.steps)} steps cached, peak memory {shown_bytes(peak)}" if record.steps else ""
+    return [*lines, f"{outcome_of(stored(record)).headline}, after {shown_seconds(record.total_seconds)}{steps}"]
 
 
 def _version(record: RunRecord) -> str:

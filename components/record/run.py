@@ -1,6 +1,7 @@
 """The record of a run, for people and programs: `<root>/runs/<run>/summary.json`."""
 
 import datetime
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from sangam.components.reports.ingestion import IngestionReport, SplitReport
 from sangam.components.reports.serving import ServingVerdict
 from sangam.components.reports.training import TrainingReport
 from sangam.schemas.contracts.training_job import REPORT_FILE
+from sangam.schemas.quantities import readable
 
 Status = Literal["pushed", "blessed", "refused", "ended", "failed", "stopped"]
 """End of a run. `pushed`: every gate passed, and the model is a version; `blessed`: the same, with `push.kind: none`;
@@ -192,7 +194,8 @@ class RunRecord(_Part):
             "tasks": {"__all__": parts},
             "steps": {"__all__": {"name", "outputs", "started_at", "error", "waits_since"}},
         }
-        return self.model_dump_json(indent=2, exclude=left_out) + "\n"
+        document = readable(self.model_dump(mode="json", exclude=left_out))
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ class Base(BaseModel):
 
     Attributes:
         checkpoint_uri: address of the checkpoint artifact.
+        model_uri: address of the artifact of the model exported from it.
         days: days that it was trained on, including those of its own bases, oldest first.
         transform_graph_uri: address of the Transform graph of its weights.
         inputs_digest: digest of the inputs of the graph.
@@ -31,6 +32,7 @@ class Base(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     checkpoint_uri: str
+    model_uri: str
     days: tuple[str, ...]
     transform_graph_uri: str
     inputs_digest: str
@@ -54,7 +56,7 @@ class Choice:
 def base_for(models: "Sequence[BlessedModel]", *, before: str, exists: Callable[[str], bool]) -> Choice:
     """Returns the blessed checkpoint with the newest last day before `before`; of several, the one blessed last.
 
-    The base of a date thus stays the same when the date is run again. Models that were rejected (they have no record)
+    The base of a date thus stays the same when the date is run again. Models that were refused (they have no record)
     or rolled back are never a base.
 
     Args:
@@ -72,6 +74,7 @@ def base_for(models: "Sequence[BlessedModel]", *, before: str, exists: Callable[
         if exists(model.checkpoint_uri):
             base = Base(
                 checkpoint_uri=model.checkpoint_uri,
+                model_uri=model.model_uri,
                 days=model.days,
                 transform_graph_uri=model.transform_graph_uri,
                 inputs_digest=model.inputs_digest,

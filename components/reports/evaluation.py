@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from sangam.schemas.parts.judging import Direction
-from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, direction
+from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, direction, is_count
 
 FILE_NAME = "verdict.json"
 TEXT_FILE = "verdict.txt"
@@ -20,6 +20,13 @@ Intervals = dict[str, tuple[float, float]]
 Kind = Literal["output", "finite", "leak", "rows", "value", "change", "gain"]
 NEVER_BY_HAND: frozenset[Kind] = frozenset({"output", "finite"})
 """Gates that cannot be overridden: a model that fails them cannot be served."""
+
+
+def shown_value(metric: str, value: float | None) -> str:
+    """Returns a metric's value as text: `0.7428`; of a count `20,000`."""
+    if value is None:
+        return "undefined"
+    return f"{value:,.0f}" if is_count(metric) else f"{value:.4f}"
 
 
 class _Record(BaseModel):

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 from tensorflow_serving.apis import prediction_log_pb2
 
@@ -185,7 +186,9 @@ def _load(folder: Path) -> Any:
 def _release(loaded: Any) -> None:
     """Frees the tables of a model exported by Sangam; other models lack this function."""
     if hasattr(loaded, "release"):
-        loaded.release()
+        # The garbage collector may call this while another model is loaded, whose graph the call must not get into.
+        with context.eager_mode():
+            loaded.release()
 
 
 def ranker_name(folder: Path) -> str | None:

@@ -30,13 +30,13 @@ from sangam.pipelines.backfill.record import (
 from sangam.pipelines.console import say, table
 from sangam.pipelines.local.child_run import CHILD_GRACE_S, run_child
 from sangam.pipelines.local.request import RunRequest, check_request
-from sangam.pipelines.times import duration
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.root import RunFolder
 from sangam.schemas.derived.days import Day
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import tail
 from sangam.schemas.loading import load_spec
+from sangam.schemas.quantities import shown_seconds
 from sangam.schemas.spec.data import TRAIN, DayLogs, TableLogs
 
 _TAIL_LINES = 15
@@ -113,7 +113,8 @@ def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_c
             code = stopped.exit_code
     identity = identity_of(backfill.request)
     known_dates = [record.dates[text] for text in map(str, backfill.dates) if text in record.dates]
-    console.print(_table([done for done in known_dates if done.identity == identity], backfill.request.spec.tasks))
+    if dates := [done for done in known_dates if done.identity == identity]:
+        console.print(_table(dates, backfill.request.spec.tasks))
     say(f"record: {backfill.folder / RECORD_FILE}", console)
     return code
 
@@ -187,14 +188,14 @@ def _days_of(table: str, files: tuple[DataFile, ...]) -> frozenset[Day]:
 
 
 def _line(done: DateRecord, was_done: bool) -> str:
-    how = "done before" if was_done else duration(done.seconds)
+    how = "done before" if was_done else shown_seconds(done.seconds)
     return f"{done.date} {done.state:<8} {how}"
 
 
 def _table(dates: Iterable[DateRecord], tasks: Iterable[str]) -> Table:
-    shown = table("date", "verdict", "trained on", *tasks)
-    shown.add_column("train s", justify="right")
-    shown.add_column("run s", justify="right")
+    shown = table("date", "state", "trained on", *tasks)
+    shown.add_column("training", justify="right")
+    shown.add_column("run", justify="right")
     judged = []
     for done in dates:
         if done.state == "skipped":
@@ -203,11 +204,18 @@ def _table(dates: Iterable[DateRecord], tasks: Iterable[str]) -> Table:
         judged.append(done)
         values = [_value(done.tasks[task]) if task in done.tasks else "" for task in tasks]
         shown.add_row(
-            done.date, done.state, _trained_on(done), *values, f"{done.trainer_seconds:.1f}", f"{done.seconds:.1f}"
+            done.date,
+            done.state,
+            _trained_on(done),
+            *values,
+            shown_seconds(done.trainer_seconds),
+            shown_seconds(done.seconds),
         )
-    sums = [f"{sum(getattr(done, name) for done in judged):.1f}" for name in ("trainer_seconds", "seconds")]
+    if not judged:
+        return shown
+    sums = [shown_seconds(sum(getattr(done, name) for done in judged)) for name in ("trainer_seconds", "seconds")]
     means = [_value(mean(judged, task)) for task in tasks]
-    shown.add_row("", "", "mean; total seconds", *means, *sums, style="bold")
+    shown.add_row("", "", "mean; sum", *means, *sums, style="bold")
     return shown
 
 

@@ -11,6 +11,7 @@ from sangam.components.caching.code_digest import code_digest
 from sangam.pipelines.local.request import RunRequest
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import write_whole
+from sangam.schemas.quantities import readable
 from sangam.schemas.spec import digest
 
 RECORD_FILE = "backfill.json"
@@ -93,7 +94,7 @@ def read_record(folder: Path, name: str) -> Record:
 def write_record(folder: Path, record: Record) -> Path:
     """Writes the record atomically and returns the file's path."""
     path = folder / RECORD_FILE
-    write_whole(path, record.model_dump_json(indent=2) + "\n")
+    write_whole(path, json.dumps(readable(record.model_dump(mode="json")), indent=2) + "\n")
     return path
 
 

@@ -80,7 +80,10 @@ def document(plan: Plan, limits: MemoryLimits, ranks_per_host: int | None = None
     """Returns the plan as JSON, for programs; all sizes in bytes."""
 
     def processes(planned: Processes, limit: MemoryLimit | None) -> dict[str, Any]:
-        parts = {label: {"mean": part(planned.mean), "high": part(planned.high)} for label, part in _PARTS.items()}
+        parts = {
+            label: {"mean": round(part(planned.mean)), "high": round(part(planned.high))}
+            for label, part in _PARTS.items()
+        }
         return {
             "number": planned.number,
             "parts": parts,
@@ -90,14 +93,15 @@ def document(plan: Plan, limits: MemoryLimits, ranks_per_host: int | None = None
 
     return {
         "tables": {
-            name: {**dataclasses.asdict(table), "total_bytes": table.total_bytes} for name, table in plan.tables.items()
+            name: {**dataclasses.asdict(size), "total_bytes": round(size.total_bytes)}
+            for name, size in plan.tables.items()
         },
         "ranks": processes(plan.ranks, limits.rank),
         "parameter_servers": processes(plan.servers, limits.server) if plan.servers else None,
         "parameters": {"embedded": plan.parameters_embedded, "dense": plan.parameters_dense, **plan.dense_parts},
         "export_bytes": plan.export_bytes,
-        "export_peak_bytes": plan.export_peak_bytes,
-        "host_peak_bytes": ranks_per_host * plan.ranks.high.peak if ranks_per_host else None,
+        "export_peak_bytes": round(plan.export_peak_bytes),
+        "host_peak_bytes": round(ranks_per_host * plan.ranks.high.peak) if ranks_per_host else None,
     }
 
 

@@ -29,7 +29,7 @@ EPILOG = (
     "--data demo/logs --root demo/root\n\n"
     "Example: sangam backfill pipelines/specs/short_video.yaml --from 2024-03-05 --to 2024-03-07 --on kfp "
     "--host http://localhost:8888 --image registry.example/sangam@sha256:...\n\n"
-    "Exit codes: 0 every date finished, its model blessed or rejected; 1 a date failed; 2 the spec or an option is "
+    "Exit codes: 0 every date finished, its model blessed or refused; 1 a date failed; 2 the spec or an option is "
     "wrong; 130 or 143 the backfill was stopped."
 )
 

@@ -18,7 +18,7 @@ def bless(
     because: Annotated[str, typer.Option(help="The reason; it is recorded.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Blesses and pushes a model that a quality gate has rejected, on your responsibility.
+    """Blesses and pushes a model that a quality gate has refused, on your responsibility.
 
     Who blessed the model, when, why and of which run is recorded in ML Metadata, in the registry of blessed models and
     in the manifest of the pushed version. A failed serving check cannot be overridden, nor can scores that are not

@@ -52,4 +52,4 @@ def report(
     if as_json:
         print_json({"page": str(page), "runs": number, "since": str(first)})
     else:
-        say(f"{page}: {number} runs since {first}")
+        say(f"{page}: {number} run{'s' if number != 1 else ''} since {first}")

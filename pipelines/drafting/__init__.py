@@ -11,6 +11,7 @@ from pathlib import Path
 from sangam.pipelines.drafting.document import read, written
 from sangam.pipelines.drafting.guessing import Guesses, guess
 from sangam.pipelines.drafting.layout import layout_of
+from sangam.pipelines.drafting.progress import Track, untracked
 from sangam.pipelines.drafting.rows_of_table import days_of_table, with_labels
 from sangam.pipelines.drafting.sample import read_sample
 from sangam.schemas.derived.days import Day
@@ -37,20 +38,21 @@ class Draft:
     ignored: str = ""
 
 
-def draft(data: str | Path, name: str, labels: Sequence[str]) -> Draft:
+def draft(data: str | Path, name: str, labels: Sequence[str], track: Track = untracked) -> Draft:
     """Drafts a spec.
 
     Args:
         data: folder of the logs, or a single file, or the address of one.
         name: name of the ranker.
         labels: columns to predict; if empty, they are guessed.
+        track: shows progress.
 
     Raises:
         UserError: the logs cannot be read, no spec describes their layout, or no column is a label.
     """
     layout, labels, ignored = with_labels(layout_of(data), labels)
-    sample = read_sample(layout.root, layout)
-    guesses = guess(sample, labels, is_csv=layout.format == "csv")
+    sample = read_sample(layout.root, layout, track=track)
+    guesses = guess(sample, labels, is_csv=layout.format == "csv", track=track)
     if layout.is_table and guesses.event_time:
         layout = replace(layout, days_of_rows=days_of_table(layout, sample, guesses))
     text = written(name, layout, sample, guesses)

@@ -31,9 +31,17 @@ def dialect_of(path: str) -> CsvDialect:
         if len(widths) == 1 and (width := widths.pop()) > usual:
             usual, best = width, separator
     lines = _lines(text, best)
-    if usual > 1 and lines and all(_NUMBER.fullmatch(cell.strip()) for cell in lines[0]):
+    if usual > 1 and lines and _is_row(lines[0]):
         return CsvDialect(separator=best, header=_names(lines))
     return CsvDialect(separator=best)
+
+
+def _is_row(cells: list[str]) -> bool:
+    """Returns whether the first line is no names: it has numbers alone, or nothing."""
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    # pandas numbers columns without names, and gives its index none.
+    is_numbered = cells[0] == "" and cells[1:] == [str(number) for number in range(len(cells) - 1)]
+    return bool(filled) and all(map(_NUMBER.fullmatch, filled)) and not is_numbered
 
 
 def _names(lines: list[list[str]]) -> tuple[str, ...]:

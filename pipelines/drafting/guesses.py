@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from sangam.pipelines.drafting.names import (
     AGGREGATES,
@@ -98,7 +99,7 @@ def _why_left_out(column: str, values: Values, made: Guess) -> str:
     present = int(values.is_present.sum())
     share = values.num_different / max(1, present)
     if values.kind == "string":
-        length = float(np.mean([len(text) for text in list(values.counts)[:_FEW]]))
+        length = pc.mean(pc.utf8_length(values.different[:_FEW])).as_py()
         if length > _FREE_TEXT_CHARACTERS and share > _FREE_TEXT_SHARE:
             return "free text with almost no repeats: write its words as a list in the logs"
     if share > _ONE_PER_ROW and present >= _MIN_ROWS and not (USERS | ITEMS) & set(words_of(column)):
@@ -152,5 +153,5 @@ def _missing(values: Values) -> str:
 
 
 def _shown(values: Values) -> str:
-    text = " ".join(str(next(iter(values.counts))).split())
+    text = " ".join(str(values.different[0].as_py()).split())
     return text if len(text) <= 20 else f"{text[:17]}..."

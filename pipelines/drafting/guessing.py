@@ -14,6 +14,7 @@ from sangam.pipelines.drafting.lists import guess_list, split_lists
 from sangam.pipelines.drafting.names import name_of, words_of
 from sangam.pipelines.drafting.passing import DAY_S, passing
 from sangam.pipelines.drafting.positives import Positives, label_of, positives_of
+from sangam.pipelines.drafting.progress import Track, untracked
 from sangam.pipelines.drafting.sample import Sample
 from sangam.pipelines.drafting.tables import Table, tables_of, user_of, with_table, with_tables
 from sangam.pipelines.drafting.times import Times, find_times, share_after
@@ -22,6 +23,7 @@ from sangam.schemas.errors import UserError
 
 MOST_TABLES = 1000
 """Most tables of ids that are drafted; a spec may have twice as many."""
+_MANY = f"more than {MOST_TABLES} columns of ids: let some share a table, and take others in"
 SKEWED = 2.0
 """Standard deviations per median from which a label of at least 0, such as money, is predicted by its logarithm."""
 
@@ -57,13 +59,14 @@ class Guesses:
     positives: Positives | None
 
 
-def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guesses:
+def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool, track: Track = untracked) -> Guesses:
     """Returns the role of each column of a sample.
 
     Args:
         sample: sample of the logs.
         given_labels: columns that the user names; if empty, they are guessed.
         is_csv: whether types are inferred from the cells that were read.
+        track: shows progress.
 
     Raises:
         UserError: no column is a label, or none is a feature.
@@ -78,15 +81,14 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guess
     refused = {**sample.refused, **labels.left_out}
     inputs = {name: values for name, values in columns.items() if name not in labels.tasks and name != times.event}
     facts = {name: ColumnFacts(is_csv, name in sample.complete) for name in inputs}
-    for name in inputs:
+    for name in track(inputs, "comparing columns with the labels"):
         if why := _leak(columns[name], columns, labels.tasks):
             refused[name] = why
     made = _guesses(inputs, facts, columns, times, set(labels.tasks), refused)
     of_ids = {name: inputs[name] for name, one in made.items() if one.kind == "id"}
     for name, share in passing(of_ids, _days(sample, columns, times)).items():
         refused.setdefault(name, f"{share:.1%} of its newest day's ids came on a day before: nothing to learn")
-    many = f"more than {MOST_TABLES} columns of ids: let some share a table, and take others in"
-    refused |= dict.fromkeys([name for name in of_ids if name not in refused][MOST_TABLES:], many)
+    refused |= dict.fromkeys([name for name in of_ids if name not in refused][MOST_TABLES:], _MANY)
     kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
     features = finished(
         kept, [one.column for one in made.values() if one.kind == "weights"], columns, times, labels.tasks

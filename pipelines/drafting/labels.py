@@ -17,6 +17,8 @@ from sangam.schemas.problems import listed
 MOST_UNDECIDED = 4
 """Largest number of similar binary columns that become labels; more probably encode one choice."""
 _SHOWN = 20
+_TWINS = 64
+"""About as many pairs of rows of one id disprove that a column is its property."""
 
 
 @dataclass
@@ -64,6 +66,7 @@ def find_labels(columns: Mapping[str, Values], refused: Mapping[str, str], given
     binary = {name: values for name, values in columns.items() if values.is_binary}
     if given:
         return _given(columns, refused, binary, given)
+    ids = _ids(columns)
     found, undecided = Labels(), []
     for name, values in binary.items():
         # A flag is known before the event: it is a feature.
@@ -71,7 +74,7 @@ def find_labels(columns: Mapping[str, Values], refused: Mapping[str, str], given
             continue
         if is_action(name):
             found.tasks[name] = f"check: 0 or 1, named as an action; {_share(values)}"
-        elif not _is_of_an_id(values, columns):
+        elif not _is_of_an_id(values, ids):
             undecided.append(name)
     if len(undecided) <= MOST_UNDECIDED:
         found.tasks |= {name: f"check: 0 or 1, may be a label; {_share(binary[name])}" for name in undecided}
@@ -118,8 +121,9 @@ def _given(
                 "name another, or leave --label out if each row is a choice: docs/data.md, data.negatives"
             )
         found.tasks[name] = f"named by --label; {_share(values) if name in binary else 'a number'}"
+    ids = _ids(columns)
     for name, values in binary.items():
-        if name in found.tasks or values.num_different < 2 or is_flag(name) or _is_of_an_id(values, columns):
+        if name in found.tasks or values.num_different < 2 or is_flag(name) or _is_of_an_id(values, ids):
             continue
         action = "named as an action, so known after the event" if is_action(name) else "maybe known after the event"
         found.left_out[name] = f"check: 0 or 1, {action}; another label?"
@@ -140,26 +144,56 @@ def _leave_out_repeated(found: Labels, binary: Mapping[str, Values]) -> None:
             kept.append(name)
 
 
-def _is_of_an_id(values: Values, columns: Mapping[str, Values]) -> bool:
-    """Returns whether all rows of each id of some column have the same 0 or 1: a property of the id, not an outcome."""
-    for name, ids in columns.items():
+@dataclass(frozen=True)
+class _Ids:
+    """A column of ids, which other columns may be properties of.
+
+    Attributes:
+        values: the ids.
+        first: some rows.
+        second: for each of these another row of the same id.
+    """
+
+    values: Values
+    first: Any
+    second: Any
+
+
+def _ids(columns: Mapping[str, Values]) -> list[_Ids]:
+    found = []
+    for name, values in columns.items():
         # Not numbers: one that determines a label, such as an amount, is known only after the event.
-        if ids.is_list or not (ids.kind == "string" or (ids.kind == "int" and entity_of(name))):
+        if values.is_list or not (values.kind == "string" or (values.kind == "int" and entity_of(name))):
             continue
-        if ids.num_different > len(ids.values) / 2:
+        if values.num_different > len(values.values) / 2:
             continue
-        encoded = ids.values.dictionary_encode()
-        known = ids.is_present & values.is_present
-        codes = np.asarray(encoded.indices.fill_null(0), np.int64)[known]
-        number = np.bincount(codes)
-        ones = np.bincount(codes, values.numbers[known])
-        repeated: Any = number > 1
-        # An id with both values disproves it; a few ids could agree by chance.
-        if repeated.sum() >= 10 and ((ones == 0) | (ones == number))[repeated].all():
-            both = ones[repeated] > 0
-            if both.any() and not both.all():
-                return True
-    return False
+        order = np.argsort(values.codes, kind="stable")
+        of_row = values.codes[order]
+        twins = np.flatnonzero((of_row[1:] == of_row[:-1]) & (of_row[1:] >= 0))
+        twins = twins[:: max(1, len(twins) // _TWINS)]
+        found.append(_Ids(values, order[twins], order[twins + 1]))
+    return found
+
+
+def _is_of_an_id(values: Values, ids: Sequence[_Ids]) -> bool:
+    """Returns whether all rows of each id of some column have the same 0 or 1: a property of the id, not an outcome."""
+    return any(_is_of(values, each) for each in ids)
+
+
+def _is_of(values: Values, ids: _Ids) -> bool:
+    # An id with both values disproves it. Mostly a few rows show one; all rows of thousands of columns take minutes.
+    if (values.numbers[ids.first] + values.numbers[ids.second] == 1).any():
+        return False
+    known = ids.values.is_present & values.is_present
+    codes = ids.values.codes[known]
+    number = np.bincount(codes)
+    ones = np.bincount(codes, values.numbers[known])
+    repeated: Any = number > 1
+    # A few ids could agree by chance.
+    if repeated.sum() < 10 or not ((ones == 0) | (ones == number))[repeated].all():
+        return False
+    both = ones[repeated] > 0
+    return bool(both.any() and not both.all())
 
 
 def _share(values: Values) -> str:

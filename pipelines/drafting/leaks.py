@@ -43,9 +43,11 @@ def _groups(values: Values) -> Any:
     if values.kind == "string" or values.num_different <= BINS:
         if values.num_different > MOST_TEXTS:
             return None
-        encoded = values.values.dictionary_encode()
-        return np.asarray(encoded.indices.fill_null(len(encoded.dictionary)), np.int64)
-    ends = np.unique(np.quantile(values.present_numbers, np.linspace(0, 1, BINS + 1)[1:-1]))
+        return np.where(values.codes < 0, values.num_different, values.codes)
+    present = np.sort(values.present_numbers)
+    # The quantiles as np.quantile has them, ten times as fast.
+    places = np.linspace(0, len(present) - 1, BINS + 1)[1:-1]
+    ends = np.unique(np.interp(places, np.arange(len(present)), present))
     return np.where(values.is_present, np.searchsorted(ends, values.numbers, side="right"), len(ends) + 1)
 
 

@@ -9,6 +9,7 @@ from sangam.components.object_stores import is_stored
 from sangam.pipelines.console import say, table, terminal
 from sangam.pipelines.drafting import Draft, draft
 from sangam.pipelines.drafting.names import name_of
+from sangam.pipelines.drafting.progress import shown
 from sangam.pipelines.provenance import VERSION
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import write_whole
@@ -29,7 +30,8 @@ def write_draft(data: str | Path, output: Path, labels: Sequence[str], name: str
         raise UserError(f"--output: is a folder (got {output}); name a file, such as {output / 'spec.yaml'}")
     if output.exists() and not force:
         raise UserError(f"--output: exists (got {output}); name another file, or replace it with --force")
-    made = draft(data, name or _name(data, output), labels)
+    with shown() as track:
+        made = draft(data, name or _name(data, output), labels, track)
     _require_valid(made)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +52,7 @@ def _require_valid(made: Draft) -> None:
 
     from sangam.schemas.loading.documents import check_document
 
-    found = check_document(YAML(typ="safe", pure=True).load(made.text))
+    found = check_document(YAML(typ="safe").load(made.text))
     if isinstance(found, list):
         raise UserError("\n".join(f"draft: {problem}" for problem in found))
 

@@ -26,7 +26,7 @@ def passing(columns: Mapping[str, Values], days: Any) -> dict[str, float]:
     for name, values in columns.items():
         if (USERS | ITEMS) & set(words_of(name)):
             continue
-        codes = np.asarray(values.values.dictionary_encode().indices.fill_null(-1), np.int64)
+        codes = values.codes
         newest = np.unique(codes[is_new & (codes >= 0)])
         if len(newest) < FEWEST_IDS:
             continue

@@ -15,8 +15,8 @@ from sangam.components.logs.files.light_storage import open_light
 from sangam.components.logs.readers import jsonl
 from sangam.components.logs.readers.csv import BLOCK_BYTES, checked_head, explained, opened
 from sangam.components.logs.readers.damage import ERRORS, parquet_problem, plain, unread
-from sangam.components.logs.readers.nested import columns_of, paths_of, places_of
 from sangam.components.object_stores import is_stored
+from sangam.pipelines.drafting.nested_columns import flat
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.data import CsvDialect
 from sangam.schemas.spec.patterns import TableFormat
@@ -33,7 +33,7 @@ class Piece:
     """Some rows of a file.
 
     Attributes:
-        table: all columns, with the types of the file.
+        table: all columns and fields of structs, with the types of the file.
         num_rows: rows of the whole file: from its footer, or estimated by the share of its bytes that was read.
         is_whole: whether these are all rows of the file.
     """
@@ -113,7 +113,7 @@ def _parquet(path: str, max_rows: int, max_bytes: int) -> Piece:
     file = open_parquet(open_light(path) if is_stored(path) else Path(path), buffer_size=_BUFFER_BYTES)
     groups = file.metadata.num_row_groups
     places = sorted({round(place * (groups - 1) / (PLACES - 1)) for place in range(PLACES)}) if groups else []
-    tables = [file.schema_arrow.empty_table()]
+    tables = [pa.Table.from_batches([], file.schema_arrow)]
     for place in places:
         group = file.metadata.row_group(place)
         wanted, left = -(-max_rows // len(places)), max_bytes // len(places)
@@ -127,19 +127,7 @@ def _parquet(path: str, max_rows: int, max_bytes: int) -> Piece:
                 break
     schema = tables[0].schema
     table = pa.concat_tables([each.cast(schema) if each.schema != schema else each for each in tables])
-    return Piece(_flat(table), file.metadata.num_rows, table.num_rows == file.metadata.num_rows)
-
-
-def _flat(table: pa.Table) -> pa.Table:
-    """Returns a table with the fields of structs as columns."""
-    kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
-    # Several columns of one name are refused later.
-    if len(kinds) < len(table.schema.names) or not any(paths_of(*each) != [each[0]] for each in kinds.items()):
-        return table
-    batch = table.combine_chunks().to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], table.schema)
-    names = [path for each in kinds.items() for path in paths_of(*each)]
-    flat = pa.Table.from_batches([columns_of(batch, places_of(names, kinds))])
-    return flat.replace_schema_metadata(table.schema.metadata)
+    return Piece(flat(table), file.metadata.num_rows, table.num_rows == file.metadata.num_rows)
 
 
 def _csv(path: str, max_rows: int, max_bytes: int, dialect: CsvDialect) -> Piece:
@@ -173,7 +161,7 @@ def _jsonl(path: str, max_rows: int, max_bytes: int) -> Piece:
         share = 1.0 if is_whole else min(1.0, file.tell() / size)
     if not lines:
         return Piece(pa.table({}), 0, True)
-    return Piece(_flat(jsonl.table_of(lines, path)), round(len(lines) / share), is_whole)
+    return Piece(flat(jsonl.table_of(lines, path)), round(len(lines) / share), is_whole)
 
 
 def _tfrecord(path: str, max_rows: int, max_bytes: int) -> Piece:

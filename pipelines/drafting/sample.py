@@ -14,6 +14,8 @@ import pyarrow as pa
 from sangam.components.logs.readers.folders import folder_texts
 from sangam.pipelines.drafting.dialect import dialect_of
 from sangam.pipelines.drafting.layout import Layout, LogFile
+from sangam.pipelines.drafting.nested_columns import with_keys
+from sangam.pipelines.drafting.progress import Track, untracked
 from sangam.pipelines.drafting.reading import Piece, complete_columns, read_piece
 from sangam.pipelines.drafting.text_types import typed
 from sangam.pipelines.drafting.values import Values, joined, values_of
@@ -56,7 +58,7 @@ class Sample:
     dialect: CsvDialect
 
 
-def read_sample(data: str | Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
+def read_sample(data: str | Path, layout: Layout, max_rows: int = MAX_ROWS, track: Track = untracked) -> Sample:
     """Reads rows of several files: of the first day, of the last and of those between, or of each split.
 
     Raises:
@@ -75,15 +77,19 @@ def read_sample(data: str | Path, layout: Layout, max_rows: int = MAX_ROWS) -> S
                 read_piece(f"{data}/{file.path}", layout.format, rows_of_file, bytes_of_file, dialect), file, layout
             ),
         )
-        for group, file in chosen
+        for group, file in track(chosen, "reading files")
     ]
     read = [(group, file, piece) for group, file, piece in read if piece.table.num_rows]
+    tables = with_keys([piece.table for _, _, piece in read])
+    read = [
+        (group, file, replace(piece, table=table)) for (group, file, piece), table in zip(read, tables, strict=True)
+    ]
     if not read:
         raise UserError(f"{data}: no rows in the logs (got {len(chosen)} files without rows); supply the rows")
     if layout.format not in ("tfrecord", "jsonl"):
         # Records may lack columns.
         _require_one_log(data, read)
-    columns, refused = _columns([(file, piece) for _, file, piece in read], layout)
+    columns, refused = _columns([(file, piece) for _, file, piece in read], layout, track)
     pieces = [piece for _, _, piece in read]
     is_whole = len(chosen) == len(layout.files) and all(piece.is_whole for piece in pieces)
     read_bytes = sum(file.size_bytes for _, file, _ in read)
@@ -142,12 +148,14 @@ def _require_one_log(data: str | Path, read: Iterable[tuple[str, LogFile, Piece]
             )
 
 
-def _columns(read: Sequence[tuple[LogFile, Piece]], layout: Layout) -> tuple[dict[str, Values], dict[str, str]]:
+def _columns(
+    read: Sequence[tuple[LogFile, Piece]], layout: Layout, track: Track
+) -> tuple[dict[str, Values], dict[str, str]]:
     """Returns the columns that a spec can read, and the reasons why it cannot read the others."""
     columns, refused = {}, {}
     # pyarrow looks a name up in all names: with thousands of columns that takes minutes.
     places = [_places(piece.table.column_names) for _, piece in read]
-    for name in dict.fromkeys(name for each in places for name in each):
+    for name in track(dict.fromkeys(name for each in places for name in each), "finding types of columns"):
         made = _column(name, read, [each.get(name, ()) for each in places], layout)
         if isinstance(made, Values):
             columns[name] = made
@@ -187,11 +195,11 @@ def _column(
         if not found and layout.format not in ("tfrecord", "jsonl"):
             return f"{file.path} does not have it"
         column = piece.table.column(found[0]).combine_chunks() if found else pa.nulls(piece.table.num_rows)
-        part = values_of(column, layout.format)
+        part = values_of(name, column, layout.format)
         if isinstance(part, str):
             return part
         parts.append(part)
-    made = joined(parts, texts_win=layout.format == "csv")
+    made = joined(parts, layout.format)
     return made if isinstance(made, str) else typed(name, made, is_csv=layout.format == "csv")
 
 

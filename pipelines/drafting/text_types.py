@@ -21,6 +21,8 @@ NO_VALUE = ("NA", "N/A", "na", "n/a", "null", "NULL", "None", "none", "nan", "Na
 _ALWAYS = frozenset({"\\N", "NULL"})
 """Those that are no texts of their own in any column."""
 _PAIRS = ({"yes": 1, "no": 0}, {"true": 1, "false": 0}, {"y": 1, "n": 0}, {"t": 1, "f": 0})
+_MOST_SPELLINGS = 64
+"""More than the spellings of a pair, such as True and TRUE."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
 _LIKE_DATE = re.compile(r"(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{8})([T ].*)?")
 _FORMATS = tuple(
@@ -49,15 +51,21 @@ def typed(name: str, values: Values, *, is_csv: bool) -> Values:
     if values.kind != "string":
         return _with_unit(name, values)
     texts = values.values
-    words = frozenset(NO_VALUE) & set(values.counts) if is_csv else frozenset()
+    words = _words(values.different) if is_csv else frozenset()
     known = _without(texts, words) if words else texts
     if not known.null_count < len(known):
         return replace(values, values=known, absent=words)
-    for found in (_number(known) if is_csv else None, _flags(known), _time(known), _comma(known) if is_csv else None):
-        if found is not None:
+    different = pc.unique(known).drop_null()
+    for read in (_number, _flags, _time, _comma) if is_csv else (_flags, _time):
+        if (found := read(known, different)) is not None:
             return _with_unit(name, replace(found, absent=words))
     only = words & _ALWAYS
     return replace(values, values=_without(texts, only) if only else texts, absent=only)
+
+
+def _words(different: pa.Array) -> frozenset[str]:
+    """Returns those of some texts that stand for no value."""
+    return frozenset(different.filter(pc.is_in(different, pa.array(NO_VALUE, different.type))).to_pylist())
 
 
 def _without(texts: pa.Array, words: frozenset[str]) -> pa.Array:
@@ -65,7 +73,8 @@ def _without(texts: pa.Array, words: frozenset[str]) -> pa.Array:
     return pc.if_else(is_none, pa.scalar(None, texts.type), texts)
 
 
-def _number(texts: pa.Array) -> Values | None:
+def _number(texts: pa.Array, different: pa.Array) -> Values | None:
+    del different
     for kind, target in (("int", pa.int64()), ("float", pa.float64())):
         try:
             return Values(kind, texts.cast(target))  # type: ignore[arg-type]
@@ -74,13 +83,14 @@ def _number(texts: pa.Array) -> Values | None:
     return None
 
 
-def _flags(texts: pa.Array) -> Values | None:
-    different = [text for text in pc.unique(texts).to_pylist() if text is not None]
+def _flags(texts: pa.Array, different: pa.Array) -> Values | None:
+    spelled = pc.unique(pc.utf8_lower(different)).to_pylist() if len(different) <= _MOST_SPELLINGS else []
     for pair in _PAIRS:
-        if different and {text.lower() for text in different} <= set(pair):
+        if spelled and set(spelled) <= set(pair):
+            known = different.to_pylist()
             # Also a text of the pair that the sample does not have.
-            codes = {_like(different[0], text): value for text, value in pair.items()}
-            codes |= {text: pair[text.lower()] for text in different}
+            codes = {_like(known[0], text): value for text, value in pair.items()}
+            codes |= {text: pair[text.lower()] for text in known}
             return _formed(texts, {"kind": "codes", "values": codes})
     return None
 
@@ -89,13 +99,12 @@ def _like(example: str, text: str) -> str:
     return text.upper() if example.isupper() and len(example) > 1 else text.title() if example[:1].isupper() else text
 
 
-def _time(texts: pa.Array) -> Values | None:
-    different = [text for text in pc.unique(texts).to_pylist() if text is not None]
-    if not all(map(_LIKE_DATE.fullmatch, different[:3])):
+def _time(texts: pa.Array, different: pa.Array) -> Values | None:
+    if not all(map(_LIKE_DATE.fullmatch, different[:3].to_pylist())):
         return None
-    if all(map(_ISO.fullmatch, different)):
+    if all(map(_ISO.fullmatch, different.to_pylist())):
         return _formed(texts, {"kind": "time", "zone": "UTC"})
-    fitting = [each for each in _FORMATS if _formed_or_none(pa.array(different[:100]), each) is not None]
+    fitting = [each for each in _FORMATS if _formed_or_none(different[:100], each) is not None]
     for each in fitting:
         made = _formed_or_none(texts, each)
         if made is not None and bool(((made.present_numbers >= -(2**31)) & (made.present_numbers < _LAST_S)).all()):
@@ -107,11 +116,12 @@ def _formed_or_none(texts: pa.Array, form: str) -> Values | None:
     return _formed(texts, {"kind": "time", "format": form, "zone": "UTC"})
 
 
-def _comma(texts: pa.Array) -> Values | None:
-    different = [text for text in pc.unique(texts).to_pylist() if text is not None]
-    if not all(map(_COMMA.fullmatch, different)) or not any("," in text for text in different):
+def _comma(texts: pa.Array, different: pa.Array) -> Values | None:
+    if not pc.any(pc.match_substring(different, ",")).as_py():
         return None
-    thousands = {"thousands": "."} if any("." in text for text in different) else {}
+    if not all(map(_COMMA.fullmatch, different.to_pylist())):
+        return None
+    thousands = {"thousands": "."} if pc.any(pc.match_substring(different, ".")).as_py() else {}
     return _formed(texts, {"kind": "number", "decimal": ",", **thousands})
 
 

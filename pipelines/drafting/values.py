@@ -11,12 +11,14 @@ import pyarrow.compute as pc
 
 from sangam.components.logs.readers.column_types import BINARY, TEXT, advice, is_list
 from sangam.components.logs.readers.forms import numbers_of
+from sangam.components.logs.readers.lists import lengths_of
 from sangam.components.logs.rows.missing import without_missing
 from sangam.schemas.spec.forms import TimeForm
 from sangam.schemas.spec.patterns import TableFormat
 
 Kind = Literal["int", "float", "string", "null"]
 _TYPES: dict[Kind, pa.DataType] = {"int": pa.int64(), "float": pa.float64(), "string": pa.large_string()}
+_MOST_INT = pa.scalar(2**63 - 1, pa.uint64())
 _READ = "a spec reads integers, floats, texts and lists of them"
 
 
@@ -69,31 +71,41 @@ class Values:
     @functools.cached_property
     def counts(self) -> dict[Any, int]:
         """Number of occurrences of each value."""
-        counted = pc.value_counts(self.values.filter(self.values.is_valid()))
-        return dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
+        return dict(zip(self.different.to_pylist(), self._counted.field(1).to_pylist(), strict=True))
+
+    @property
+    def different(self) -> pa.Array:
+        """The different values, in the order of the rows."""
+        return self._counted.field(0)
 
     @property
     def num_different(self) -> int:
         """Number of different values."""
-        return len(self.counts)
+        return len(self._counted)
 
-    @property
+    @functools.cached_property
+    def _counted(self) -> pa.StructArray:
+        return pc.value_counts(self.values.drop_null())
+
+    @functools.cached_property
+    def codes(self) -> Any:
+        """A number from 0 for each value, in the order of `different`; -1 where missing."""
+        return np.asarray(self.values.dictionary_encode().indices.fill_null(-1), np.int64)
+
+    @functools.cached_property
     def is_binary(self) -> bool:
         """Whether the values are 0 and 1, as integers, booleans, or the floats that pandas makes if one is missing."""
         is_number = self.kind in ("int", "float") and not self.is_list
         return is_number and bool(np.isin(self.present_numbers, (0, 1)).all())
 
 
-def values_of(column: pa.Array, file_format: TableFormat) -> Values | str:
+def values_of(name: str, column: pa.Array, file_format: TableFormat) -> Values | str:
     """Returns a column of a file, or the reason why no spec reads it."""
     if not is_list(column.type):
-        return _single(column)
-    if pa.types.is_fixed_size_list(column.type) and column.null_count:
-        column = pa.array(column.to_pylist(), pa.list_(column.type.value_type))
-    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
-    flat = _single(column.flatten())
-    if isinstance(flat, str):
-        return flat
+        return _single(column) or _refused(name, column.type)
+    lengths, flat = lengths_of(column), _single(column.flatten())
+    if flat is None or flat.form:
+        return _refused(name, column.type)
     if file_format != "tfrecord" or lengths.max(initial=0) > 1:
         return Values(flat.kind, flat.values, lengths)
     # Every column of a tf.Example is a list.
@@ -101,20 +113,22 @@ def values_of(column: pa.Array, file_format: TableFormat) -> Values | str:
     return Values(flat.kind, flat.values.take(pa.array(places, pa.int64(), mask=lengths == 0)))
 
 
-def joined(parts: Sequence[Values], *, texts_win: bool) -> Values | str:
-    """Returns the values of several files as one column, or the reason why that is impossible.
+def _refused(name: str, kind: pa.DataType) -> str:
+    return f"{kind}: {advice(name, kind) or _READ}"
 
-    Args:
-        parts: columns of the files, in order.
-        texts_win: whether numbers in one file and texts in another become texts.
-    """
+
+def joined(parts: Sequence[Values], file_format: TableFormat) -> Values | str:
+    """Returns the values of several files as one column, or the reason why that is impossible."""
     typed = [part for part in parts if part.kind != "null"]
     if not typed:
         return "no row that was read has a value"
     kinds = {part.kind for part in typed}
     if kinds == {"int", "float"}:
         kinds = {"float"}
-    elif texts_win and "string" in kinds:
+    elif kinds == {"int", "string"} and file_format != "tfrecord":
+        # A column of texts takes integers.
+        kinds = {"string"}
+    elif "string" in kinds and file_format == "csv":
         kinds = {"string"}
     forms = {part.is_list for part in typed}
     if len(kinds) > 1 or (len(forms) > 1 and not _may_be_lists(typed)):
@@ -139,8 +153,8 @@ def _may_be_lists(parts: Sequence[Values]) -> bool:
     return all(part.kind != "float" for part in parts)
 
 
-def _single(array: pa.Array) -> Values | str:
-    """Returns single values in the widest type of their kind."""
+def _single(array: pa.Array) -> Values | None:
+    """Returns single values in the widest type of their kind; None if a spec reads none of their type."""
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     kind, types = array.type, pa.types
@@ -149,8 +163,10 @@ def _single(array: pa.Array) -> Values | str:
     if types.is_timestamp(kind) or types.is_date(kind):
         form = TimeForm(kind="time")
         return Values("int", numbers_of(array, form, ""), form=_as_written(form))
+    if types.is_uint64(kind) and pc.any(pc.greater(array, _MOST_INT)).as_py():
+        return Values("string", array.cast(pa.large_string()))
     if types.is_integer(kind) or types.is_boolean(kind):
-        return Values("int", without_missing(array.cast(pa.int64(), safe=False)))
+        return Values("int", without_missing(array.cast(pa.int64())))
     if types.is_floating(kind):
         return Values("float", array.cast(pa.float64()))
     if any(check(kind) for check in TEXT):
@@ -160,4 +176,4 @@ def _single(array: pa.Array) -> Values | str:
     if any(check(kind) for check in BINARY):
         texts = [None if each is None else each.decode(errors="replace") for each in array.to_pylist()]
         return Values("string", without_missing(pa.array(texts, pa.large_string())))
-    return f"{kind}: {advice(kind) or _READ}"
+    return None

@@ -8,9 +8,12 @@ from rich.console import Console
 
 from sangam.components.record.run import RunRecord
 from sangam.components.record.store import StoredRun
+from sangam.components.reports.evaluation import shown_value
 from sangam.components.reports.spec_file import read_settings, settings_by_path
 from sangam.pipelines.console import say, table
+from sangam.schemas.quantities import readable, shown_seconds
 
+_TITLES = {"seconds": "time"}
 _SECTIONS = ("run", "spec", "data", "code", "metrics", "rows", "tables", "seconds")
 
 
@@ -37,6 +40,33 @@ class Change:
             value for value in (self.old, self.new) if isinstance(value, int | float) and not isinstance(value, bool)
         ]
         return numbers[1] - numbers[0] if len(numbers) == 2 else None
+
+    @property
+    def shown_old(self) -> str:
+        """`old` as text."""
+        return self._shown(self.old)
+
+    @property
+    def shown_new(self) -> str:
+        """`new` as text."""
+        return self._shown(self.new)
+
+    @property
+    def shown_difference(self) -> str:
+        """`difference` with its sign, as text; empty without one."""
+        change = self.difference
+        if change is None:
+            return ""
+        return "0" if change == 0 else f"{'+' if change > 0 else '-'}{self._shown(abs(change))}"
+
+    def _shown(self, value: Any) -> str:
+        if value is None:
+            return "none"
+        if self.section == "seconds":
+            return shown_seconds(value)
+        if self.section == "metrics":
+            return shown_value(self.what.rpartition(" ")[2], value)
+        return f"{value:,}" if type(value) is int else str(readable(value))
 
 
 def changes(old: StoredRun, new: StoredRun) -> list[Change]:
@@ -136,16 +166,11 @@ def print_changes(old: StoredRun, new: StoredRun, console: Console) -> None:
     found = changes(old, new)
     say(f"{old.id} -> {new.id}" + ("" if found else ": no difference"), console)
     shown, section = table(), ""
+    shown.show_header = False
     for _ in range(5):
         shown.add_column(overflow="fold")
     for change in found:
-        first, section = ("" if change.section == section else change.section), change.section
-        difference = "" if change.difference is None else f"{change.difference:+.4g}"
-        shown.add_row(first, change.what, _text(change.old), f"-> {_text(change.new)}", difference)
+        title = "" if change.section == section else _TITLES.get(change.section, change.section)
+        section = change.section
+        shown.add_row(title, change.what, change.shown_old, f"-> {change.shown_new}", change.shown_difference)
     console.print(shown)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "none"
-    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)

@@ -65,7 +65,7 @@ class Lineage:
         version: folder of the pushed version; None: not pushed, or removed.
         run: first run that trained the model; None if its folder was removed.
         manifest: manifest of the version.
-        blessing: record of the blessing; None: the model was rejected.
+        blessing: record of the blessing; None: the model was refused.
         days: days that the run has read.
         chain: the model's own checkpoint, then its base, and so on.
         online: VERSION+DELTA of a model from online training; all other fields are those of the version.

@@ -140,7 +140,7 @@ class Reason:
 
 
 def reason_of(run: StoredRun) -> Reason:
-    """Returns the reason why a run failed or was rejected, and advice."""
+    """Returns the reason why a run failed or its model was refused, and advice."""
     codes = {"pushed": ExitCode.DONE, "blessed": ExitCode.DONE, "ended": ExitCode.DONE, "refused": ExitCode.REJECTED}
     code = codes.get(run.state, run.record.exit_code if run.record else None)
     running = read_journal(run.folder).running

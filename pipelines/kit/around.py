@@ -1,6 +1,5 @@
 """The smallest spec that has a part, and rows of its logs."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -97,20 +96,15 @@ def _place(document: Document, part: Part, written: dict[str, Any]) -> None:
             document["training"]["dense_optimizer"] = written
         case _:
             raise UserError(
-                f"{type(part).__name__}: has no checks (got role '{part.role}'); there are some for features, "
-                "encoders, interactions, architectures, losses, dense optimizers, metrics and slices"
+                f"{type(part).__name__}: has no place in a training (got role '{part.role}'); the kit checks features, "
+                "encoders, interactions, architectures, losses and dense optimizers"
             )
 
 
 def rows_for(spec: Spec, count: int, seed: int) -> Rows:
     """Returns rows with every column that the spec reads: empty and missing values where they may be."""
-    return rows_of(list(columns(spec)), count, seed)
-
-
-def rows_of(read: Sequence[Column], count: int, seed: int) -> Rows:
-    """Returns rows with these columns."""
     generator = np.random.default_rng(seed)
-    return [{column.name: _values(column, generator) for column in read} for _ in range(count)]
+    return [{column.name: _values(column, generator) for column in columns(spec)} for _ in range(count)]
 
 
 def without_values(spec: Spec, rows: Rows) -> Rows:

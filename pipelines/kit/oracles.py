@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from sangam.pipelines.kit import candidates
 from sangam.pipelines.kit.around import Rows, around_nothing, without_values
-from sangam.pipelines.kit.failure import PartFailure, failure
 from sangam.pipelines.kit.world import World
 from sangam.schemas.derived.weights import dense_weights
 from sangam.schemas.parts.calls import first_line
-from sangam.schemas.parts.kinds import Part
+from sangam.schemas.parts.kinds import Part, place_of
 from sangam.schemas.parts.roles import Loss
 from sangam.trainer_module.check_scores import write_check
 from sangam.trainer_module.checkpoint.manifest import read_manifest
@@ -37,6 +36,10 @@ _SMALL_SLOPE = 0.1
 _BFLOAT16_NEAR = 0.1
 _SUM_NEAR = 1e-4
 _NOISE = 0.05
+
+
+class PartFailure(AssertionError):
+    """A part breaks what the trainer, a resume or a server relies on."""
 
 
 class Oracles:
@@ -244,7 +247,7 @@ class Oracles:
         return [bool(number % 2) for number in number_B]
 
     def _failure(self, check: str, what: str) -> PartFailure:
-        return failure(self._part, check, what)
+        return PartFailure(f"{place_of(type(self._part))}: {check}: {what} ({self._part.role} '{self._part.kind}')")
 
 
 @contextmanager

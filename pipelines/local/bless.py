@@ -1,4 +1,4 @@
-"""`sangam bless`: a person blesses a model that a quality gate has rejected.
+"""`sangam bless`: a person blesses a model that a quality gate has refused.
 
 Every action is idempotent: after an interruption, the same command completes the blessing.
 """
@@ -29,7 +29,7 @@ class Blessed:
         by: person who blessed it.
         when: time of the blessing, UTC, ISO 8601.
         because: reason of the person.
-        overridden: sentences, one for each gate that rejected the model.
+        overridden: sentences, one for each gate that refused the model.
         was_there: whether an earlier command had blessed it.
         version: the pushed version; None if the spec pushes nothing.
         path: path of that version.
@@ -140,7 +140,7 @@ def _bless(layout: Root, run: str, because: str, by: str, now: datetime.datetime
 
 
 def _overridable(run: str, outputs: Mapping[str, Any]) -> Any:
-    """Returns the verdict of a run whose model was rejected only for its quality."""
+    """Returns the verdict of a run whose model was refused only for its quality."""
     from tfx.components.util import model_utils
     from tfx.utils import path_utils
 
@@ -157,7 +157,7 @@ def _overridable(run: str, outputs: Mapping[str, Any]) -> Any:
         checks = infra_verdicts.ServingVerdict.model_validate_json(text).checks
         reasons = "; ".join(check.reason for check in checks if not check.passed)
         raise UserError(
-            f"{run}: the serving check rejected the model (got: {reasons}); this cannot be overridden: fix the model, "
+            f"{run}: the serving check refused the model (got: {reasons}); this cannot be overridden: fix the model, "
             "or the bounds of `serving` in the spec, and run again"
         )
     if verdict.blessed:

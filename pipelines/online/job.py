@@ -46,6 +46,7 @@ def job_of(request: OnlineRequest, base: OnlineBase) -> TrainJob:
         final_checkpoint=str(folder / "final"),
         checkpoint_dir=str(folder / "checkpoints"),
         base_checkpoint=str(Path(base.model.checkpoint_uri) / FOLDER),
+        base_model=str(base.version),
         log_dir=str(folder / "logs"),
         monitoring=on_this_machine(request.spec.monitoring, request.root.metrics, "sangam-online"),
         stream=Stream(

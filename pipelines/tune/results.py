@@ -17,6 +17,7 @@ from sangam.schemas.host.files import write_whole
 from sangam.schemas.loading import load_spec
 from sangam.schemas.loading.documents import whole, with_values
 from sangam.schemas.loading.tuning_ranges import changes
+from sangam.schemas.quantities import readable, shown_seconds
 
 BEST_FILE, TABLE_FILE, PAGE_FILE, PLOT_FILE = "best.yaml", "trials.csv", "trials.md", "trials.png"
 
@@ -37,7 +38,7 @@ def write_best(request: SearchRequest, best: Trial, objective: Objective) -> Pat
     yaml.indent(mapping=2, sequence=4, offset=2)
     text = io.StringIO()
     yaml.dump(made, text)
-    value = f"{objective.name} {best.objective:.6f} on the validation split"
+    value = f"{objective.name} {best.objective:.4f} on the validation split"
     head = f"# Trial {best.number} of `sangam tune` on {request.spec_path.name}: {value}.\n"
     path = request.folder / BEST_FILE
     write_whole(path, head + text.getvalue())
@@ -53,9 +54,10 @@ def write_table(folder: Path, trials: Sequence[Trial], objective: Objective) -> 
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["trial", "state", objective.name, "epoch", "seconds", "starts", *metrics, *paths, "reason"])
     for trial in trials:
-        known = [trial.number, trial.state, trial.objective, trial.epoch, trial.seconds, trial.starts]
+        known = readable([trial.number, trial.state, trial.objective, trial.epoch, trial.seconds, trial.starts])
         values = [_value(trial.values[path]) if path in trial.values else "" for path in paths]
-        table.writerow([*known, *(metrics_of(trial).get(metric, "") for metric in metrics), *values, trial.reason])
+        measured = readable([metrics_of(trial).get(metric, "") for metric in metrics])
+        table.writerow([*known, *measured, *values, trial.reason])
     path = folder / TABLE_FILE
     write_whole(path, text.getvalue())
     return path
@@ -75,7 +77,7 @@ def write_page(request: SearchRequest, trials: Sequence[Trial], objective: Objec
         "",
         f"![All trials]({PLOT_FILE})",
         "",
-        _row(["trial", objective.name, *metrics, "epoch", "seconds", *paths, ""]),
+        _row(["trial", objective.name, *metrics, "epoch", "time", *paths, ""]),
         _row(["---"] * (5 + len(metrics) + len(paths))),
     ]
     for trial in ranked(trials, objective):
@@ -83,7 +85,7 @@ def write_page(request: SearchRequest, trials: Sequence[Trial], objective: Objec
         values = [shown(trial.values[path]) if path in trial.values else "" for path in paths]
         note = "the spec as it is" if trial.is_spec else ""
         note = " ".join(filter(None, [trial.state if trial.state != "done" else "", note, trial.reason]))
-        known = [str(trial.epoch or ""), f"{trial.seconds:.0f}" if trial.seconds is not None else ""]
+        known = [str(trial.epoch or ""), shown_seconds(trial.seconds) if trial.seconds is not None else ""]
         lines.append(_row([str(trial.number), _number(trial.objective), *measured, *known, *values, note]))
     path = request.folder / PAGE_FILE
     write_whole(path, "\n".join(lines) + "\n")
@@ -125,7 +127,7 @@ def _value(value: Any) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.5f}"
+    return "" if value is None else f"{value:.4f}"
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from sangam.components.processes.stopping import Stopped, StopSignals
 from sangam.components.record.lock import locked
 from sangam.pipelines.console import say
 from sangam.pipelines.local.child_run import CHILD_GRACE_S
+from sangam.pipelines.times import duration
 from sangam.pipelines.tune.examples import ExamplesFailed, make_examples, read_examples
 from sangam.pipelines.tune.plot import draw_trials
 from sangam.pipelines.tune.records import Objective, Trial, best_of, objective_of, trials_of
@@ -26,6 +27,7 @@ from sangam.pipelines.tune.training import Examples, Training, TrialFailed, remo
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.host.files import write_whole
 from sangam.schemas.host.lock import LockHeld
+from sangam.schemas.quantities import shown_seconds
 from sangam.schemas.spec import Spec, digest
 
 _SHOWN_CHANGES = 5
@@ -101,7 +103,7 @@ def _open(request: SearchRequest, objective: Objective, console: Console) -> Non
     tune, ranges = request.tune, len(request.tune.ranges)
     most = most_trials(tune)
     limits = [f"{most} trials"] if most < math.inf else []
-    limits += [f"{tune.minutes:g} minutes"] if tune.minutes else []
+    limits += [duration(60 * tune.minutes)] if tune.minutes else []
     say(
         f"tune {request.parsed.spec.name}: {' or '.join(limits)} over {ranges} range{'s'[: ranges > 1]} by "
         f"{objective.name} on the validation split, in {request.folder}",
@@ -174,7 +176,7 @@ class _Examples:
             if is_own:
                 raise
             raise TrialFailed(str(failed)) from failed
-        say(f"examples of run {made.run}, {time.monotonic() - started:.0f} s", self._console)
+        say(f"examples of run {made.run}, {shown_seconds(time.monotonic() - started)}", self._console)
         return made
 
 
@@ -198,12 +200,12 @@ def _watcher(
 
 
 def _line(trial: Trial, trials: Sequence[Trial], objective: Objective) -> str:
-    seconds = f"{trial.seconds:7.1f} s" if trial.seconds is not None else ""
+    took = shown_seconds(trial.seconds) if trial.seconds is not None else ""
     values = ", ".join(f"{path} {shown(value)}" for path, value in trial.values.items())
-    value = f"{objective.name} {trial.objective:.5f}" if trial.objective is not None else trial.reason
+    value = f"{objective.name} {trial.objective:.4f}" if trial.objective is not None else trial.reason
     is_best = trial == best_of(trials, objective)
     notes = [value, "best so far" if is_best else "", "the spec as it is" if trial.is_spec else ""]
-    return f"trial {trial.number:<3} {trial.state:<7}{seconds}  {'; '.join(filter(None, notes))} ({values})"
+    return f"trial {trial.number:<3} {trial.state:<7} {took:>12}  {'; '.join(filter(None, notes))} ({values})"
 
 
 def _write(request: SearchRequest, trials: Sequence[Trial], objective: Objective) -> Path | None:
@@ -227,8 +229,8 @@ def _conclude(request: SearchRequest, trials: Sequence[Trial], objective: Object
             return ExitCode.FAILED
         return ExitCode.DONE
     own = next((trial.objective for trial in trials if trial.is_spec and trial.objective is not None), None)
-    beside = f" (the spec as it is: {own:.5f})" if own is not None and not best.is_spec else ""
-    say(f"best: trial {best.number}, {objective.name} {best.objective:.5f}{beside}", console)
+    beside = f" (the spec as it is: {own:.4f})" if own is not None and not best.is_spec else ""
+    say(f"best: trial {best.number}, {objective.name} {best.objective:.4f}{beside}", console)
     for path_in_spec, value in best.values.items():
         say(f"  {path_in_spec}: {shown(value)}", console)
     say(f"best spec: {path}\nall trials: {request.folder}/trials.csv, trials.md and trials.png", console)

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from sangam.components.page.collect import collect
 from sangam.components.page.facts import Facts
 from sangam.components.record.store import StoredRun
+from sangam.components.reports.evaluation import shown_value
 from sangam.pipelines.history.difference import Change, changes
 from sangam.pipelines.local.outputs import read_outputs
 from sangam.pipelines.ui import figures
@@ -19,7 +20,7 @@ from sangam.schemas.spec.metrics import UNCALIBRATED_METRIC, direction
 
 _SHOWN_DAYS = 4
 _FIRST = ("auc", "rmse")
-_REST = {"code": "Code", "tables": "Rows of the tables", "seconds": "Seconds"}
+_REST = {"code": "Code", "tables": "Rows of the tables", "seconds": "Time"}
 _CURVES_OF = {"training": ("trainer", "training"), "evaluation": ("evaluator", "evaluation")}
 
 
@@ -43,6 +44,15 @@ class MetricRow:
     def difference(self) -> float | None:
         """New minus old; None if either is missing."""
         return self.new - self.old if self.new is not None and self.old is not None else None
+
+    @property
+    def shown(self) -> tuple[str, str, str]:
+        """Both values and their difference, as text."""
+        change = self.difference
+        sign = "+" if change and change > 0 else "−" if change else ""
+        values = (self.old, self.new, None if change is None else abs(change))
+        old, new, by = ("–" if value is None else shown_value(self.metric, value) for value in values)
+        return old, new, sign + by
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def validation_of_two(what: str, old: Sequence[float | None], new: Sequence[floa
 
 def trials(points: Sequence[tuple[int, float, str]], best: Sequence[tuple[int, float]], objective: str) -> Markup:
     """Returns the objective by trial (points: number, value, state), and the best value so far."""
-    chart = Chart(f"{objective} by trial, and the best so far", x="trial", y=objective, width=5.2, height=2.1)
+    chart = Chart(f"{objective} by trial, and the best so far", x="trial", y=objective, width=4.2, height=2.1)
     with chart as axes:
         for state, color, fill in (("done", FIRST, FIRST), ("pruned", MUTED, "none")):
             chosen = [(number, value) for number, value, its in points if its == state]
@@ -61,19 +61,19 @@ def trials(points: Sequence[tuple[int, float, str]], best: Sequence[tuple[int, f
             axes.step(*zip(*best, strict=True), where="post", color=GOOD, linewidth=1.4, label="best so far")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         axes.margins(y=0.15)
-        _finish(axes, "All trials", "lower right")
+        _finish(axes, "All trials", "best")
     return chart.svg
 
 
 def by_day(task: str, points: Sequence[tuple[str, float, bool]], metric: str) -> Markup:
     """Returns a task's metric by day (points: day, value, whether the model was blessed)."""
-    chart = Chart(f"{metric} of {task} by day", y=metric, width=5.2, height=1.9)
+    chart = Chart(f"{metric} of {task} by day", y=metric, width=3.6, height=1.9)
     with chart as axes:
         axes.plot(range(len(points)), [value for _, value, _ in points], color=MUTED, linewidth=0.8)
         for at, (_, value, is_blessed) in enumerate(points):
             color = FIRST if is_blessed else BAD
             axes.plot([at], [value], "o", markersize=4, color=color, mfc=color if is_blessed else "none")
-        shown = range(0, len(points), max(1, len(points) // 6))
+        shown = range(0, len(points), max(1, -(-len(points) // 6)))
         axes.set_xticks(list(shown), [points[at][0][5:] for at in shown])
         axes.margins(y=0.25)
         axes.set_title(task, loc="left")

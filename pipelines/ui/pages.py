@@ -20,7 +20,7 @@ from sangam.components.page.overview import newest_day, overview
 from sangam.components.record.outcome import outcome_of
 from sangam.components.record.store import StoredRun, find_run, read_runs
 from sangam.pipelines.history.show import reason_of
-from sangam.pipelines.times import duration, utc_now
+from sangam.pipelines.times import utc_now
 from sangam.pipelines.ui import figures
 from sangam.pipelines.ui.backfills import read_backfills
 from sangam.pipelines.ui.compare import compare, read_facts
@@ -60,17 +60,6 @@ class Shown:
     address: str = ""
 
 
-def figure(value: float | None, digits: int | None = None) -> str:
-    """Returns a number as text for a table: large ones with separators, others with four or `digits` decimal places."""
-    if value is None:
-        return "–"
-    return (
-        f"{value:,.0f}"
-        if digits is None and (value == 0 or abs(value) >= 100)
-        else f"{value:.{4 if digits is None else digits}f}"
-    )
-
-
 class Pages:
     """The pages of one root."""
 
@@ -91,7 +80,6 @@ class Pages:
     def _templates(self) -> Environment:
         made = environment()
         made.loader = ChoiceLoader([PackageLoader("sangam.pipelines.ui"), PackageLoader("sangam.components.page")])
-        made.filters.update(duration=duration, figure=figure)
         return made
 
     def _render(self, template: str, place: str, **context: Any) -> str:

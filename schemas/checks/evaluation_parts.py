@@ -18,21 +18,24 @@ def evaluation_part_problems(spec: Spec) -> Iterator[Problem]:
 
 
 def _slices(spec: Spec) -> Iterator[Problem]:
-    read = {column.name: column for column in columns(spec)}
+    found: list[tuple[Loc, Slice]] = [
+        (("evaluation", "slices", index, position), part)
+        for index, parts in enumerate(spec.evaluation.slices)
+        for position, part in enumerate(parts)
+        if isinstance(part, Slice)
+    ]
+    read = {column.name: column for column in columns(spec)} if found else {}
     known: dict[str, Slice] = {}
-    for index, parts in enumerate(spec.evaluation.slices):
-        for position, part in enumerate(parts):
-            if isinstance(part, str):
-                continue
-            loc, name = ("evaluation", "slices", index, position), name_of(part)
-            if name in spec.features or name in spec.keys or known.setdefault(name, part) != part:
-                yield Problem(
-                    loc, f"is also the name of a feature, a key or another slice (got '{name}')", "give it another name"
-                )
-            for wanted in part.reads():
-                column = read.get(wanted.name)
-                if column is None or (column.type, column.is_list) != (wanted.type, wanted.is_list):
-                    yield Problem(loc, _unread(wanted, column), "read it by a feature, or by a key")
+    for loc, part in found:
+        name = name_of(part)
+        if name in spec.features or name in spec.keys or known.setdefault(name, part) != part:
+            yield Problem(
+                loc, f"is also the name of a feature, a key or another slice (got '{name}')", "give it another name"
+            )
+        for wanted in part.reads():
+            column = read.get(wanted.name)
+            if column is None or (column.type, column.is_list) != (wanted.type, wanted.is_list):
+                yield Problem(loc, _unread(wanted, column), "read it by a feature, or by a key")
 
 
 def _unread(wanted: Column, column: Column | None) -> str:

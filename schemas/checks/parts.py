@@ -10,8 +10,9 @@ from sangam.schemas.derived.model_inputs import model_inputs
 from sangam.schemas.errors import UserError
 from sangam.schemas.parts.calls import told
 from sangam.schemas.parts.columns import Column
+from sangam.schemas.parts.importing import module_of
 from sangam.schemas.parts.judging import Direction, Metric, Slice, TaskKind
-from sangam.schemas.parts.kinds import Part, place_of
+from sangam.schemas.parts.kinds import Part, outside_kinds, place_of
 from sangam.schemas.parts.roles import Architecture, Encoder, Feature, Interaction, Loss
 from sangam.schemas.parts.weight import Weight
 from sangam.schemas.problems import Loc, Problem, listed
@@ -21,7 +22,14 @@ from sangam.schemas.spec.features import SequenceFeature
 
 def declaration_problems(spec: Spec) -> Iterator[Problem]:
     """Yields every mistake in the declarations of features; later checks call them without care."""
+    packages = {module_of(name).split(".")[0] for name in spec.parts}
     for loc, part in outside_parts(spec):
+        if type(part).__module__.split(".")[0] not in packages:
+            yield Problem(
+                (*loc, "kind"),
+                f"is of a module that parts does not name (got '{part.kind}' of {type(part).__module__})",
+                "add the module to parts, where other processes find it; a class of a notebook needs a module first",
+            )
         if isinstance(part, Feature):
             name = str(loc[-1])
             yield from _declared(loc, part, partial(_some, part.reads, name), Column)
@@ -36,8 +44,10 @@ def declaration_problems(spec: Spec) -> Iterator[Problem]:
 
 def part_problems(spec: Spec) -> Iterator[Problem]:
     """Yields the mistakes in parts of others that depend on the features."""
+    if not (parts := list(outside_parts(spec))):
+        return
     inputs, tasks = model_inputs(spec.ranker()), tuple(spec.tasks)
-    for loc, part in outside_parts(spec):
+    for loc, part in parts:
         match part:
             case Interaction():
                 yield from _declared(loc, part, partial(part.weights, inputs), Weight)
@@ -63,7 +73,8 @@ def part_problems(spec: Spec) -> Iterator[Problem]:
 
 def outside_parts(spec: RankerSpec) -> Iterator[tuple[Loc, Part]]:
     """Yields the parts of a spec that are not the product's, with their places."""
-    return _below((), spec)
+    # Most processes know none, and specs may have thousands of features.
+    return _below((), spec) if any(outside_kinds()) else iter(())
 
 
 def _below(loc: Loc, node: Any) -> Iterator[tuple[Loc, Part]]:
@@ -94,8 +105,13 @@ def _alone(method: Callable[[], Any]) -> list[Any]:
 def _words(loc: Loc, part: Part, name: str, of: Any) -> Iterator[Problem]:
     """Yields a mistake if a declaration raises, or has anything but the words of a type."""
     words = get_args(of)
+
+    def declare() -> Any:
+        return getattr(part, name)
+
+    declare.__name__ = name
     try:
-        found = told(part, partial(getattr, part), name)
+        found = told(part, declare)
     except UserError as error:
         yield _problem(loc, error)
         return

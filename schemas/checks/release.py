@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sangam.schemas.contracts.root import NAMES
 from sangam.schemas.derived.columns import feature_columns, features_of_new_ids
+from sangam.schemas.derived.ids import id_columns
 from sangam.schemas.problems import Loc, Problem, listed, nearest
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.drift import DriftBounds, measures_of
@@ -258,6 +259,12 @@ def _export(spec: Spec) -> Iterator[Problem]:
             ("export", "max_auc_loss"),
             f"has no effect with rows float32 (got {spec.export.max_auc_loss:g})",
             "remove it, or declare rows: float16 or int8",
+        )
+    if spec.export.ids and not id_columns(spec):
+        yield Problem(
+            ("export", "ids"),
+            "has no effect: no table has rows of ids (got true)",
+            "remove it: only features of kind id, ids and sequence have such rows",
         )
 
 

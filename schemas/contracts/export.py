@@ -7,7 +7,7 @@ from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
 from sangam.schemas.parts.base import FrozenModel
-from sangam.schemas.parts.columns import ColumnType
+from sangam.schemas.parts.columns import ColumnType, IdType
 from sangam.schemas.spec import RankerSpec
 
 SERVE = "serving_default"
@@ -19,12 +19,20 @@ TABLE_SIZE = "table_size"
 UPSERT, REMOVE = "upsert", "remove"
 REPLACE_DENSE = "replace_dense"
 """All dense weights as one vector in."""
+EMBEDDINGS = "embeddings"
+"""Ids of one table as texts in; `VECTORS`, and whether each id has a row, `IS_KNOWN`, out. There is one per table, with
+`export.ids`."""
+VECTORS, IS_KNOWN = "vectors", "is_known"
 
 MODEL_FILE = "saved_model.pb"
 """The file written last: a folder with it is a whole model."""
 EXTRAS_FOLDER = "assets.extra"
 DESCRIPTION_FILE = f"{EXTRAS_FOLDER}/ranker.json"
 WARM_UP_FILE = f"{EXTRAS_FOLDER}/tf_serving_warmup_requests"
+IDS_FOLDER = f"{EXTRAS_FOLDER}/ids"
+"""The ids of each table's rows, with `export.ids`: blocks of one column, see `example_files`."""
+ID_COLUMN = "id"
+IDS_REPORT_FILE = f"{IDS_FOLDER}/ids.json"
 CUSTOM_OPS = "tensorflow_recommenders_addons"
 """The one package of operations that a model may need beside TensorFlow's."""
 
@@ -45,6 +53,16 @@ StoredRows = Literal["float32", "float16", "int8"]
 def of_group(signature: str, group: str, num_groups: int) -> str:
     """Returns the name of `upsert` or `remove` for the rows of a group: there is one of each per group."""
     return signature if num_groups == 1 else f"{signature}_{group}"
+
+
+def embeddings_of(table: str) -> str:
+    """Returns the name of the signature that gives a table's vectors."""
+    return f"{EMBEDDINGS}_{table}"
+
+
+def ids_file(table: str) -> str:
+    """Returns the file with the ids of a table's rows."""
+    return f"{IDS_FOLDER}/{table}.blocks"
 
 
 def changes_model(signature: str) -> bool:
@@ -172,6 +190,29 @@ class TaskLoss(FrozenModel):
     loss: float | None
 
 
+class KeptIds(FrozenModel):
+    """The ids kept of a table.
+
+    Attributes:
+        type: type of an id.
+        ids: number of ids.
+        rows: number of rows; more than ids where the logs that held an id are gone, or a row is of missing values.
+        bytes: size of the file.
+    """
+
+    type: IdType
+    ids: int
+    rows: int
+    bytes: int
+
+
+class IdsReport(FrozenModel):
+    """The ids kept of all tables, and the seconds that this took."""
+
+    tables: dict[str, KeptIds]
+    seconds: float
+
+
 class ExportReport(FrozenModel):
     """`export.json`, beside the report of training: how the export went.
 
@@ -181,6 +222,7 @@ class ExportReport(FrozenModel):
         model_bytes: size of the model.
         tasks: cost of reduced rows by task; empty for full rows.
         seconds: duration of the export.
+        ids: ids kept beside the model; None without `export.ids`.
     """
 
     form: Form
@@ -188,3 +230,4 @@ class ExportReport(FrozenModel):
     model_bytes: int
     tasks: dict[str, TaskLoss]
     seconds: float
+    ids: IdsReport | None = None

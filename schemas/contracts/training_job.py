@@ -66,6 +66,8 @@ class TrainJob(FrozenModel):
         validation_files: blocks of examples scored after every epoch; may be empty.
         check_files: blocks of examples of the logs; the ranks score a few, and the exported model must give the same
             scores.
+        id_files: blocks of examples of the logs, whose ids are kept beside the model; empty without `export.ids`.
+        base_model: model of `base_checkpoint`, whose ids are kept too; empty: none.
         transform_graph: output folder of TensorFlow Transform.
         model_dir: folder for the SavedModel; empty: no export.
         output_dir: folder for the report of the training.
@@ -88,6 +90,8 @@ class TrainJob(FrozenModel):
     num_train_examples: int = 0
     validation_files: tuple[str, ...] = ()
     check_files: tuple[str, ...] = ()
+    id_files: tuple[str, ...] = ()
+    base_model: str = ""
     transform_graph: str
     model_dir: str
     output_dir: str

@@ -68,6 +68,8 @@ def _words_at(document: dict[str, Any], place: Loc) -> Iterator[str]:
             node = None
     if len(place) > 1 and isinstance(place[-1], str):
         yield place[-1]
+    if place == ("evaluation", "metrics") and isinstance(node, dict):
+        yield from node
     yield from _texts(node)
 
 

@@ -35,11 +35,8 @@ UNCALIBRATED_METRIC = "uncalibrated_"
 """Prefix of metrics of a calibrated task before its calibration; reported, not bounded by gates."""
 SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL = "sum_of_weights", "weighted_mean_label"
 """Values reported beside the weighted metrics."""
-_REPORTED = (
-    *("num_examples", "mean_label", "mean_prediction", "non_finite", SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL),
-    *("num_groups", "num_groups_skipped", "num_lists", "num_lists_skipped"),
-)
-"""Values beside the metrics."""
+_REPORTED = ("mean_label", "mean_prediction", "non_finite", SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL)
+"""Values beside the metrics that are no counts."""
 _NOT_WEIGHTED = ("gauc", "rank_correlation")
 """Metrics without a weighted form: groups have weights of their own, ranks have none; lists (metrics at k) neither."""
 AT_K = ("ndcg", "recall", "hit_rate", "mrr")
@@ -106,6 +103,11 @@ def direction(metric: str, declared: Mapping[str, Direction]) -> Direction:
     return "higher" if at_k(metric) else (_BINARY | _REGRESSION | dict(declared))[plain]
 
 
+def is_count(metric: str) -> bool:
+    """Says whether a value that is reported beside the metrics is a number of examples, groups or lists."""
+    return metric.startswith("num_")
+
+
 def largest(metric: str, declared: Declared) -> float | None:
     """Returns the largest possible value of a metric, or None."""
     plain = without_weights(metric)
@@ -128,7 +130,7 @@ def is_known(metric: str, declared: Declared) -> bool:
 def is_taken(name: str) -> bool:
     """Says whether reports have another value under the name of a metric."""
     prefixes = (WEIGHTED, UNCALIBRATED_METRIC)
-    return name in _REPORTED or name.startswith(prefixes) or is_known(name, {})
+    return name in _REPORTED or is_count(name) or name.startswith(prefixes) or is_known(name, {})
 
 
 def slice_name(values: Mapping[str, str | int] | Sequence[tuple[str, str | int]]) -> str:

@@ -31,6 +31,9 @@ class Export(FrozenModel):
     max_auc_loss: Annotated[float, Field(ge=0, le=1)] = 0.001
     """Largest loss of a task's AUC on the evaluation split by float16 or int8; for a regression task, the largest
     relative increase of the RMSE."""
+    ids: bool = False
+    """Whether the ids of the rows are kept beside the model, and it gives the vectors of ids: for `sangam embeddings`
+    and `Model.embeddings`. Rows themselves lie under hashes of their ids."""
 
 
 class Load(FrozenModel):

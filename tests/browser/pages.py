@@ -14,6 +14,13 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 MOST_BYTES = 1_500_000
 _PHONE, _DESK = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
 _LOAD_MS = 1000
+_SMALLEST_TEXT = 8.5
+_CUT = """[...document.querySelectorAll('.scroll')]
+    .filter(each => each.scrollWidth > each.clientWidth).map(each => each.getAttribute('aria-label'))"""
+_TINY = f"""[...document.querySelectorAll('svg text')].filter(each => {{
+    const scale = each.getScreenCTM();
+    return Math.hypot(scale.a, scale.b) * parseFloat(getComputedStyle(each).fontSize) < {_SMALLEST_TEXT};
+}}).map(each => each.textContent)"""
 _EVERY_WAY = tuple((viewport, scheme) for viewport in (_DESK, _PHONE) for scheme in ("light", "dark"))
 TWO_WAYS = ((_DESK, "light"), (_PHONE, "dark"))
 """Colors do not depend on the width, nor does what fits depend on the colors."""
@@ -125,9 +132,11 @@ def listened(page: Page) -> tuple[list[str], list[str]]:
 
 
 def check(page: Page, what: str) -> None:
-    """Fails if a page, with all its details open, is wider than the window, or axe finds something."""
+    """Fails if a page, with all its details open, or a table in it is cut, a chart is too small, or axe complains."""
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0, what
+    assert page.evaluate(_CUT) == [], f"{what}: scrolls sideways"
+    assert page.evaluate(_TINY) == [], f"{what}: has text of less than {_SMALLEST_TEXT} pixels in charts"
     found = Axe().run(page)
     assert found.violations_count == 0, f"{what}: {found.generate_report()}"
 

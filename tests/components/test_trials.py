@@ -9,6 +9,8 @@ import pytest
 
 from sangam.components.trials import try_parts
 from sangam.schemas.errors import UserError
+from sangam.testing import check_part
+from tests.components.sample_parts import FBeta, Length
 from tests.errors import mentions
 from tests.paths import REPOSITORY
 from tests.schemas.sample_specs import loaded
@@ -32,6 +34,11 @@ def test_sound_parts_pass(tmp_path: Path) -> None:
     )
 
 
+def test_the_checks_for_others_tests_try_a_part_that_is_not_the_trainers() -> None:
+    assert check_part(FBeta(kind="f_beta", beta=2.0)).keys() == {"trial"}
+    assert check_part(Length(kind="length", column="tags", many=2)).keys() == {"trial"}
+
+
 @pytest.mark.parametrize(
     ("role", "way", "told"),
     [
@@ -40,6 +47,8 @@ def test_sound_parts_pass(tmp_path: Path) -> None:
         ("metric", "infinite", "returned a number that is not finite (got -inf)"),
         ("metric", "texts", "`sums` of metric 'wrong' returned str1024; ... float64"),
         ("metric", "one value", "`value` of metric 'wrong' of sums [2, 2] has the shape []; it returns [2]"),
+        ("metric", "ranks", "`sums` of metric 'wrong' returned other values ... beside other examples"),
+        ("slice", "rows", "`texts` of slice 'wrong' returned other values ... beside other examples"),
         ("slice", "short", "`texts` of slice 'wrong' returned the shape [1]; it returns [3]"),
         ("slice", "numbers", "returned what is no text (got 0)"),
         ("negative_sampler", "negative", "returned a weight below 0 (got -20)"),

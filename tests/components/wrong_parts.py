@@ -26,6 +26,8 @@ class WrongMetric(Metric):
                 return np.log(predictions_B)[:, None]
             case "texts":
                 return predictions_B.astype(str)[:, None]
+            case "ranks":
+                return np.stack([np.argsort(np.argsort(predictions_B)), np.ones_like(labels_B)], axis=1)
         return np.stack([predictions_B, np.ones_like(labels_B)], axis=1)
 
     def value(self, sums: Array) -> Array:
@@ -60,7 +62,12 @@ class WrongSlice(Slice):
         return [Column("user_id", "string")]
 
     def texts(self, columns: Sequence[Array]) -> Array:
-        return columns[0][:1] if self.way == "short" else np.arange(len(columns[0]))
+        match self.way:
+            case "short":
+                return columns[0][:1]
+            case "rows":
+                return np.arange(len(columns[0])).astype(str)
+        return np.arange(len(columns[0]))
 
 
 class WrongSampler(NegativeSampler):

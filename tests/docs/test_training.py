@@ -8,7 +8,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from sangam.schemas.loading import load_spec
-from sangam.schemas.spec import optimizers, tasks, training
+from sangam.schemas.parts.roles import BinaryLoss, DenseOptimizer, RegressionLoss
+from sangam.schemas.spec import tasks, training
+from tests.registered_kinds import ours
 from tests.schemas.sample_specs import changed, write
 
 
@@ -32,10 +34,12 @@ def test_its_pieces_of_specs_are_valid(doc: str, tmp_path: Path) -> None:
 
 
 def test_it_names_every_kind(doc: str) -> None:
-    unions = [training.LossBalance, training.Schedule, optimizers.DenseOptimizer, tasks.Task, tasks.CalibrationKind]
-    unions += [tasks.BinaryTask.model_fields["loss"].annotation, tasks.RegressionTask.model_fields["loss"].annotation]
-    for union in unions:
-        for member in get_args(get_args(union)[0]) or get_args(union):
-            [kind] = get_args(member.model_fields["kind"].annotation)
-            words = "every_steps" if kind == "step" else kind
-            assert re.search(rf"\b{words}\b", doc), kind
+    unions = [training.LossBalance, training.Schedule, tasks.Task, tasks.CalibrationKind]
+    members = [member for union in unions for member in get_args(get_args(union)[0])]
+    kinds = [get_args(member.model_fields["kind"].annotation)[0] for member in members]
+    for role in (DenseOptimizer, BinaryLoss, RegressionLoss):
+        kinds += ours(role)
+    assert len(kinds) > 15
+    for kind in kinds:
+        words = "every_steps" if kind == "step" else kind
+        assert re.search(rf"\b{words}\b", doc), kind

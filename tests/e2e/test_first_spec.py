@@ -1,47 +1,40 @@
 """From logs to a model without a spec: examples/first_ranker.md as it stands, and a draft for two weeks of a shop."""
 
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.browser.pages import look_at
-from tests.e2e.user_run import environment, sangam, summary_of
+from tests.e2e.user_run import sangam, summary_of
+from tests.e2e.warm_commands import FOLDER
 from tests.paths import REPOSITORY, SHARED_DATA
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
 
-@pytest.fixture
-def path_with_sangam(tmp_path: Path) -> str:
-    """A PATH on which `sangam` is this checkout's."""
-    program = tmp_path / "bin" / "sangam"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m sangam.pipelines.cli "$@"\n')
-    program.chmod(0o755)
-    return f"{program.parent}:{os.environ['PATH']}"
+def _run(line: str, folder: Path) -> str:
+    """Runs a line of a page in a folder; returns what it prints. Bash expands the words, also those of `sangam`."""
+    is_ours = line.startswith("sangam ")
+    script = f"printf '%s\\0' {line}" if is_ours else line
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if is_ours:
+        done = sangam(*done.stdout.split("\0")[1:-1], variables={FOLDER: str(folder)})
+    assert done.returncode == 0, line + done.stdout + done.stderr
+    return done.stdout
 
 
-def test_the_example_runs_as_it_is_written_and_compares_two_models(tmp_path: Path, path_with_sangam: str) -> None:
+def test_the_example_runs_as_it_is_written_and_compares_two_models(tmp_path: Path) -> None:
     page = (REPOSITORY / "examples" / "first_ranker.md").read_text()
-    script = "\n".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL))
+    lines = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).splitlines()
     folder = tmp_path / "empty"
     folder.mkdir()
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=folder,
-        env={**environment(), "PATH": path_with_sangam, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=580,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    printed = "".join(_run(line, folder) for line in lines)
     summaries = sorted((folder / "runs" / "runs").glob("2*/summary.json"))
     first, second = (json.loads(path.read_text()) for path in summaries)
     assert list(first["tasks"]) == ["like", "share", "download", "long_watch"]
@@ -52,8 +45,8 @@ def test_the_example_runs_as_it_is_written_and_compares_two_models(tmp_path: Pat
     assert second["steps"]["transform"]["cached"]
     assert not second["steps"]["trainer"]["cached"]
     # The comparison, as the page ends.
-    assert "training.dense_optimizer.learning_rate" in done.stdout
-    assert "2 runs since 2024-02-05" in done.stdout
+    assert "training.dense_optimizer.learning_rate" in printed
+    assert "2 runs since 2024-02-05" in printed
     look_at(folder / "runs" / "report.html", "2 runs", "2 pushed", "long_watch")
 
 

@@ -1,7 +1,7 @@
 """Runs `sangam` in forks of a process that has loaded TFX, which takes eleven seconds of a core.
 
 The commands are the real ones, in processes of their own, and so are the launchers and servers that they start; only
-Python's start is saved. `test_daily_run` and `test_first_spec` start theirs as users do.
+Python's start is saved. `test_daily_run` starts its own as users do.
 """
 
 import atexit
@@ -42,6 +42,8 @@ _LOADED = (
     "sangam.trainer_module.transforms.preprocessing",
 )
 _NO_LIMIT = "-" * 4096
+FOLDER = "SANGAM_TEST_FOLDER"
+"""Variable with the folder in which a command runs."""
 
 
 def start(arguments: Sequence[str], environment: Mapping[str, str], output: Path, errors: Path | None = None) -> Warm:
@@ -126,6 +128,7 @@ def _serve(parent_pid: str) -> None:
 
 def _run(output: str, errors: str, module: str, *arguments: str) -> None:
     """Runs a module in this process, as `python -m` does."""
+    os.chdir(os.environ.pop(FOLDER, "."))
     for file, number in ((output, 1), (errors, 2)):
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(opened, number)

@@ -3,7 +3,7 @@
 import pytest
 
 from sangam.schemas.errors import UserError
-from sangam.schemas.quantities import parse_bytes, parse_rows, shown_bytes, shown_count, shown_seconds
+from sangam.schemas.quantities import parse_bytes, parse_rows, readable, shown_bytes, shown_count, shown_seconds
 from tests.errors import tells
 
 
@@ -88,3 +88,15 @@ def test_a_duration_has_its_two_largest_units_and_no_digit_that_is_not_known() -
     shown = [shown_seconds(seconds) for seconds in (0, 0.24, 9.94, 9.96, 59.6, 157, 3725, 97200)]
     assert shown == ["0 s", "0.2 s", "9.9 s", "10 s", "1 min 00 s", "2 min 37 s", "1 h 02 min", "1 d 3 h"]
     assert shown_seconds(8.3, is_rough=True) == "8 s"
+
+
+def test_numbers_of_a_document_are_as_long_as_they_are_known() -> None:
+    document = {"auc": 0.7428262361655674, "num_examples": 20000.0, "rates": (12171.6321, 1e-7 / 3), "kept": [True, 7]}
+    shown = {"auc": 0.742826, "num_examples": 20000, "rates": [12171.632, 3.33333e-8], "kept": [True, 7]}
+    assert readable(document) == shown
+    assert type(readable(20000.0)) is int
+    assert readable({"at": 1_709_856_000.1239, "undefined": float("nan"), "day": None}) == {
+        "at": 1_709_856_000.124,
+        "undefined": None,
+        "day": None,
+    }

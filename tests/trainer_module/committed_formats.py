@@ -73,6 +73,7 @@ def _ranker() -> RankerSpec:
             "dense_optimizer": {"kind": "adam", "learning_rate": 0.01},
             "embedding_optimizer": {"kind": "adagrad", "learning_rate": 0.05},
         },
+        "export": {"ids": True},
     }
     return RankerSpec.model_validate_json(json.dumps(document))
 
@@ -108,21 +109,27 @@ def _write_export(folder: Path) -> None:
     from sangam.schemas.spec import digest
     from sangam.trainer_module.serving.writing import write
     from sangam.trainer_module.transforms.keys import id_keys
+    from tests.trainer_module.sample_blocks import write_blocks
     from tests.trainer_module.serving.sample_training import write_checkpoint
     from tests.trainer_module.transforms.analysis import analyzed
 
     ranker, (rows, raw) = _ranker(), _examples()
     generator, ids, learned = np.random.default_rng(4), {"users": _USERS, "tags": _TAGS}, {}
+    vectors: dict[str, dict[str, list[float]]] = {}
     for name, group in groups_of(ranker).items():
         keys = np.concatenate([id_keys(tag, tf.constant(ids[table])).numpy() for table, tag in group.tags.items()])
-        learned[name] = keys, generator.normal(size=[len(keys), group.dim]).astype(np.float32)
+        rows_of_ids = generator.normal(size=[len(keys), group.dim]).astype(np.float32)
+        learned[name], left = (keys, rows_of_ids), iter(rows_of_ids.tolist())
+        vectors |= {table: dict(zip(ids[table], left, strict=False)) for table in group.tags}
     _, transform = analyzed(ranker.inputs(), rows)
     with tempfile.TemporaryDirectory() as directory:
         write_checkpoint(Path(directory, "checkpoint"), ranker, learned)
+        write_blocks(Path(directory, "examples.blocks"), raw)
         job = TrainJob(
             ranker=ranker,
             spec_digest=digest(ranker),
             train_files=(),
+            id_files=(f"{directory}/examples.blocks",),
             transform_graph=str(Path(transform.transform_savedmodel_dir).parent),
             model_dir=str(folder / MODEL),
             output_dir=directory,
@@ -135,6 +142,7 @@ def _write_export(folder: Path) -> None:
     expected = {
         "examples": [base64.b64encode(example).decode() for example in raw],
         "scores": {task: scores.numpy()[:, 0].tolist() for task, scores in answer.items()},
+        "vectors": vectors,
     }
     (folder / EXPECTED_SCORES).write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 

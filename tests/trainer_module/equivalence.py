@@ -34,6 +34,8 @@ TRAINING: dict[str, dict[str, Any]] = {
     },
 }
 MASKED = ("adagrad", "rowwise_adagrad")
+WITH_PARTS = "adam"
+"""The optimizer with which an interaction of others is trained."""
 TOLERANCE = 1e-5
 
 
@@ -49,6 +51,9 @@ def with_rules(optimizer: str, ranks: int) -> RankerSpec:
         **TRAINING[optimizer],
     )
     document = ranker.model_dump(mode="json", exclude_unset=True)
+    if optimizer == WITH_PARTS:
+        document |= {"parts": ["tests.trainer_module.sample_parts"]}
+        document["model"]["interaction"] = {"kind": "gated"}
     document["tables"]["users"] |= {
         "admission": {"kind": "count", "at_least": 4},
         "capacity": {"rows": 31, "evict": "least_frequent"},

@@ -16,9 +16,10 @@ from sangam.schemas.derived.outputs import outputs
 from sangam.schemas.loading.documents import check_document
 from sangam.schemas.parts.base import FrozenModel
 from sangam.schemas.parts.columns import Column
-from sangam.schemas.parts.kinds import Part, is_ours, kinds_of
+from sangam.schemas.parts.kinds import Part
 from sangam.schemas.spec import Inputs, RankerSpec, Spec, digest
 from tests.beam_args import BEAM_ARGS
+from tests.registered_kinds import ours
 
 NUM_EXAMPLES = 96
 HISTORY_AS_OF = "2024-03-09"
@@ -249,7 +250,7 @@ def kinds(of: type[FrozenModel] = RankerSpec) -> set[type[FrozenModel]]:
             # With their constraints: where a union lies below a list, `annotation` alone has it.
             open_types += [field.annotation for field in kind.model_fields.values()]
             if issubclass(kind, Part):
-                open_types += [each for each in kinds_of(kind).values() if is_ours(each)]
+                open_types += list(ours(kind).values())
     return {kind for kind in found if "kind" in kind.__annotations__ and get_args(kind.__annotations__["kind"])}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sangam.schemas.contracts.export import DESCRIPTION_FILE, SERVE, read_description
+from sangam.schemas.contracts.export import DESCRIPTION_FILE, IS_KNOWN, SERVE, VECTORS, embeddings_of, read_description
 from tests.trainer_module.committed_formats import (
     CHECKPOINT,
     CHECKPOINT_FOLDER,
@@ -45,3 +45,13 @@ def test_the_description_of_the_committed_model_is_read() -> None:
     file = EXPORT_FOLDER / MODEL / DESCRIPTION_FILE
     described = read_description(str(file), file.read_bytes())
     assert (described.name, described.custom_ops) == ("tiny", None)
+
+
+def test_the_committed_model_gives_the_vectors_of_its_ids() -> None:
+    tf: Any = pytest.importorskip("tensorflow")
+    expected = json.loads((EXPORT_FOLDER / EXPECTED_SCORES).read_bytes())["vectors"]
+    signatures = tf.saved_model.load(str(EXPORT_FOLDER / MODEL)).signatures
+    for table, rows in expected.items():
+        answer = signatures[embeddings_of(table)](ids=tf.constant([*rows, "unknown"]))
+        assert answer[IS_KNOWN].numpy().tolist() == [True] * len(rows) + [False]
+        np.testing.assert_array_equal(answer[VECTORS], np.array([*rows.values(), [0.0, 0.0]], np.float32))

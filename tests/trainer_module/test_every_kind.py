@@ -13,7 +13,6 @@ pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
 
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, read_description  # noqa: E402
-from sangam.schemas.parts.kinds import is_ours, kinds_of  # noqa: E402
 from sangam.schemas.parts.roles import (  # noqa: E402
     Architecture,
     BinaryLoss,
@@ -23,6 +22,7 @@ from sangam.schemas.parts.roles import (  # noqa: E402
 )
 from sangam.schemas.spec.tasks import BinaryTask  # noqa: E402
 from tests.errors import place_and_value  # noqa: E402
+from tests.registered_kinds import ours  # noqa: E402
 from tests.trainer_module import sample_kinds as every_kind  # noqa: E402
 from tests.trainer_module.launch.data_workers import data_worker  # noqa: E402
 from tests.trainer_module.sample_blocks import batch_of, write_blocks  # noqa: E402
@@ -299,6 +299,6 @@ def test_every_kind_of_the_product_has_its_computation_registered() -> None:
         (BinaryLoss, losses_of),
         (RegressionLoss, losses_of),
     ):
-        ours = [kind for kind in kinds_of(role).values() if is_ours(kind)]
-        assert len(ours) > 1
-        assert [kind for kind in ours if registered.dispatch(kind) is registered.dispatch(object)] == []
+        kinds = ours(role).values()
+        assert len(kinds) > 1
+        assert [kind for kind in kinds if registered.dispatch(kind) is registered.dispatch(object)] == []

@@ -29,10 +29,13 @@ def request_full_version(
     stream = Path(job.stream.segments)
     has_examples = segments.exists(stream, segment) and segments.read(stream, segment).rows > 0
     checked = (str(segments.examples_file(stream, segment)),) if has_examples else ()
+    # Ids of segments that have been removed since are in no version: their rows stay without.
+    read = [each for each in segments.numbers(stream) if job.stream.first <= each <= segment]
     exported = job.model_copy(
         update={
             "stream": None,
             "check_files": checked if job.transform == "in_pool" else job.check_files,
+            "id_files": tuple(str(segments.examples_file(stream, each)) for each in read if job.ranker.export.ids),
             "model_dir": str(folder / "model"),
             "output_dir": str(folder),
             "final_checkpoint": str(folder / "checkpoint"),

@@ -8,8 +8,21 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from sangam.schemas.contracts.calibration import Calibration
-from sangam.schemas.contracts.export import KNOWN_IDS, RANK, REMOVE, REPLACE_DENSE, SERVE, TABLE_SIZE, UPSERT, of_group
+from sangam.schemas.contracts.export import (
+    IS_KNOWN,
+    KNOWN_IDS,
+    RANK,
+    REMOVE,
+    REPLACE_DENSE,
+    SERVE,
+    TABLE_SIZE,
+    UPSERT,
+    VECTORS,
+    embeddings_of,
+    of_group,
+)
 from sangam.schemas.derived.columns import serving_columns
+from sangam.schemas.derived.ids import id_columns
 from sangam.schemas.parts.columns import Column
 from sangam.trainer_module.input.batch import Columns
 from sangam.trainer_module.ranker import Ranker
@@ -18,9 +31,11 @@ from sangam.trainer_module.serving.missing import without_missing
 from sangam.trainer_module.serving.raw_columns import input_specs, inputs_of, sparse_columns, with_candidates
 from sangam.trainer_module.serving.table import ServedTable
 from sangam.trainer_module.transforms.graph import TransformGraph
+from sangam.trainer_module.transforms.keys import id_keys
 
 _EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")
 _KEYS = tf.TensorSpec([None], tf.int64, name="keys")
+_IDS = tf.TensorSpec([None], tf.string, name="ids")
 
 Signature = Callable[..., dict[str, tf.Tensor]]
 
@@ -89,6 +104,9 @@ class ServedRanker(tf.Module):
         for name, table in self.tables.items():
             signatures[of_group(UPSERT, name, len(self.tables))] = _upsert(table)
             signatures[of_group(REMOVE, name, len(self.tables))] = _remove(table)
+            if self._ranker.spec.export.ids:
+                of_ids = id_columns(self._ranker.spec).keys() & table.group.tags.keys()
+                signatures |= {embeddings_of(each): _embeddings(table, table.group.tags[each]) for each in of_ids}
         return signatures
 
     def rank_inputs(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -133,6 +151,14 @@ class ServedRanker(tf.Module):
     def _weights(self) -> Mapping[str, tf.Tensor]:
         # Read once: all weights of a request are those before a replacement, or all are those after it.
         return self._ranker.weights.unpack(self._flat.read_value())
+
+
+def _embeddings(table: ServedTable, tag: int) -> Signature:
+    def embeddings(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        rows_nD, is_known_n = table.find(id_keys(tag, ids))
+        return {VECTORS: tf.where(is_known_n[:, None], rows_nD, tf.zeros_like(rows_nD)), IS_KNOWN: is_known_n}
+
+    return _signature(embeddings, _IDS)
 
 
 def _upsert(table: ServedTable) -> Signature:

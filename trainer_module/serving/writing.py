@@ -17,6 +17,7 @@ from sangam.trainer_module.checkpoint.restore import read_dense
 from sangam.trainer_module.dense.average import exported_weights
 from sangam.trainer_module.ranker import Ranker, with_precision
 from sangam.trainer_module.serving.description import description, write_extras
+from sangam.trainer_module.serving.ids import write_ids
 from sangam.trainer_module.serving.scores import evaluation_requests, full_scores_file, refuse_difference, scores_of
 from sangam.trainer_module.serving.signatures import ServedRanker
 from sangam.trainer_module.serving.stock_table import StockTable
@@ -42,6 +43,8 @@ def write(job: TrainJob, target: Path) -> None:
     examples = read_check(Path(job.output_dir))[0] if job.check_files else []
     write_extras(target, description(job.ranker, job.spec_digest, served, signatures), served, examples)
     served.release()
+    if spec.ids:
+        write_ids(job, target)
 
 
 def _write_full_scores(job: TrainJob) -> None:

@@ -13,6 +13,7 @@ from sangam.components.logs.files.resolve import absent_markers, days_of_window
 from sangam.components.logs.request import Request
 from sangam.schemas.derived.days import Day, yesterday
 from sangam.schemas.errors import UserError
+from sangam.schemas.quantities import shown_seconds
 from sangam.schemas.spec.data import EVAL, Arrival, DayLogs
 
 _LOG = logging.getLogger(__name__)
@@ -65,7 +66,8 @@ def wait_for_logs(
             if waited - logged >= LOG_EVERY_S:
                 logged = waited
                 _LOG.info("event=waiting_for_logs date=%s waited_s=%d of_s=%d", date, waited, wait_s)
-            show(f"waiting for the logs of {date}: {waited / 60:.0f} of {wait_s / 60:.0f} minutes")
+            past, whole = (shown_seconds(seconds, is_rough=True) for seconds in (waited, wait_s))
+            show(f"waiting for the logs of {date}: {past} of {whole}")
             sleep(min(arrival.poll_s, wait_s - waited))
     finally:
         show("")

@@ -277,6 +277,9 @@ def _files_beside(
 def _no_files(logs: DayLogs, missing: Sequence[str], data_root: str, storage: Storage) -> str:
     newest = newest_day(logs, data_root, storage)
     hint = f"the newest logs are of {newest}: " if newest else ""
+    unpadded = logs.pattern.replace("{MM}", "{M}").replace("{DD}", "{D}")
+    if not newest and newest_day(logs.model_copy(update={"pattern": unpadded}), data_root, storage):
+        hint = f"its days have no leading zeros: write {unpadded}; or "
     days = f"from {missing[0]} to {missing[-1]}" if len(missing) > 1 else f"for {missing[0]}"
     return (
         f"data.pattern: {posixpath.join(data_root, logs.pattern)}: no {_rows(logs)} on any day of the window (got none "

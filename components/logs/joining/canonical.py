@@ -57,6 +57,8 @@ def _values(array: pa.Array, column: Column, path: str) -> pa.Array:
         # Arrow has no cast from float16.
         valid = np.asarray(array.is_valid())
         array = pa.array(array.to_numpy(zero_copy_only=False).astype(np.float64), mask=~valid)
+    if column.type == "string" and pa.types.is_integer(array.type):
+        array = array.cast(pa.string())
     if column.is_binary and pa.types.is_floating(array.type):
         return labels_of(array, column, path)
     try:
@@ -64,6 +66,6 @@ def _values(array: pa.Array, column: Column, path: str) -> pa.Array:
         return without_missing(array.cast(target, safe=column.type != "float"))
     except pa.ArrowInvalid as error:
         raise UserError(
-            f"{path}: column '{column.name}': too large for a 64-bit signed integer (got: {error}); log it as int64, "
-            "or as a string with type: string"
+            f"{path}: column '{column.name}': too large for a 64-bit signed integer (got: {error}); read its "
+            "digits, with type: string"
         ) from error

@@ -17,31 +17,39 @@ def type_problem(column: Column, kind: pa.DataType) -> str | None:
     if column.is_list:
         if is_list(kind) and _value_fits(column.type, kind.value_type):
             return None
-        return _wrong(kind, f"a list of {_ALLOWED[column.type]}")
+        return _wrong(column, kind, f"a list of {_ALLOWED[column.type]}")
     # pandas writes labels as doubles as soon as one is missing.
     is_float = pa.types.is_float32(kind) or pa.types.is_float64(kind)
     if _value_fits(column.type, kind) or (column.is_binary and is_float):
         return None
-    return _wrong(kind, _ALLOWED[column.type])
+    return _wrong(column, kind, _ALLOWED[column.type])
 
 
-def _wrong(kind: pa.DataType, allowed: str) -> str:
-    return "; ".join(filter(None, (f"wrong type (got {kind})", allowed, advice(kind))))
+def _wrong(column: Column, kind: pa.DataType, allowed: str) -> str:
+    return "; ".join(filter(None, (f"wrong type (got {kind})", allowed, advice(column.name, kind))))
 
 
-def advice(kind: pa.DataType) -> str:
-    """Returns how to write the values of a type that no column may have; empty if there is no other way."""
+def advice(name: str, kind: pa.DataType) -> str:
+    """Returns how to read a column of a type that no column may have; empty if there is no other way."""
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return "declare it under data.columns: {kind: time}, with its zone"
+        return f"give its zone under data.columns, as {name}: {{kind: time, zone: UTC}}"
     if pa.types.is_temporal(kind):
         return "write it as an integer or a float"
     if pa.types.is_struct(kind):
-        return f"name its fields, such as COLUMN.{kind.field(0).name}" if kind.num_fields else "it has no fields"
+        return f"name its fields, such as {name}.{kind.field(0).name}" if kind.num_fields else "it has no fields"
     if pa.types.is_map(kind):
-        return "write the keys that are needed as columns of their own"
-    if is_list(kind) and (told := advice(kind.value_type)):
-        return f"of its values: {told}"
+        return f"name its keys, such as {name}.KEY"
+    if is_list(kind):
+        return _advice_on_values(name, kind.value_type)
     return ""
+
+
+def _advice_on_values(name: str, kind: pa.DataType) -> str:
+    if is_list(kind):
+        return "write all values of a row as one list"
+    # data.columns declares single values.
+    told = "write them as integers or floats" if pa.types.is_temporal(kind) else advice(name, kind)
+    return told and f"of its values: {told}"
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -59,7 +67,7 @@ def is_list(kind: pa.DataType) -> bool:
 _ALLOWED: dict[ColumnType, str] = {
     "int": "an int column takes integers of any width and booleans",
     "float": "a float column takes floats, decimals and integers of any width, and booleans",
-    "string": "a string column takes strings, binary of any width and dictionaries of them",
+    "string": "a string column takes strings, binary and integers of any width, and dictionaries of strings",
 }
 
 
@@ -73,7 +81,7 @@ def _value_fits(column_type: ColumnType, kind: pa.DataType) -> bool:
             types = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
             return any(check(kind) for check in types)
         case "string":
-            return _is_text(kind.value_type) if pa.types.is_dictionary(kind) else _is_text(kind)
+            return _is_text(kind.value_type if pa.types.is_dictionary(kind) else kind) or pa.types.is_integer(kind)
         case _:
             assert_never(column_type)
 

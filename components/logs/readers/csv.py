@@ -269,10 +269,16 @@ def explained(error: Exception, path: str, columns: Sequence[Column] = (), heade
 def _bad_value(path: str, line: Any, column: Column, value: str) -> str:
     at = f"line {line}: " if line else ""
     shown = value if len(value) <= 60 else f"{value[:57]}..."
-    allowed = "write 1 for true, 0 for false" if value.lower() in ("true", "false") else _ALLOWED[column.type]
+    allowed = _ALLOWED[column.type]
+    if value.lower() in ("true", "false"):
+        allowed = f"under data.columns, write {column.name}: {{kind: codes, values: {{'true': 1, 'false': 0}}}}"
+    elif value in _NO_VALUE:
+        allowed = f"declare `csv: {{missing: ['{value}']}}` under data"
     return f"{path}: {at}column '{column.name}': not {_A[column.type]} (got '{shown}'); {allowed}"
 
 
+_NO_VALUE = frozenset({"\\N", "NULL", "null", "NA", "N/A", "None", "nan", "NaN"})
+"""Texts that other programs write for no value."""
 _A: dict[ColumnType, str] = {"int": "an int", "float": "a float", "string": "a string"}
 _ALLOWED: dict[ColumnType, str] = {
     "int": f"whole numbers from {-(2**63)} to {2**63 - 1}, and an empty cell for no value",

@@ -49,7 +49,7 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
         arrays, absent = [], set()
         for column in columns:
             cells = [_cell(each, column.name) for each in objects]
-            if column.name.split(".")[0] not in seen and column.name not in seen:
+            if not any(_has(each, column.name) for each in objects):
                 absent.add(column.name)
             arrays.append(_array(cells, column, path, num_lines))
         batch = pa.RecordBatch.from_arrays(arrays, names)
@@ -122,6 +122,16 @@ def _cell(found: dict[str, Any], name: str) -> Any:
     if isinstance(inner, list):
         return [_cell(each, rest) if isinstance(each, dict) else None for each in inner]
     return _cell(inner, rest) if isinstance(inner, dict) else None
+
+
+def _has(found: Any, name: str) -> bool:
+    """Returns whether an object, or one of a list, has a key or a path of keys."""
+    if isinstance(found, list):
+        return any(_has(each, name) for each in found)
+    if not isinstance(found, dict):
+        return False
+    head, _, rest = name.partition(".")
+    return name in found or (bool(rest) and _has(found.get(head), rest))
 
 
 def _array(cells: list[Any], column: Column, path: str, num_lines: int) -> pa.Array:

@@ -1,11 +1,13 @@
-"""Fields of structs as columns: `user.id` of a struct `user`, `items.id` of a list of structs `items`."""
+"""Fields of structs and keys of maps as columns: `user.id` of a struct or map, `items.id` of a list of structs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sangam.components.logs.readers.column_types import is_list
+from sangam.components.logs.readers.extensions import plain, plain_type
+from sangam.components.logs.readers.lists import list_array
 
 _ELEMENTS = ("element", "item", "array")
 """Names that writers of Parquet give to the values of a list; a path may have them."""
@@ -27,13 +29,25 @@ def places_of(names: Iterable[str], present: Iterable[str]) -> dict[str, Place]:
 
 
 def type_of(place: Place, schema: pa.Schema) -> pa.DataType | None:
-    """Returns the type of a column or a field; None if there is no such field."""
+    """Returns the type of a column, a field or a key; None if there is no such field."""
     root, parts = place
     return _type_at(schema.field(root).type, list(parts))
 
 
+def keys_of(places: Mapping[str, Place], schema: pa.Schema) -> frozenset[str]:
+    """Returns the names that are keys of maps, which only the rows show to be there."""
+    return frozenset(
+        name
+        for name, (root, parts) in places.items()
+        if any(
+            (kind := _type_at(schema.field(root).type, list(parts[:depth]))) is not None and pa.types.is_map(kind)
+            for depth in range(len(parts))
+        )
+    )
+
+
 def columns_of(batch: pa.RecordBatch, places: Mapping[str, Place]) -> pa.RecordBatch:
-    """Returns columns and fields of structs by their names; a field of a list of structs is a list."""
+    """Returns columns, fields and values of keys by their names; a field of a list of structs is a list."""
     positions = {name: position for position, name in enumerate(batch.schema.names)}
     arrays = [_at(batch.column(positions[root]), list(parts)) for root, parts in places.values()]
     return pa.RecordBatch.from_arrays(arrays, list(places))
@@ -60,11 +74,14 @@ def paths_of(name: str, kind: pa.DataType) -> list[str]:
 
 def _type_at(kind: pa.DataType, parts: list[str]) -> pa.DataType | None:
     if not parts:
-        return kind
+        return plain_type(kind)
+    if pa.types.is_map(kind):
+        key, below = _key(parts, kind)
+        return _type_at(kind.item_type, below) if key is not None else None
     if pa.types.is_struct(kind):
         index = kind.get_field_index(parts[0])
         return _type_at(kind.field(index).type, parts[1:]) if index >= 0 else None
-    if is_list(kind) and pa.types.is_struct(kind.value_type):
+    if is_list(kind):
         found = _type_at(kind.value_type, _below_list(parts, kind.value_type))
         return pa.list_(found) if found is not None else None
     return None
@@ -72,15 +89,28 @@ def _type_at(kind: pa.DataType, parts: list[str]) -> pa.DataType | None:
 
 def _at(array: pa.Array, parts: list[str]) -> pa.Array:
     if not parts:
-        return array
+        return plain(array)
+    if pa.types.is_map(array.type):
+        key, below = _key(parts, array.type)
+        return _at(pc.map_lookup(array, key, "last"), below)
     if pa.types.is_struct(array.type):
         return _at(pc.struct_field(array, [array.type.get_field_index(parts[0])]), parts[1:])
-    inner = _at(array.flatten(), _below_list(parts, array.type.value_type))
-    lengths = pc.fill_null(pc.list_value_length(array), 0)
-    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths.cast(pa.int64()))])
-    return pa.LargeListArray.from_arrays(offsets, inner)
+    return list_array(array, _at(array.flatten(), _below_list(parts, array.type.value_type)))
 
 
-def _below_list(parts: list[str], kind: pa.DataType) -> list[str]:
-    skips = parts[0] in _ELEMENTS and kind.get_field_index(parts[0]) < 0
-    return parts[1:] if skips else parts
+def _below_list(parts: Sequence[str], kind: pa.DataType) -> list[str]:
+    is_field = pa.types.is_struct(kind) and kind.get_field_index(parts[0]) >= 0
+    return list(parts[1:] if parts[0] in _ELEMENTS and not is_field else parts)
+
+
+def _key(parts: list[str], kind: pa.MapType) -> tuple[pa.Scalar | None, list[str]]:
+    """Returns the key of a map that a path names, None if no key is like it, and the path below it.
+
+    A key of single values may have points.
+    """
+    has_fields = pa.types.is_struct(kind.item_type) or pa.types.is_map(kind.item_type) or is_list(kind.item_type)
+    name, below = (parts[0], parts[1:]) if has_fields else (".".join(parts), [])
+    try:
+        return pa.scalar(name, pa.string()).cast(kind.key_type), below
+    except pa.ArrowException:
+        return None, below

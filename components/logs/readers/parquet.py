@@ -3,14 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
+import pyarrow as pa
+
 from sangam.components.arrow_files import open_parquet
 from sangam.components.logs.readers.batches import BATCH_ROWS, Inspection, Rows
 from sangam.components.logs.readers.column_types import type_problem
 from sangam.components.logs.readers.damage import ERRORS, parquet_problem
 from sangam.components.logs.readers.forms import form_problem
-from sangam.components.logs.readers.nested import columns_of, places_of, type_of
+from sangam.components.logs.readers.nested import Place, columns_of, keys_of, paths_of, places_of, type_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column
+from sangam.schemas.problems import listed
 from sangam.schemas.spec.forms import Form
 
 BUFFER_BYTES = 2**20
@@ -33,13 +36,20 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column], forms: Mapping
                 f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
             )
             continue
-        kind = type_of(places[column.name], schema) if column.name in places else None
-        form = forms.get(column.name)
-        problem = kind and (form_problem(form, kind) if form else type_problem(column, kind))
-        if problem:
+        if column.name in places and (problem := _problem(column, places[column.name], schema, forms)):
             problems.append(f"{path}: column '{column.name}': {problem}")
     num_rows = parquet.metadata.num_rows
     return Inspection(problems=tuple(problems), is_empty=num_rows == 0, num_rows=num_rows, columns=tuple(schema.names))
+
+
+def _problem(column: Column, place: Place, schema: pa.Schema, forms: Mapping[str, Form]) -> str | None:
+    kind = type_of(place, schema)
+    if kind is None:
+        root, _ = place
+        known = paths_of(root, schema.field(root).type)
+        return f"no such field of '{root}' (got {listed(known)}); name one of them, or add it to the logs"
+    form = forms.get(column.name)
+    return form_problem(form, kind) if form else type_problem(column, kind)
 
 
 def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
@@ -54,7 +64,9 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
         parquet = open_parquet(file, buffer_size=BUFFER_BYTES)
         places = places_of(names, parquet.schema_arrow.names)
         roots = list(dict.fromkeys(root for root, _ in places.values()))
+        keys = keys_of(places, parquet.schema_arrow)
         for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=roots):
-            yield Rows(columns_of(batch, places))
+            found = columns_of(batch, places)
+            yield Rows(found, frozenset(key for key in keys if found[key].null_count == found.num_rows))
     except ERRORS as error:
         raise UserError(parquet_problem(file, path, error, names)) from error

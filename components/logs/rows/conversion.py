@@ -182,12 +182,14 @@ def _values(array: pa.Array, column: Column, path: str, counts: _Counts) -> pa.A
         return _floats(array, column, counts)
     if pa.types.is_floating(array.type):
         return labels_of(array, column, path)
-    if pa.types.is_uint64(array.type):
+    if column.type == "string" and pa.types.is_integer(array.type):
+        array = array.cast(pa.string())
+    if column.type == "int" and pa.types.is_uint64(array.type):
         largest = pc.max(array).as_py()
         if largest is not None and largest > _INT64_MAX:
             raise UserError(
                 f"{path}: column '{column.name}': too large for a 64-bit signed integer (got {largest}); "
-                f"at most {_INT64_MAX}: log it as int64, or as a string with type: string"
+                f"at most {_INT64_MAX}: read its digits, with type: string"
             )
     values = array.cast(target)
     known = without_missing(values)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sangam.components.logs.readers.column_types import TARGET
+from sangam.components.logs.readers.lists import lengths_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column
 
@@ -56,15 +56,10 @@ def read_lists(
     """
     if pa.types.is_null(array.type):
         array = pa.nulls(len(array), pa.list_(TARGET[column.type]))
-    if pa.types.is_fixed_size_list(array.type):
-        # Arrow has neither a cast to lists nor a kernel for their lengths.
-        lengths = np.asarray(array.is_valid()).astype(np.int64) * array.type.list_size
-    else:
-        lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0)).astype(np.int64)
     flat = array.flatten()
     if flat.null_count:
         ignored[f"null in list: {column.name}"] += flat.null_count
-    return Lists(values_of(flat), lengths)
+    return Lists(values_of(flat), lengths_of(array))
 
 
 def list_arrays(

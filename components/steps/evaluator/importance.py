@@ -75,8 +75,8 @@ def importances(
     for columns, features in shuffled_together(inputs).items():
         if not set(columns) <= set(rows.schema.names):
             continue
-        shuffled, _ = block_of(rows, Scores({CANDIDATE: score(_shuffled(rows, columns, order))}, {}), plan)
-        found = _measured(plan, replace(block, scores=shuffled.scores), draws, chosen)
+        other, _ = block_of(rows, Scores({CANDIDATE: score(shuffled(rows, columns, order))}, {}), plan)
+        found = _measured(plan, replace(block, scores=other.scores), draws, chosen)
         for task, metric in chosen.items():
             better, worse = whole[task], found[task]
             if direction(metric, {}) == "lower":
@@ -119,7 +119,8 @@ def _each(plan: Plan, block: Block, draws: Draws, chosen: Mapping[str, str]) -> 
         yield task, Measured(value, replicates=tuple(others)) if np.isfinite(value) else UNDEFINED
 
 
-def _shuffled(rows: pa.RecordBatch, columns: tuple[str, ...], order: NDArray[np.int64]) -> pa.RecordBatch:
+def shuffled(rows: pa.RecordBatch, columns: tuple[str, ...], order: NDArray[np.int64]) -> pa.RecordBatch:
+    """Returns rows whose values of some columns are those of other rows."""
     for column in columns:
         place = rows.schema.get_field_index(column)
         rows = rows.set_column(place, column, rows.column(place).take(pa.array(order)))

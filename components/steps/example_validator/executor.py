@@ -95,7 +95,7 @@ def _uniform_labels(inputs: Inputs, split: str, statistics: statistics_pb2.Datas
         count = numbers.common_stats.num_non_missing
         if count and numbers.min != numbers.max:
             continue
-        what = f"all {count} labels are {numbers.min:g}" if count else "there is no label"
+        what = f"all {count:,} labels are {numbers.min:g}" if count else "there is no label"
         sentences.append(f"{name}: {what} in the split '{split}': {_consequence(split, isinstance(task, BinaryTask))}")
     return sentences
 

@@ -15,6 +15,7 @@ from sangam.components.registry.seal import list_files as list_files
 from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
+from sangam.schemas.quantities import readable
 
 FILE_NAME = versions.MANIFEST_FILE
 CARD_FILE = "MODEL_CARD.md"
@@ -82,7 +83,7 @@ class Manifest(Provenance):
 
     def text(self) -> str:
         """Returns the file's contents."""
-        return self.model_dump_json(indent=2) + "\n"
+        return json.dumps(readable(self.model_dump(mode="json")), indent=2, ensure_ascii=False) + "\n"
 
 
 def read_manifest(path: str, content: bytes) -> Manifest:

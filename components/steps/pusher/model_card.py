@@ -4,18 +4,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from sangam.components.reports.evaluation import TaskVerdict, Verdict, calibrated
+from sangam.components.reports.evaluation import TaskVerdict, Verdict, calibrated, shown_value
 from sangam.components.reports.serving import ServingVerdict
 from sangam.components.steps.pusher.manifest import Provenance
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.export import Description
-from sangam.schemas.quantities import listed_counts, shown_bytes
+from sangam.schemas.quantities import listed_counts, shown_bytes, shown_seconds
 from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.release import Evaluation
 
 WORST_SLICES = 3
 """Number of slices listed for each task."""
-_COUNTS = frozenset({"num_examples", "num_groups", "num_lists"})
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def _quality(facts: CardFacts) -> Iterator[str]:
     if any(task.intervals for task in tasks.values()):
         drawn = f"all examples of a {confidence.by} together" if confidence.by else "examples one by one"
         made = f"bootstrap of {confidence.replicates} replicates, drawing {drawn}"
-        yield f"On the eval split. Intervals: {confidence.level:.0%}, {made}."
+        yield f"On the eval split. Intervals: {100 * confidence.level:g} %, {made}."
     else:
         yield "On the eval split, without confidence intervals."
     for note in facts.meaning:
@@ -138,7 +137,7 @@ def _calibrated(task: str, fitted: Calibration, verdict: TaskVerdict | None) -> 
 def _with_interval(metric: str, task: TaskVerdict) -> str:
     if metric not in task.metrics:
         return ""
-    return f"{_number(metric, task.metrics[metric])} {_interval(task.intervals.get(metric))}".rstrip()
+    return f"{shown_value(metric, task.metrics[metric])} {_interval(task.intervals.get(metric))}".rstrip()
 
 
 def _gates(verdict: Verdict) -> Iterator[str]:
@@ -173,9 +172,9 @@ def _worst(name: str, task: TaskVerdict, evaluation: Evaluation) -> Iterator[tup
     }
     sign = 1 if metric == "rmse" else -1
     for slice_ in sorted(large, key=lambda name_: (-sign * (large[name_] or 0), name_))[:WORST_SLICES]:
-        examples = _number("num_examples", task.slices[slice_].get("num_examples"))
+        examples = shown_value("num_examples", task.slices[slice_].get("num_examples"))
         interval = _interval(task.slice_intervals.get(slice_, {}).get(metric))
-        shown, overall = _number(metric, large[slice_]), _number(metric, task.metrics.get(metric))
+        shown, overall = shown_value(metric, large[slice_]), shown_value(metric, task.metrics.get(metric))
         yield name, slice_, examples, metric, shown, interval, overall
 
 
@@ -184,9 +183,9 @@ def _serving(serving: ServingVerdict) -> Iterator[str]:
     load = f"{serving.load.candidates} candidates a request{once}; clients: {serving.load.clients}"
     sentences = [f"Size: {shown_bytes(serving.model_bytes)}."]
     if serving.load_s is not None:
-        sentences.append(f"A server is ready after {serving.load_s:.1f} s.")
+        sentences.append(f"A server is ready after {shown_seconds(serving.load_s)}.")
     if serving.p50_ms is not None and serving.p99_ms is not None:
-        times = f"p50 {serving.p50_ms:.4g} ms, p99 {serving.p99_ms:.4g} ms"
+        times = f"p50 {serving.p50_ms:.3g} ms, p99 {serving.p99_ms:.3g} ms"
         sentences.append(f"Latency: {times} of {serving.requests:,} requests ({load}).")
     yield " ".join(sentences)
     rows = [(check.name, _passed(check.passed), check.reason) for check in serving.checks]
@@ -230,12 +229,6 @@ def _periods(days: Sequence[str]) -> str:
             runs.append([day])
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
     return f"{', '.join(shown)} ({len(days)})" if len(days) > 1 else shown[0]
-
-
-def _number(metric: str, value: float | None) -> str:
-    if value is None:
-        return "undefined"
-    return f"{value:,.0f}" if metric in _COUNTS else f"{value:.4f}"
 
 
 def _interval(ends: tuple[float, float] | None) -> str:

@@ -162,6 +162,8 @@ def _job(
         num_train_examples=files.rows(TRAIN),
         validation_files=_files(files, VALIDATION),
         check_files=_files(raw, EVAL),
+        id_files=(*_files(raw, TRAIN), *_files(raw, VALIDATION)) if ranker.export.ids else (),
+        base_model=_local(path_utils.serving_model_dir(report.base.model_uri)) if report.base else "",
         transform_graph=graph,
         model_dir=_local(path_utils.serving_model_dir(artifact_utils.get_single_uri(output_dict["model"]))),
         output_dir=_local(artifact_utils.get_single_uri(output_dict["training"])),

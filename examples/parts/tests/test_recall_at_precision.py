@@ -52,5 +52,4 @@ def test_ends(labels: list[int], predictions: list[float], value: float | None) 
 
 
 def test_it_holds_what_every_metric_promises() -> None:
-    seen = check_part(PART)
-    assert seen["values"].endswith("nan of none")
+    check_part(PART)

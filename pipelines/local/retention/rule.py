@@ -135,7 +135,7 @@ def _artifacts(
     """Yields decisions on outputs that are kept by number, independent of their runs."""
     found = [output for output in there.outputs if (output.step, output.key) == output_of]
     own = [output for output in found if output.runs & there.own_runs]
-    # A rejected model may still be blessed by hand.
+    # A refused model may still be blessed by hand.
     last = sorted(own, key=lambda output: max(output.runs), reverse=True)[:number]
     for output in own:
         why = next((reason for reason, uris in reasons if str(output.path) in uris), "")

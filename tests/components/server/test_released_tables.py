@@ -42,6 +42,19 @@ def test_tables_are_destroyed_when_the_last_request_has_let_go_of_a_version(tmp_
         signature.call({"keys": keys})
 
 
+def test_a_version_that_is_freed_while_another_is_loaded_leaves_its_graph_alone(tmp_path: Path) -> None:
+    module = _WithTable()
+    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.serve})
+    model = LoadedModel(tmp_path, 1)
+    signature, keys = model.signature(""), tf.constant([1], tf.int64)
+    with tf.Graph().as_default() as graph:  # As within TensorFlow's loader.
+        del model
+        gc.collect()
+    assert not graph.get_operations()
+    with pytest.raises(tf.errors.OpError):
+        signature.call({"keys": keys})
+
+
 class _WithGradient(tf.Module):
     """Has a gradient of its own, which TensorFlow registers for ever when it loads the model."""
 

@@ -222,7 +222,7 @@ def test_diff_tells_the_spec_by_path_and_metrics_with_their_difference(root: Pat
     assert {change["what"] for change in document["run"]} == {"state", "date"}
     assert document["metrics"][0] == {"what": "like auc", "old": 0.7, "new": None, "difference": None}
     printed = sangam("diff", str(root / FIRST), str(root / THIRD)).stdout
-    assert any(mentions(line, "gates.0.at_least ... 0.6000 ... -> 0.7000 ... +0.1") for line in printed.splitlines())
+    assert any(mentions(line, "gates.0.at_least ... 0.6 ... -> 0.7 ... +0.1") for line in printed.splitlines())
 
 
 def test_diff_of_a_run_with_itself_finds_nothing(root: Path) -> None:

@@ -1,28 +1,20 @@
 """Parts that each break one promise, for the kit to find."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
-
-import numpy as np
+from typing import Any, Literal
 
 from sangam.parts import (
     Architecture,
-    Array,
     BinaryLoss,
     Blocks,
-    Column,
     DenseOptimizer,
-    Direction,
     Encoder,
     Examples,
     Interaction,
     Lists,
-    Metric,
     ModelInputs,
     Name,
     Noise,
-    Slice,
-    TaskKind,
     Tensor,
     Weights,
     heads,
@@ -167,43 +159,3 @@ class OneTarget(Encoder):
         values_RLD, _ = lists.padded()
         sums_RD = tf.reduce_sum(values_RLD, axis=1)
         return tf.where(tf.equal(tf.shape(sums_RD)[0], 1), sums_RD * target_QD[:1], sums_RD * target_QD)
-
-
-class Ranked(Metric):
-    """The share of positives among the examples above the median, which is that of the examples at hand."""
-
-    kind: Literal["broken_ranked"]
-    direction: ClassVar[Direction] = "higher"
-    task_kinds: ClassVar[Sequence[TaskKind]] = ("binary",)
-
-    def sums(self, labels_B: Array, predictions_B: Array) -> Array:
-        is_above = predictions_B > np.median(predictions_B)
-        return np.stack([labels_B * is_above, is_above], axis=1)
-
-    def value(self, sums: Array) -> Array:
-        return sums[..., 0] / sums[..., 1]
-
-
-class Pooled(Ranked):
-    """A mean whose value is that of all sums together."""
-
-    kind: Literal["broken_pooled"]
-
-    def sums(self, labels_B: Array, predictions_B: Array) -> Array:
-        return np.stack([labels_B * predictions_B, np.ones_like(labels_B)], axis=1)
-
-    def value(self, sums: Array) -> Array:
-        return np.full(sums.shape[:-1], sums[..., 0].sum() / sums[..., 1].sum())
-
-
-class Halves(Slice):
-    """The first and the second half of the examples at hand."""
-
-    kind: Literal["broken_halves"]
-
-    def reads(self) -> Sequence[Column]:
-        return [Column("tab", "string")]
-
-    def texts(self, columns: Sequence[Array]) -> Array:
-        size = len(columns[0])
-        return np.where(np.arange(size) < size / 2, "first", "second")

@@ -30,9 +30,6 @@ def _no_calls() -> None:
         (broken.Forgets(kind="broken_forgets", learning_rate=0.1), "resume"),
         (broken.Otherwise(kind="broken_otherwise", dropout=0.1), "export"),
         (broken.OneTarget(kind="broken_target"), "export: scores of candidates"),
-        (broken.Ranked(kind="broken_ranked"), "rows: row"),
-        (broken.Pooled(kind="broken_pooled"), "values"),
-        (broken.Halves(kind="broken_halves"), "rows: row"),
     ],
     ids=lambda value: value.kind if isinstance(value, Part) else "",
 )

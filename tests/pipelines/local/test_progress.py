@@ -178,13 +178,13 @@ def test_on_a_terminal_a_training_has_a_bar_and_the_time_left(tmp_path: Path, mo
 
 def test_a_step_that_waits_for_logs_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_PLAIN_LINE_EVERY_S", 0.01)
-    (tmp_path / "waiting.txt").write_text("waits for the logs of 2024-03-07: 4 of 120 minutes")
+    (tmp_path / "waiting.txt").write_text("waits for the logs of 2024-03-07: 4 min 00 s of 2 h 00 min")
     shown = io.StringIO()
     observer = TerminalProgress(Console(file=shown, width=200), tmp_path)
     observer.step_started("example_gen")
     _wait_for("waits for", shown)
     observer.step_ended(Step("example_gen", "ran", 1.0, 0))
-    assert mentions(shown.getvalue(), "running ... 2024-03-07: 4 of 120 minutes")
+    assert mentions(shown.getvalue(), "running ... 2024-03-07: 4 min 00 s of 2 h 00 min")
 
 
 def test_a_full_disk_is_told_while_the_step_still_waits_for_room(

@@ -41,6 +41,7 @@ def test_every_value_lies_in_its_range(tmp_path: Path) -> None:
     search = request(tmp_path, trials=15)
     for trial in go_on(search, study_of(search)):
         assert 1e-4 <= trial.values[RATE] <= 1e-1
+        assert trial.values[RATE] == float(f"{trial.values[RATE]:.4g}")
         assert trial.values["model.num_experts"] in range(2, 9)
         assert trial.values["model.expert_units"] in ([64, 32], [32], [16])
 

@@ -46,12 +46,14 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     [
         ("", ("Runs", "2024-03-08", "version 20240308001", "0.7148", "+0.0097", "in trainer")),
         (f"compare?a={run_id(OLD)}&b={run_id(NEW)}", ("training.epochs", "+0.0054", "2024-03-05 to 2024-03-07 (3)")),
-        (f"searches/small/{SEARCH}", ("Trial 1 is the best", "0.72400", "learning_rate", "losses were not finite")),
+        (f"searches/small/{SEARCH}", ("Trial 1 is the best", "0.7240", "learning_rate", "losses were not finite")),
+        ("searches", ("like auc", "0.7240")),
+        ("overview", ("Runs since", "7 min 32 s")),
         ("backfills", ("4 of 5 dates", "refused", "skipped")),
         (f"runs/{run_id(FAILED)}", ("failed in trainer", "no memory", "What to try")),
         (f"runs/{run_id(NEW)}", ("Overview", "Compare with the run before", "Pushed")),
     ],
-    ids=["runs", "compare", "search", "backfills", "failed", "report"],
+    ids=["runs", "compare", "search", "searches", "overview", "backfills", "failed", "report"],
 )
 def test_anybody_can_read_a_page(browser: Browser, address: str, path: str, words: tuple[str, ...]) -> None:
     look_in_ways(browser, address + path, *words)

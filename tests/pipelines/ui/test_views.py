@@ -40,6 +40,9 @@ def test_a_metric_is_better_in_its_own_direction(tmp_path: Path) -> None:
         ("share", "auc"): "good",
     }
     assert {row.tone for row in metric_rows(new, old)} == {"bad", ""}
+    shown = {(row.task, row.metric): row.shown for row in metric_rows(old, new)}
+    assert shown["like", "calibration"] == ("1.0300", "1.0000", "−0.0300")
+    assert shown["like", "num_examples"] == ("9,800", "9,800", "0")
 
 
 def test_the_data_of_two_runs_differ_by_days_and_rows(tmp_path: Path) -> None:

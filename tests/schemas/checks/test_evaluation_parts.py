@@ -149,3 +149,10 @@ def test_a_mistake_is_told_with_its_place_and_what_may_be_meant(
     with pytest.raises(SpecError) as caught:
         load_spec(path)
     assert any(tells(str(problem), place, value) for problem in caught.value.problems), str(caught.value)
+
+
+def test_a_wrong_metric_is_no_unknown_one_for_its_gate(tmp_path: Path) -> None:
+    wrong = {"evaluation.metrics": {"f_half": {"kind": "f_beta", "beta": -1}}}
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(tmp_path / "spec.yaml", changed(PARTS | wrong | gate())))
+    assert [str(problem.loc[-1]) for problem in caught.value.problems] == ["beta"]

@@ -101,6 +101,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
         "'tags' ... 'tags_length' ... (got both)",
     ),
     ({"export": {"max_auc_loss": 0.1}}, "export.max_auc_loss", "(got 0.1)"),
+    ({"export": {"ids": True}, "features": {"age": {"kind": "numeric"}}}, "export.ids", "(got true)"),
     ({"export": {"rows": "int4"}}, "export.rows", "(got 'int4') ... 'float32', 'float16', 'int8'"),
     ({"serving": {"max_model_size": "2"}}, "serving.max_model_size", "(got '2')"),
     ({"drift": {"action": "warn"}}, "drift", "(got none)"),

@@ -205,7 +205,7 @@ def test_a_table_without_an_optimizer_has_that_of_the_training(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", ["ftrl", "rowwise_adagrad"])
 def test_dense_weights_do_not_learn_by_the_optimizers_of_rows_alone(tmp_path: Path, kind: str) -> None:
-    allowed = rf"unknown kind \(got '{kind}'\); one of: 'sgd', 'adagrad', 'adam', 'adamw'"
+    allowed = rf"unknown kind \(got '{kind}'\); .*one of: 'sgd', 'adagrad', 'adam', 'adamw'"
     with pytest.raises(SpecError, match=allowed):
         loaded(tmp_path, {"training.dense_optimizer.kind": kind})
 

@@ -94,7 +94,7 @@ def test_words_of_python_and_tensorflow_may_be_names(tmp_path: Path) -> None:
     assert (len(spec.name), list(spec.features), list(spec.tasks)) == (63, ["lambda", "rows"], ["class"])
 
 
-@pytest.mark.parametrize("levels", [300, 1000])
+@pytest.mark.parametrize("levels", [300, 500])
 def test_a_list_nested_hundreds_of_levels_deep_is_refused(tmp_path: Path, levels: int) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text("name: " + "[" * levels + "]" * levels)

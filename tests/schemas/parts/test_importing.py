@@ -142,6 +142,15 @@ def test_a_part_that_reads_what_is_no_feature_of_one_id_is_refused(tmp_path: Pat
     assert tells(str(caught.value), "tasks.click.loss", "(got 'price') ... none"), str(caught.value)
 
 
+def test_a_kind_of_a_module_that_the_spec_does_not_name_is_refused(tmp_path: Path) -> None:
+    path = _spec(tmp_path, "team_eight", LOSS.format(kind="margin_eight"), "{kind: margin_eight}")
+    load_spec(path)
+    path.write_text(path.read_text().replace("parts: [team_eight]", ""))
+    with pytest.raises(UserError) as caught:
+        load_spec(path)
+    assert tells(str(caught.value), "tasks.click.loss.kind", "(got 'margin_eight' of team_eight) ... parts")
+
+
 def test_parts_that_are_no_list_are_told_by_their_type() -> None:
     found = check_document({"parts": "team"})
     assert isinstance(found, list)

@@ -1,4 +1,4 @@
-"""A training job of several hosts, each of its processes started as in a pod of its own, to be disturbed."""
+"""A training job of several hosts, each with processes as in pods of their own, to be disturbed."""
 
 import socket
 import subprocess
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+
+from tests.trainer_module.launch import warm
 
 STAND_INS = "tests.trainer_module.launch.fake_hosts"
 
@@ -66,7 +68,7 @@ class ClusterJob:
         self._hosts, self._lost_after_s, self._service = hosts, lost_after_s, service
         self._places = places or [Place()] * (hosts + servers)
         self._coordinator, self._host = coordinator, host
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._started: list[warm.Process] = []
 
     def __enter__(self) -> "ClusterJob":
         return self
@@ -74,17 +76,23 @@ class ClusterJob:
     def __exit__(self, *_: object) -> None:
         for process in [*self._started, *processes_of(self.job_file)]:
             process.kill()
-        for popen in self._started:
-            popen.wait()
+        for started in self._started:
+            started.wait()
 
-    def start(self, place: "Place", name: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        """Starts `python -m ...` somewhere; it has a log of its own."""
-        log = (self.job_file.parent / f"{name}.log").open("ab")
-        process = subprocess.Popen([*place.prefix, sys.executable, "-m", *arguments], stdout=log, stderr=log)
+    def start(self, place: "Place", name: str, *arguments: str) -> warm.Process:
+        """Runs `python -m ...` somewhere, by a fork where the place has no program of its own; it has its own log."""
+        log = self.job_file.parent / f"{name}.log"
+        process: warm.Process
+        if place.prefix:
+            with log.open("ab") as output:
+                command = [*place.prefix, sys.executable, "-m", *arguments]
+                process = subprocess.Popen(command, stdout=output, stderr=output)
+        else:
+            process = warm.start(arguments, log, {warm.NETWORK: place.network} if place.network else None)
         self._started.append(process)
         return process
 
-    def coordinator(self) -> "subprocess.Popen[bytes]":
+    def coordinator(self) -> warm.Process:
         """Starts the coordinator."""
         options = {
             "--hosts": self._hosts,
@@ -96,7 +104,7 @@ class ClusterJob:
         given = [str(part) for option in options.items() for part in option]
         return self.start(self._places[0], "coordinator", *self._coordinator, str(self.job_file), *given)
 
-    def host(self, index: int, *, patience_s: float = 600.0, interface: str = "") -> "subprocess.Popen[bytes]":
+    def host(self, index: int, *, patience_s: float = 600.0, interface: str = "") -> warm.Process:
         """Starts a host; the indices of those with parameter servers follow those with ranks."""
         after = self._hosts if index >= self._hosts else 0
         options = {
@@ -139,10 +147,13 @@ class Place:
     """Where processes run: on this machine's loopback interface, or in a network of their own.
 
     Attributes:
-        prefix: of a command that is to run there.
+        prefix: program that starts a command there; none: it is not needed.
         address: of processes there.
         interface: with this address.
+        network: name of its network namespace; empty: this machine's own.
     """
 
-    def __init__(self, prefix: Sequence[str] = (), address: str = "127.0.0.1", interface: str = "lo"):
-        self.prefix, self.address, self.interface = prefix, address, interface
+    def __init__(
+        self, prefix: Sequence[str] = (), address: str = "127.0.0.1", interface: str = "lo", network: str = ""
+    ):
+        self.prefix, self.address, self.interface, self.network = prefix, address, interface, network

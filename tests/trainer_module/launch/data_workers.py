@@ -1,11 +1,10 @@
 """A worker of a tf.data service pool, as a process of its own."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.trainer_module.launch import warm
 from tests.trainer_module.launch.launched_job import wait_until
 
 
@@ -20,14 +19,11 @@ def data_worker(folder: Path, dispatcher: str) -> Iterator[None]:
         process.wait()
 
 
-def start_data_worker(folder: Path, dispatcher: str, port: str = "0") -> tuple["subprocess.Popen[bytes]", str]:
+def start_data_worker(folder: Path, dispatcher: str, port: str = "0") -> tuple[warm.Warm, str]:
     """Starts a worker; returns it and its port, on which one that comes in its place must serve."""
     folder.mkdir()
     file = folder / "address"
     manners = ["--address-file", str(file), "--dispatcher", dispatcher, "--port", port]
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "sangam.trainer_module.launch.data_service", "worker", *manners],
-        stderr=(folder / "log").open("wb"),
-    )
+    worker = warm.start(["sangam.trainer_module.launch.data_service", "worker", *manners], folder / "log")
     wait_until(file.exists, 120, "the worker serves")
     return worker, file.read_text().rpartition(":")[2]

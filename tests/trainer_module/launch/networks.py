@@ -6,14 +6,12 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from tests.trainer_module.launch.cluster_job import Place
+from tests.trainer_module.launch.entered_network import HOSTS_FILES
 
 INTERFACE = "eth0"
 _ADDRESSES = ("10.231.7.1", "10.231.7.2")
-_HOSTS_FILES = Path("/etc/netns")
-"""`ip netns exec` shows what lies in the folder of a namespace in place of the files in /etc: see ip-netns(8)."""
 
 
 class NoNetworksError(RuntimeError):
@@ -48,13 +46,13 @@ def two_networks() -> Iterator[list[Place]]:
             for interface in ("lo", INTERFACE):
                 _ip("-n", name, "link", "set", interface, "up")
             # As the kubelet writes it for a pod.
-            (_HOSTS_FILES / name).mkdir(parents=True)
-            (_HOSTS_FILES / name / "hosts").write_text(f"127.0.0.1 localhost\n{address} {socket.gethostname()}\n")
+            (HOSTS_FILES / name).mkdir(parents=True)
+            (HOSTS_FILES / name / "hosts").write_text(f"127.0.0.1 localhost\n{address} {socket.gethostname()}\n")
         yield [
-            Place(("ip", "netns", "exec", name), address, INTERFACE)
+            Place(address=address, interface=INTERFACE, network=name)
             for name, address in zip(names, _ADDRESSES, strict=True)
         ]
     finally:
         for name in made:
             _ip("netns", "delete", name)
-            shutil.rmtree(_HOSTS_FILES / name, ignore_errors=True)
+            shutil.rmtree(HOSTS_FILES / name, ignore_errors=True)

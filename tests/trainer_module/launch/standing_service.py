@@ -1,4 +1,4 @@
-"""A standing input service, each of its processes started by the command line, to be disturbed."""
+"""A standing input service, each of its processes made by the command line, to be disturbed."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.trainer_module.launch import warm
 from tests.trainer_module.launch.cluster_job import free_port
 from tests.trainer_module.launch.launched_job import wait_until
 
@@ -28,7 +29,7 @@ class StandingService:
         folder.mkdir()
         self.address = f"localhost:{free_port()}"
         self._folder, self._lost_after_s = folder, lost_after_s
-        self._started: list[tuple[subprocess.Popen[bytes], Path]] = []
+        self._started: list[tuple[warm.Process, Path]] = []
 
     def __enter__(self) -> "StandingService":
         return self
@@ -36,15 +37,15 @@ class StandingService:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def dispatcher(self) -> "subprocess.Popen[bytes]":
-        """Starts the dispatcher, on the work directory of the one before."""
+    def dispatcher(self, *, is_cold: bool = False) -> warm.Process:
+        """Starts the dispatcher, on the work directory of the one before; cold: as users do, not by a fork."""
         port = self.address.rpartition(":")[2]
         own = ["--work-dir", str(self._folder / "work"), "--port", port, "--lost-after-s", str(self._lost_after_s)]
-        return self._start("dispatcher", own)
+        return self._start("dispatcher", own, is_cold=is_cold)
 
-    def worker(self) -> "subprocess.Popen[bytes]":
+    def worker(self, *, is_cold: bool = False) -> warm.Process:
         """Starts a worker, at an address of its own."""
-        return self._start("worker", ["--dispatcher", self.address, "--json"])
+        return self._start("worker", ["--dispatcher", self.address, "--json"], is_cold=is_cold)
 
     def wait_until_serving(self) -> None:
         """Waits for all processes that run."""
@@ -66,10 +67,17 @@ class StandingService:
             process.kill()
             process.wait()
 
-    def _start(self, role: str, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
+    def _start(self, role: str, arguments: Sequence[str], *, is_cold: bool) -> warm.Process:
         log = self._folder / f"{len(self._started)}-{role}.log"
-        command = [sys.executable, "-m", "sangam.pipelines.cli", "input-service", role, *arguments]
-        with log.open("wb") as file:
-            process = subprocess.Popen(command, stdout=file, stderr=file, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+        words = ["sangam.pipelines.cli", "input-service", role, *arguments]
+        process: warm.Process
+        if is_cold:
+            environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+            with log.open("wb") as file:
+                command = [sys.executable, "-m", *words]
+                process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)
+        else:
+            log.touch()
+            process = warm.start(words, log)
         self._started.append((process, log))
         return process

@@ -202,7 +202,8 @@ def test_a_process_that_the_kernel_kills_at_its_limit_of_memory_fails_the_job_at
     job_file = _job(tmp_path, sync={"kind": "stale"}, retries=3)
     try:
         with limited(_LIMIT) as small:
-            places = [Place(), small, Place()] if name == "rank-1" else [Place(), Place(), small]
+            usual = Place(("env",))  # New programs, as the one with the limit.
+            places = [usual, small, usual] if name == "rank-1" else [usual, usual, small]
             with ClusterJob(job_file, hosts=2, servers=1, places=places, lost_after_s=600) as job:
                 coordinator, hosts = job.coordinator(), [job.host(0), job.host(1), job.host(2)]
                 _train(job)

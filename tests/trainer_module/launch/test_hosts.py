@@ -1,6 +1,5 @@
 """Real ranks on two hosts, each in a network of its own: they learn what one process learns, whatever is lost."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from tests.trainer_module.launch.cluster_job import STAND_INS, ClusterJob, Place, free_port, processes_of
 from tests.trainer_module.launch.launched_job import last_step, wait_for_step
 from tests.trainer_module.launch.networks import NoNetworksError, two_networks
+from tests.trainer_module.launch.warm import Process
 from tests.trainer_module.parameter_server.sample_servers import made_job, train_alone
 from tests.trainer_module.sample_job import declared, read_dense, read_rows, write_examples, write_job
 from tests.trainer_module.trained_examples import EVERY_STEPS, assert_trained_on_each_example_once_an_epoch, counting
@@ -96,7 +96,7 @@ def test_every_example_is_seen_once_an_epoch_though_a_host_and_all_of_the_pool_a
     service, worker_address = f"{here.address}:{free_port()}", f"{other.address}:{free_port()}"
     with ClusterJob(job_file, hosts=2, places=places, service=service, **_PROGRAMS) as job:
 
-        def serve(role: str) -> "subprocess.Popen[bytes]":
+        def serve(role: str) -> Process:
             module, journal = "sangam.trainer_module.launch.data_service", str(tmp_path / "journal")
             port = service.split(":")[1]
             if role == "dispatcher":

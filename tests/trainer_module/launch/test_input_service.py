@@ -37,7 +37,7 @@ def test_trainings_at_one_service_lose_no_example_and_see_none_twice_whatever_of
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
     with StandingService(tmp_path / "service") as service:
-        dispatcher, lost = service.dispatcher(), service.worker()
+        dispatcher, lost = service.dispatcher(is_cold=True), service.worker(is_cold=True)
         service.wait_until_serving()
         assert open_ports(service.pids()) == []
         # Of the same attempts, epochs and parts.

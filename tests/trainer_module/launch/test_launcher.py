@@ -32,7 +32,6 @@ pytestmark = pytest.mark.processes
 
 HOROVOD = {"kind": "sync", "transport": "horovod"}
 """As on several machines; the other tests of launched jobs have the default, shared memory."""
-each_transport = pytest.mark.parametrize("transport", ["auto", "horovod"])
 
 
 @pytest.fixture(scope="module")
@@ -138,12 +137,11 @@ def test_a_killed_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, .
 
 
 @pytest.mark.long
-@each_transport
 def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
-    tmp_path: Path, files: tuple[str, ...], transport: str
+    tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    sync = {"kind": "sync", "transport": transport}
-    job_file = write_job(tmp_path, declared(ranks=2, sync=sync, data_workers=0, epochs=100_000, retries=0), files)
+    """By Horovod the other rank fails, too, and must not be named; in shared memory it waits: `loop.test_resume`."""
+    job_file = write_job(tmp_path, declared(ranks=2, sync=HOROVOD, data_workers=0, epochs=100_000, retries=0), files)
     launched = launch(job_file)
     _wait_for_training(job_file)
     rank_process(launched.pid, 1).kill()
@@ -154,7 +152,7 @@ def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
 
 
 @pytest.mark.long
-@each_transport
+@pytest.mark.parametrize("transport", ["auto", "horovod"])
 def test_a_rank_that_hangs_is_noticed_and_not_taken_for_one_that_waits_for_it(
     tmp_path: Path, files: tuple[str, ...], transport: str
 ) -> None:

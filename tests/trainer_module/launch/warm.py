@@ -10,6 +10,7 @@ import os
 import runpy
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -27,7 +28,10 @@ from sangam.trainer_module.launch import nursery
 from sangam.trainer_module.launch.children import environment_of_all
 from sangam.trainer_module.launch.nursery import Forked, Nursery
 from tests.fakes import bad_disk, mounted_store
+from tests.trainer_module.launch.entered_network import enter
 
+NETWORK = "SANGAM_TEST_NETWORK"
+"""Variable with the name of the network namespace in which a process runs."""
 _GROUP = "--group-of"
 _LEADERS: list["Warm"] = []
 
@@ -115,6 +119,10 @@ class Warm(Forked):
         self.send_signal(signal.SIGTERM)
 
 
+Process: TypeAlias = subprocess.Popen[bytes] | Warm
+"""A process that was started, by a fork or as a program."""
+
+
 class _ForkedNursery(Nursery):
     """A nursery that is forked from the process that asks for it, before that has any threads."""
 
@@ -177,20 +185,23 @@ def _nursery() -> Nursery:
     return made
 
 
-def _check_in_this_process(_: str, command: Sequence[str]) -> None:
-    """Stands for `os.execv` in an export, which checks a model in a new process."""
+def _exec_in_this_process(_: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    """Stands for `os.execv` and `os.execve`: an export checks a model, and a command serves, as a new program."""
+    os.environ.update(environment or {})
     sys.argv[:] = command[2:]
 
-    def check() -> None:
+    def run() -> None:
         runpy.run_module(command[2], run_name="__main__", alter_sys=True)
 
-    _run_and_exit(check)
+    _run_and_exit(run)
 
 
 if __name__ == "__main__":
     os.setsid()
     nursery.Nursery = _ForkedNursery  # type: ignore[misc]
-    os.execv = _check_in_this_process  # type: ignore[assignment]
+    os.execv = os.execve = _exec_in_this_process  # type: ignore[assignment]
+    if network := os.environ.pop(NETWORK, ""):
+        enter(network)
     del sys.argv[0]
     if sys.argv[0] == _GROUP:
         if (parent := int(sys.argv[1])) != 0:

@@ -79,6 +79,8 @@ def test_the_model_is_that_of_a_training_which_ended_with_the_best_epoch(
     assert report["checkpoint"]["final_step"] == _best_step(report)
     shorter = _train(tmp_path, _declared(epochs=best + 1, early_stopping=None), files)
     assert shorter["best_epoch"] is None
+    # The model of the best epoch has not learned from the validation split, as with `refit`.
+    assert (report["refit"], report["days"]) == (None, shorter["days"])
     assert shorter["epochs"][best]["validation"] == report["epochs"][best]["validation"]
     _assert_equal_state(directory / "final", tmp_path / "final")
 

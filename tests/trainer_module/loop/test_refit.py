@@ -16,14 +16,14 @@ tf = pytest.importorskip("tensorflow")
 BASE_DAYS, VALIDATION_DAY = ("2024-03-01", "2024-03-02"), "2024-03-03"
 
 
-def _train(directory: Path, files: tuple[str, ...], **stopping: Any) -> dict[str, Any]:
+def _train(directory: Path, files: tuple[str, ...]) -> dict[str, Any]:
     from sangam.trainer_module import collectives
     from sangam.trainer_module.loop.training import train
 
     ranker = counting(
         ranks=1,
         epochs=12,
-        early_stopping={"task": "watch", "patience": 2, "refit": True} | stopping,
+        early_stopping={"task": "watch", "patience": 2, "refit": True},
         checkpoint={"every_steps": 9, "keep": 1},
         dense_optimizer={"kind": "adam", "learning_rate": 0.03},
         schedule={"kind": "cosine", "decay_steps": 200},
@@ -76,14 +76,6 @@ def test_the_days_of_the_refit_are_days_learned_from(ended: tuple[Path, dict[str
     directory, report = ended
     assert report["days"] == [*BASE_DAYS, VALIDATION_DAY]
     assert read_manifest(directory / "final").days == (*BASE_DAYS, VALIDATION_DAY)
-
-
-@pytest.mark.long
-def test_without_refit_the_validation_day_is_not_learned_from(files: tuple[str, ...], tmp_path: Path) -> None:
-    report = _train(tmp_path, files, refit=False)
-    passes = report["best_epoch"] + 1
-    assert counted_ids(tmp_path) == {key: passes * count for key, count in occurrences(files[1:]).items()}
-    assert (report["refit"], report["days"]) == (None, list(BASE_DAYS))
 
 
 @pytest.mark.long

@@ -7,12 +7,12 @@ import pytest
 import tensorflow as tf
 from pydantic import TypeAdapter
 
-from sangam.schemas.parts.kinds import is_ours, kinds_of
 from sangam.schemas.parts.roles import Architecture
 from sangam.schemas.spec.models import Model
 from sangam.trainer_module.dense.noise import Noise
 from sangam.trainer_module.models.esmm import logit_of_product
 from sangam.trainer_module.models.mmoe import keep_top
+from tests.registered_kinds import ours
 from tests.trainer_module.models import oracles
 from tests.trainer_module.models.sample_models import TASKS, Small, small
 
@@ -49,7 +49,7 @@ def assert_close(got: np.ndarray, expected: np.ndarray) -> None:
 
 
 def test_all_architectures_are_walked() -> None:
-    assert {name for name, kind in kinds_of(Architecture).items() if is_ours(kind)} == set(MODELS)
+    assert set(ours(Architecture)) == set(MODELS)
 
 
 def test_single_task_equals_numpy() -> None:

@@ -85,10 +85,13 @@ def _assert_equals(started: tuple[Any, Any, int], checkpoint: Path) -> None:
     np.testing.assert_array_equal(dense, np.load(checkpoint / "dense.weights.npy"))
 
 
+_AROUND = list(zip(MODES, [*list(MODES)[1:], *MODES], strict=False))
+"""Each mode and the next one: what is in a checkpoint does not depend on who will read it."""
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("base", MODES)
-def test_a_checkpoint_of_any_mode_starts_any_other(
+@pytest.mark.parametrize(("base", "mode"), [*_AROUND, *((mode, base) for base, mode in _AROUND)])
+def test_a_checkpoint_of_any_mode_starts_another(
     tmp_path: Path, files: tuple[str, ...], trained: dict[str, Path], base: str, mode: str
 ) -> None:
     started = _started(tmp_path, _spec(mode, seed=3), files, trained[base] / "final")

@@ -89,12 +89,12 @@ def undefined(metric: str, metrics: SliceMetrics) -> str:
     """Returns why a metric has no value."""
     count, bad = metrics.number("num_examples"), metrics.number("non_finite")
     if bad > 0:
-        why = f"{bad * count:.0f} of {count:.0f} predictions are no finite numbers"
+        why = f"{bad * count:,.0f} of {count:,.0f} predictions are no finite numbers"
     else:
         why = _without_contrast(metric, metrics) or (
-            f"its value of the sums over {count:.0f} examples is no finite number"
+            f"its value of the sums over {count:,.0f} examples is no finite number"
             if without_weights(metric) in metrics.directions
-            else f"not all scores and labels of the {count:.0f} examples are finite numbers that differ"
+            else f"not all scores and labels of the {count:,.0f} examples are finite numbers that differ"
         )
     return f"{f'{metric} of {metrics.name}' if metrics.name else metric} is undefined: {why}"
 
@@ -108,13 +108,13 @@ def _without_contrast(metric: str, metrics: SliceMetrics) -> str | None:
     if at_k(metric) and metrics.of("num_lists").value == 0:
         return "no list has a positive label"
     if needs_weights(metric) and metrics.of(SUM_OF_WEIGHTS).value == 0:
-        return f"the weights of all {metrics.number('num_examples'):.0f} examples are 0"
+        return f"the weights of all {metrics.number('num_examples'):,.0f} examples are 0"
     mean = metrics.of("mean_label").value
     of_numbers = "rmse" in metrics.candidate and without_weights(metric) in metrics.directions
     if of_numbers or without_weights(metric) in _OF_REGRESSION_ALONE:
         return None
     if mean in (0, 1):
-        return f"all {metrics.number('num_examples'):.0f} labels are {mean:.0f}"
+        return f"all {metrics.number('num_examples'):,.0f} labels are {mean:.0f}"
     if needs_weights(metric) and (mean := metrics.of(WEIGHTED_MEAN_LABEL).value) in (0, 1):
         return f"the labels of all examples with a weight over 0 are {mean:.0f}"
     return None

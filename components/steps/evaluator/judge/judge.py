@@ -112,11 +112,11 @@ def finite_verdict(metrics: MeasuredMetrics) -> GateVerdict:
     share, count = (metrics.get(name, UNDEFINED).value for name in ("non_finite", "num_examples"))
     count = count or 0.0
     if share == 0:
-        reason = f"all {count:.0f} predictions are finite numbers"
+        reason = f"all {count:,.0f} predictions are finite numbers"
     elif share is None:
         reason = "no example takes part in the task: there is nothing to judge"
     else:
-        reason = f"{share * count:.0f} of {count:.0f} predictions are NaN or infinite"
+        reason = f"{share * count:,.0f} of {count:,.0f} predictions are NaN or infinite"
     return GateVerdict(kind="finite", metric="non_finite", bound=0.0, value=share, passed=share == 0, reason=reason)
 
 
@@ -150,7 +150,7 @@ class GateEvaluator:
         if not slices:
             notes.append(f"{_what(gate)} was not judged: {self._why_missing(gate)}")
         minimum = f"fewer examples than min_slice_examples {self.evaluation.min_slice_examples}"
-        notes += _unjudged(gate, small, minimum, lambda metrics: f"{metrics.number('num_examples'):.0f}")
+        notes += _unjudged(gate, small, minimum, lambda metrics: f"{metrics.number('num_examples'):,.0f}")
         notes += _unjudged(gate, undefined, "labels for which it means nothing", _labels)
         return _verdicts(gate, [result for metrics in judged for result in bounds.check(gate, metrics)]), notes
 
@@ -227,7 +227,7 @@ def _unjudged(
 
 
 def _labels(metrics: SliceMetrics) -> str:
-    return f"{metrics.number('num_examples'):.0f} labels of mean {metrics.number('mean_label'):g}"
+    return f"{metrics.number('num_examples'):,.0f} labels of mean {metrics.number('mean_label'):g}"
 
 
 def _what(gate: Gate) -> str:

@@ -194,7 +194,7 @@ def test_what_is_waited_for_is_left_for_the_progress_and_taken_away(
     with pytest.raises(UserError):
         wait(tmp_path, day_logs({"wait_s": 600}), clock)
     [line] = seen
-    assert f"{DATE}: 0 of 10 minutes" in line
+    assert f"{DATE}: 30 s of 10 min 00 s" in line
     assert not (tmp_path / WAITING_FILE).exists()
 
 

@@ -97,6 +97,13 @@ def test_a_split_without_any_day_is_an_error_even_with_skip(tmp_path: Path) -> N
         resolved(tmp_path, day_logs(missing_days="skip"))
 
 
+def test_days_without_leading_zeros_are_told_with_their_pattern(tmp_path: Path) -> None:
+    touch(tmp_path, "month=3/2024-1/a.parquet")
+    logs = day_logs(pattern="month={MM}/{YYYY}-{DD}/*.parquet")
+    with pytest.raises(UserError, match=place_and_value("data.pattern: ...", "write month={M}/{YYYY}-{D}/*.parquet")):
+        resolved(tmp_path, logs)
+
+
 def test_a_window_without_any_file_says_where_it_looked(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=place_and_value("data.pattern: ...{YYYY}...", "(got none from 2024-02-28 to 2024-03-01)")

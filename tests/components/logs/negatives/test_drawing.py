@@ -189,10 +189,8 @@ def test_the_corrected_logits_of_a_regression_on_the_train_split_are_those_of_th
     # Users of two kinds prefer items by different weights; every draw of a user is a day's purchase.
     num_items, wanted, judged = 60, 3, 30
     taste = np.exp(random.normal(0, 1, (2, num_items)))
-    rows: Rows = [
-        (f"u{user}".encode(), int(random.choice(num_items, p=taste[user % 2] / taste[user % 2].sum())), "IN", user, 1.0)
-        for user in range(12_000)
-    ]
+    bought = [random.choice(num_items, 6_000, p=of_kind / of_kind.sum()) for of_kind in taste]
+    rows: Rows = [(f"u{user}".encode(), int(bought[user % 2][user // 2]), "IN", user, 1.0) for user in range(12_000)]
     for how in ("uniform", "popular", TEMPERED):
         counts = {}
         for name, numbers in (("train", Numbers(wanted, judged)), ("judged", Numbers(judged, judged))):

@@ -129,7 +129,7 @@ def test_a_run_and_a_draft_give_the_same_advice_on_a_type_that_no_spec_reads(tmp
     pq.write_table(pa.table({"n": array}), tmp_path / "data")
     [problem] = inspect(tmp_path / "data", "parquet", N).problems
     assert tells(problem, f"{tmp_path}/data: column 'n'", f"(got {array.type})")
-    of_draft = values_of(array, "parquet")
+    of_draft = values_of("n", array, "parquet")
     assert isinstance(of_draft, str)
     assert problem.endswith(of_draft.removeprefix(f"{array.type}: "))
 

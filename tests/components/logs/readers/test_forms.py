@@ -22,7 +22,7 @@ from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import TableLogs
 from sangam.schemas.spec.forms import Form
-from tests.errors import place_and_value
+from tests.errors import place_and_value, tells
 
 _TYPE: Any = Form
 _FORM: TypeAdapter[Any] = TypeAdapter(_TYPE)
@@ -179,6 +179,38 @@ def test_fields_of_structs_are_columns(tmp_path: Path) -> None:
     ]
     values, _ = _read(tmp_path / "a.parquet", columns)
     assert values == {"items.element.id": [[1, 2], []], "user.home.city": [[b"Pune"], None], "user.id": [[b"u1"], None]}
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [("user.nam", "(got user.at, user.id)"), ("n.id", "(got n)"), ("items.idd", "(got items.id)"), ("m.x", "(got m)")],
+)
+def test_a_path_without_a_field_is_seen_before_the_run(tmp_path: Path, path: str, told: str) -> None:
+    table = pa.table(
+        {
+            "user": [{"id": 1, "at": 2}],
+            "n": [1],
+            "items": [[{"id": 1}]],
+            "m": pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64())),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    document = {"kind": "table", "pattern": "a.parquet", "eval": {"fraction": 0.1}, "format": "parquet"}
+    with (tmp_path / "a.parquet").open("rb") as file:
+        wanted = [Column(path, "int", is_required=False)]
+        [problem] = formats.inspect(TableLogs.model_validate(document), file, "a.parquet", wanted).problems
+    assert tells(problem, f"a.parquet: column '{path}'", told)
+
+
+def test_a_path_that_no_object_of_json_has_is_absent_and_one_without_values_is_not(tmp_path: Path) -> None:
+    lines = [{"user": {"id": None}, "items": [{"id": 1}, {}]}, {"user": {}, "a.b": 1}]
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    paths = ["user.id", "user.nam", "items.id", "items.idd", "a.b", "other"]
+    document = {"kind": "table", "pattern": "a.jsonl", "eval": {"fraction": 0.1}, "format": "jsonl"}
+    wanted = [Column(path, "int", is_list=path.startswith("items"), is_required=False) for path in paths]
+    with (tmp_path / "a.jsonl").open("rb") as file:
+        [rows] = formats.read(TableLogs.model_validate(document), file, "a.jsonl", wanted)
+    assert rows.absent == {"user.nam", "items.idd", "other"}
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,11 @@ def test_a_column_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [('s,n\n"a \\"b\\", c",1\n', "(got 3) ... quotes twice"), ("s,n\na,false\n", "(got 'false') ... 0 for false")],
+    [
+        ('s,n\n"a \\"b\\", c",1\n', "(got 3) ... quotes twice"),
+        ("s,n\na,false\n", "(got 'false') ... n: {kind: codes"),
+        ("s,n\na,NULL\n", "(got 'NULL') ... missing: ['NULL']"),
+    ],
 )
 def test_what_spark_and_pandas_write_in_their_own_way_is_told_with_what_to_write(
     tmp_path: Path, text: str, told: str

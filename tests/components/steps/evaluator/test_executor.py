@@ -101,7 +101,7 @@ def test_first_model_is_blessed_and_says_that_nothing_was_there_to_compare_with(
 def test_a_gate_that_passes_says_why(first: Any, world: Any) -> None:
     tasks = first[0].verdict.tasks
     auc = tasks["like"].metrics["auc"]
-    assert mentions(tasks["like"].gates[0].reason, f"all {world.NUM_ROWS} ... finite")
+    assert mentions(tasks["like"].gates[0].reason, f"all {world.NUM_ROWS:,} ... finite")
     assert mentions(tasks["like"].gates[1].reason, f"auc {auc:.4f} ... 0.6000")
     assert mentions(tasks["watch"].gates[1].reason, f"rmse {tasks['watch'].metrics['rmse']:.4f} ... 2.0000")
 
@@ -220,7 +220,7 @@ def test_labels_of_one_class_fail_the_gate_with_a_reason_even_at_bound_zero(
     task = judged.verdict.tasks["never"]
     assert task.metrics["auc"] is None
     assert task.metrics["calibration"] is None
-    assert mentions(task.gates[1].reason, f"auc ... undefined ... {world.NUM_ROWS} labels are 0")
+    assert mentions(task.gates[1].reason, f"auc ... undefined ... {world.NUM_ROWS:,} labels are 0")
     assert not judged.verdict.blessed
     [note] = judged.verdict.notes
     assert mentions(note, f"{tmp_path / 'gone'} ... gone ... never auc max_drop 0.02")

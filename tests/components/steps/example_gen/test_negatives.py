@@ -33,6 +33,7 @@ INPUTS = Inputs.model_validate(
         "event_time": "at",
     }
 )
+PARTS = ("tests.components.sample_parts",)
 NEGATIVES = {
     "label": "bought",
     "item": "item",
@@ -211,15 +212,19 @@ def test_item_columns_may_be_joined_from_a_table_and_are_those_of_the_items_newe
         assert row["item"] != [7]
 
 
-def test_candidates_of_a_named_split_are_its_items(tmp_path: Path) -> None:
+@pytest.mark.parametrize("draw", ["popular", {"kind": "tempered", "power": 0.5}])
+def test_candidates_of_a_named_split_are_its_items_also_with_a_sampler_of_others(tmp_path: Path, draw: Any) -> None:
     for split, day in (("train", DAYS[0]), ("eval", DAYS[2])):
         items = [{**row, "item": row["item"] + 100 * (split == "eval")} for row in rows_of(day)]
         write(tmp_path / "logs" / split / "part-0.parquet", "parquet", items)
     splits = {"train": "train/*.parquet", "eval": "eval/*.parquet"}
+    inputs = Inputs.model_validate_json(INPUTS.model_copy(update={"parts": PARTS}).model_dump_json())
     declared = SplitLogs.model_validate(
-        {"kind": "splits", "format": "parquet", "splits": splits, "negatives": NEGATIVES | {"draw": "popular"}}
+        {"kind": "splits", "format": "parquet", "splits": splits, "negatives": NEGATIVES | {"draw": draw}}
     )
-    examples = ingest(declared, tmp_path / "logs", tmp_path / "out")
+    examples = ingest(declared, tmp_path / "logs", tmp_path / "out", inputs)
+    kind = draw if isinstance(draw, str) else draw["kind"]
+    assert any(f"data.negatives.draw {kind}, scores say" in note for note in report_of(examples).notes)
     for split, first, per_positive in (("train", 0, 2), ("eval", 100, 4)):
         rows = read_examples(examples.uri, split)
         assert len(rows) == 24 * (1 + per_positive)

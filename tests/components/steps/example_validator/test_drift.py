@@ -209,8 +209,8 @@ def test_labels_of_one_class_are_told_for_each_split(tmp_path: Path, statistics:
     alike = statistics | {"alike": _statistics({**SAME, "like": [[label]] * len(SAME["like"])})}
     anomalies = _validate(tmp_path, {**alike, "train": alike["alike"]}, "alike", {})
     train, evaluation = anomalies.get_string_custom_property("note").splitlines()
-    assert tells(train, "labels: like", f"4000 labels are {label} ... 'train'")
-    assert tells(evaluation, "labels: like", f"4000 labels are {label} ... 'eval' ... auc")
+    assert tells(train, "labels: like", f"4,000 labels are {label} ... 'train'")
+    assert tells(evaluation, "labels: like", f"4,000 labels are {label} ... 'eval' ... auc")
 
 
 def test_without_drift_or_without_a_declaration_nothing_is_said(tmp_path: Path, statistics: dict[str, Any]) -> None:

@@ -58,7 +58,7 @@ FACTS = CardFacts(
         notes=["share has no gate"],
         tasks={
             "like": TaskVerdict(
-                metrics={"auc": 0.75, "log_loss": None, "num_examples": 4_000.0},
+                metrics={"auc": 0.75, "log_loss": None, "num_examples": 4_000.0, "num_groups_skipped": 12.0},
                 intervals={"auc": (0.74, 0.761)},
                 slices={
                     "tab=home": auc(0.8, 3_000),
@@ -121,13 +121,14 @@ Training continued a checkpoint that was trained on 2024-02-28 to 2024-02-29 (2)
 
 ## Quality
 
-On the eval split. Intervals: 95%, bootstrap of 100 replicates, drawing all examples of a user together.
+On the eval split. Intervals: 95 %, bootstrap of 100 replicates, drawing all examples of a user together.
 
 | metric | like | watch |
 | --- | --- | --- |
 | auc | 0.7500 [0.7400, 0.7610] |  |
 | log_loss | undefined |  |
 | num_examples | 4,000 |  |
+| num_groups_skipped | 12 |  |
 | rmse |  | 2.0000 |
 
 ## Gates
@@ -152,7 +153,7 @@ The worst of each task, of slices with at least 100 examples.
 
 ## Serving
 
-Size: 12.3 MB. A server is ready after 3.2 s. Latency: p50 4.123 ms, p99 6.5 ms of 1,234 requests (200 candidates a request, given once: user_id; clients: 2).
+Size: 12.3 MB. A server is ready after 3.2 s. Latency: p50 4.12 ms, p99 6.5 ms of 1,234 requests (200 candidates a request, given once: user_id; clients: 2).
 
 | check | verdict | reason |
 | --- | --- | --- |

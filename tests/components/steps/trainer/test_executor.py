@@ -53,6 +53,7 @@ def job_of(root: Path, base: Base | None, pipeline_root: str = "") -> tuple[Trai
 def base(tmp_path: Path) -> Base:
     uri = str(tmp_path / "base")
     return Base(
+        model_uri="model",
         checkpoint_uri=uri,
         days=("2024-02-29", "2024-03-01"),
         transform_graph_uri="graph",

@@ -92,6 +92,7 @@ def base(root: Path) -> Any:
 
     graph = root / "graph"
     return Base(
+        model_uri="model",
         checkpoint_uri="c",
         days=("2024-02-29",),
         transform_graph_uri=str(graph),

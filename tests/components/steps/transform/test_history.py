@@ -204,6 +204,7 @@ def test_an_incremental_day_reads_the_days_that_its_base_has_learned(world: Worl
     from sangam.components.reports.artifact_files import read_ingestion
 
     base = Base(
+        model_uri="model",
         checkpoint_uri="c",
         days=("2024-03-05",),
         transform_graph_uri=str(world.root / "graph"),

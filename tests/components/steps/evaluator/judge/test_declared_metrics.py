@@ -69,7 +69,7 @@ def test_an_undefined_value_fails_with_a_reason_and_slices_of_one_class_are_left
     verdict = judged(gate, slices, evaluation=EVALUATION)
     assert [(each.slice, each.passed) for each in declared(verdict)] == [("tab=odd", False), ("tab=home", True)]
     assert mentions(
-        declared(verdict)[0].reason, "f_half of tab=odd is undefined: ... 1000 examples is no finite number"
+        declared(verdict)[0].reason, "f_half of tab=odd is undefined: ... 1,000 examples is no finite number"
     )
     assert any(mentions(note, "like f_half ... tab=none") for note in verdict.notes)
 

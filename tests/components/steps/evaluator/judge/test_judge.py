@@ -259,9 +259,9 @@ def test_predictions_that_are_no_numbers_are_refused_before_all_else_whatever_is
 @pytest.mark.parametrize(
     ("of_weights", "reason"),
     [
-        ({"sum_of_weights": 0.0}, "weights of all 1000"),
+        ({"sum_of_weights": 0.0}, "weights of all 1,000"),
         ({"sum_of_weights": 3.0, "weighted_mean_label": 0.0}, "labels ... weight over 0"),
-        ({"sum_of_weights": 3.0, "weighted_mean_label": 0.0, "mean_label": 0.0}, "all 1000 labels are 0"),
+        ({"sum_of_weights": 3.0, "weighted_mean_label": 0.0, "mean_label": 0.0}, "all 1,000 labels are 0"),
     ],
 )
 def test_a_weighted_metric_without_contrast_among_the_weights_refuses_and_says_why(

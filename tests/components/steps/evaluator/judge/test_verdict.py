@@ -34,10 +34,10 @@ def test_a_verdict_says_in_words_what_it_is_each_gates_reason_and_what_was_not_c
     told = [
         "refused: 1 of 4",
         "compared with no",
-        "pass like: ... 1000",
+        "pass like: ... 1,000",
         "pass like: auc 0.7500 ... 0.7000",
         "FAIL like: auc of tab=home 0.5000 ... below ... 0.6000",
-        "pass watch: ... 1000",
+        "pass watch: ... 1,000",
         "note watch ... no gate",
         "note ... like auc max_drop 0.02",
     ]

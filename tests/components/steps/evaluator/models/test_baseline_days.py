@@ -173,6 +173,7 @@ def test_an_incremental_training_learns_from_the_days_after_its_base(
     [graph] = window["transform_graph"]
     base = Base(
         # A checkpoint of both train days that claims to know the first one alone: the second one is new to it.
+        model_uri="model",
         checkpoint_uri=str(plain.parent),
         days=(FIRST,),
         transform_graph_uri=graph.uri,

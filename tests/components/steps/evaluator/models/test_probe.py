@@ -69,8 +69,8 @@ def test_scores_that_are_no_numbers_are_refused_with_their_number(
     bad = int((columns["noise"] > 1.5).sum())
     assert tells_of(
         verdict,
-        ("like", "finite", f"{bad} of {world.NUM_ROWS} ... NaN"),
-        ("like", "value", f"auc ... undefined ... {bad} of {world.NUM_ROWS}"),
+        ("like", "finite", f"{bad:,} of {world.NUM_ROWS:,} ... NaN"),
+        ("like", "value", f"auc ... undefined ... {bad:,} of {world.NUM_ROWS:,}"),
     )
 
 

@@ -1,0 +1,1 @@
+"""Scores of the rows of files: a part of predictions for each file, whole or not at all."""
