@@ -10,10 +10,11 @@ _NOT_AMONG = -1e9
 
 
 class Rcr(BinaryLoss):
-    """(1 - share) cross-entropy + share * -sum_i y_i / (sum_j y_j) log(p_i / sum_j p_j) of a request, p = sigmoid(z).
+    """(1 - share) cross-entropy + share * -sum_i y_i log(p_i / sum_j p_j) of each request, p = sigmoid(z).
 
-    Bai et al.: Regression compatible listwise objectives for calibrated ranking with binary relevance, CIKM 2023: both
-    terms are smallest where p is the probability of a click. A request without a click adds nothing to the second.
+    Bai et al.: Regression compatible listwise objectives for calibrated ranking with binary relevance, CIKM 2023, with
+    the normalizer C = 1: both terms are smallest where p is the probability of a click; a softmax over z has its minimum
+    elsewhere. A request without a click adds nothing to the second.
     """
 
     kind: Literal["rcr"]
@@ -27,11 +28,8 @@ class Rcr(BinaryLoss):
 
     def losses(self, logits_B: Tensor, examples: Examples) -> Tensor:
         request_B, num_requests = _requests(examples.ids[self.of])
-        labels_B = tf.where(examples.is_labeled_B, examples.labels_B, 0.0)
-        positives_R = tf.math.unsorted_segment_sum(labels_B, request_B, num_requests)
-        of_positives_B = tf.math.divide_no_nan(labels_B, tf.gather(positives_R, request_B))
         listwise_B = _surprise(tf.math.log_sigmoid(logits_B), request_B, num_requests, examples.is_labeled_B)
-        return _mixed(self.share, of_positives_B * listwise_B, logits_B, examples)
+        return _mixed(self.share, examples.labels_B * listwise_B, logits_B, examples)
 
 
 class Jrc(BinaryLoss):
@@ -40,7 +38,7 @@ class Jrc(BinaryLoss):
     Sheng et al.: Joint optimization of ranking and calibration with contextualized hybrid model, KDD 2023. An example
     with label y adds -log(exp(f_i[y]) / sum_j exp(f_j[y])), j over the request. The paper's network has two logits, and
     the click's probability is sigmoid(f[1] - f[0]); here a task has one logit z, so f[1] = -f[0] = z/2 has the same
-    probability. That leaves out what the paper's free sum f[1] + f[0] learns: log p(x) but for a constant.
+    probability. That leaves out the paper's second degree of freedom, by which its logits model p(x, y) in a request.
     """
 
     kind: Literal["jrc"]

@@ -30,11 +30,11 @@ class PepNet(Architecture):
     """Towers whose inputs and layers are scaled for each example.
 
     Chang et al.: PEPNet: Parameter and embedding personalized network for infusing with personalized prior information,
-    KDD 2023. Gate NU(x) = 2 sigmoid(relu(x W + b) W' + b'), section 3.2.1. With sg for stop_gradient and [,] for
-    concatenation, E of all features, H_1 = relu(O_ep W_0 + b_0) of each task, and one Gate NU for each layer l:
+    KDD 2023. GateNU(x) = 2 sigmoid(relu(x W + b) W' + b'). With sg for stop_gradient and [,] for
+    concatenation, E of all features, H_1 = relu(O_ep W_0 + b_0) of each task, and one GateNU for each layer l:
 
-        EPNet, section 3.2.2:  O_ep = GateNU([E_domain, sg(E)]) * E
-        PPNet, section 3.2.3:  O_l = GateNU_l([E_prior, sg(O_ep)]) * H_l,  H_{l+1} = relu(O_l W_l + b_l)
+        EPNet:  O_ep = GateNU([E_domain, sg(E)]) * E
+        PPNet:  O_l = GateNU_l([E_prior, sg(O_ep)]) * H_l,  H_{l+1} = relu(O_l W_l + b_l)
     """
 
     kind: Literal["pepnet"]

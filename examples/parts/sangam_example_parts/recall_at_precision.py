@@ -14,7 +14,7 @@ _LARGEST_LOGIT = 10.0
 class RecallAtPrecision(Metric):
     """max over thresholds t of TP(t) / P, subject to TP(t) / (TP(t) + FP(t)) >= `precision`.
 
-    Eban et al.: Scalable learning of non-decomposable objectives, AISTATS 2017, section 3. The thresholds are the lower
+    Eban et al.: Scalable learning of non-decomposable objectives, AISTATS 2017. The thresholds are the lower
     edges of `bins` equal bins of the logit, so the value is at most that of all thresholds. 0 if none has the
     precision, undefined without positives.
     """

@@ -10,7 +10,7 @@ from sangam.parts import Column, ColumnName, Feature, Name, PinnedFile, Positive
 class SemanticIds(Feature):
     """Codes c_l = argmin_k |r_l - e_{l,k}|^2 with r_0 = x and r_{l+1} = r_l - e_{l,c_l}, as ids of a table.
 
-    Rajput et al.: Recommender systems with generative retrieval, NeurIPS 2023, section 3.1 (RQ-VAE's quantization), on
+    Rajput et al.: Recommender systems with generative retrieval, NeurIPS 2023 (RQ-VAE's quantization), on
     the vector itself instead of an encoder's output. The ids of Singh et al.: Better generalization with semantic IDs,
     2023: near vectors share rows.
     """

@@ -27,7 +27,7 @@ def expected(part: BinaryLoss) -> list[float]:
         pointwise = -np.log(sigmoid(logit if label else -logit))
         if part.kind == "rcr":
             chances = sigmoid(LOGITS[among])
-            listwise = -np.log(sigmoid(logit) / chances.sum()) / LABELS[among].sum() if label else 0.0
+            listwise = -np.log(sigmoid(logit) / chances.sum()) if label else 0.0
         else:
             sign = 0.5 if label else -0.5
             listwise = -np.log(np.exp(sign * logit) / np.exp(sign * LOGITS[among]).sum()) if among.any() else 0.0
@@ -44,15 +44,17 @@ def test_the_equations(part: BinaryLoss) -> None:
 
 
 def test_rcr_is_least_where_each_score_is_the_chance_of_a_click() -> None:
-    """What its name says: the listwise term moves no optimum of cross-entropy, as that of plain softmax does."""
-    labels = np.array([1, 0, 0, 1] * 4, np.float32)
-    requests, z = tf.repeat(tf.range(8, dtype=tf.int64), 2), tf.constant(np.zeros(16), tf.float32)
-    examples = Examples(tf.constant(labels), tf.ones(16, tf.bool), {"user": requests})
+    """What its name says; the gradient of a softmax of the logits would be 0.15 * share at the first candidate."""
+    # A request of two candidates, again and again: clicked in 3 of 4 and, independently, in 1 of 4.
+    labels = np.array([[first < 3, second < 1] for first in range(4) for second in range(4)], np.float32)
+    logits = tf.constant(np.tile(np.log([3, 1 / 3]), 16), tf.float32)
+    requests = tf.repeat(tf.range(16, dtype=tf.int64), 2)
+    examples = Examples(tf.constant(labels.ravel()), tf.ones(32, tf.bool), {"user": requests})
     with tf.GradientTape() as tape:
-        tape.watch(z)
-        total = tf.reduce_sum(PARTS[0].losses(z, examples))
-    # The same candidate, clicked in half of its requests: its gradients add up to zero at p = 1/2.
-    assert np.abs(tape.gradient(total, z).numpy().sum()) < 1e-6
+        tape.watch(logits)
+        total = tf.reduce_mean(PARTS[0].losses(logits, examples))
+    gradient = tape.gradient(total, logits).numpy().reshape(16, 2).sum(0)
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-7)
 
 
 @pytest.mark.long
