@@ -13,8 +13,8 @@ class Rcr(BinaryLoss):
     """(1 - share) cross-entropy + share * -sum_i y_i log(p_i / sum_j p_j) of each request, p = sigmoid(z).
 
     Bai et al.: Regression compatible listwise objectives for calibrated ranking with binary relevance, CIKM 2023, with
-    the normalizer C = 1: both terms are smallest where p is the probability of a click; a softmax over z has its minimum
-    elsewhere. A request without a click adds nothing to the second.
+    the normalizer C = 1: both terms are smallest where p is the probability of a click, and a softmax over z elsewhere.
+    A request without a click adds nothing to the second.
     """
 
     kind: Literal["rcr"]
