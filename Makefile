@@ -49,7 +49,7 @@ test-cluster: setup ## tests on a real Kubernetes of one node, made for them; ne
 	$(BIN)/python -m tests.cluster $(ARGS)
 
 .PHONY: test-package
-test-package: setup ## the wheel in an empty environment without a checkout: set-up, init, run, serve, ui, the demo; a draft in the language server of editors; needs a package index, Node.js
+test-package: setup ## the wheel in an empty environment without a checkout: set-up, init, run, serve, ui, the demo, a package of parts; a draft in the language server of editors; needs a package index, Node.js
 	$(PYTEST) tests/package
 
 .PHONY: soak

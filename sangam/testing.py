@@ -4,6 +4,7 @@ def test_my_loss() -> None:
     check_part(MyLoss(kind="my_loss"))
 """
 
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +21,13 @@ _ROWS = 48
 def check_part(part: Part, rows: Sequence[dict[str, list[Any]]] | None = None, *, seed: int = 0) -> dict[str, str]:
     """Checks a part in a small ranker around it, in this process; one that judges, samples or sends alone.
 
-    determinism: equal calls give equal numbers; gradient: it is the slope of the loss, by differences; ranks: losses
-    and gradients of two halves of a batch add up to the whole's, which is what ranks rely on; empty: no example, one
-    example, no values; bfloat16: logits near float32's; resume: a step after saving and restoring is the step without;
-    export: the exported model gives the trainer's scores. trial, of a metric, slice, sampler or receiver of alerts
-    alone: results have their shapes, and those of an example do not depend on others.
+    finite: losses and gradients, also of no example, one example and no values; determinism: equal calls give equal
+    numbers; gradient: it is the slope of the loss, by differences in the part's weights, all weights and the
+    embeddings, where tf.stop_gradient holds what it is given; ranks: losses and gradients of two halves of a batch add
+    up to the whole's, which is what ranks rely on; bfloat16: logits near float32's; resume: a step after saving and
+    restoring is the step without; export: the exported model gives the trainer's scores, also for a request whose
+    candidates share the user's row. trial, of a metric, slice, sampler or receiver of alerts alone: results have their
+    shapes, and those of an example do not depend on others.
 
     Args:
         part: an object of your class.
@@ -43,6 +46,7 @@ def check_part(part: Part, rows: Sequence[dict[str, list[Any]]] | None = None, *
 
         try_part(part)
         return {"trial": "called on a few values"}
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     from sangam.pipelines.kit.around import rows_for, spec_around
     from sangam.pipelines.kit.oracles import Oracles
     from sangam.pipelines.kit.world import World

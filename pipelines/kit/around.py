@@ -36,9 +36,26 @@ def spec_around(part: Part) -> Spec:
         UserError: the part's role has no place in a training, or the spec has mistakes, such as a part that names
             features that the spec has not: user, item, recent, price.
     """
-    document: Document = {
+    document = _document() | {"parts": [type(part).__module__]}
+    _place(document, part, part.model_dump(mode="json"))
+    return _checked(document)
+
+
+def around_nothing() -> Spec:
+    """Returns the spec without a part."""
+    return _checked(_document())
+
+
+def _checked(document: Document) -> Spec:
+    found = check_document(document)
+    if isinstance(found, Spec):
+        return found
+    raise UserError("\n".join(f"spec of the kit: {problem}" for problem in found))
+
+
+def _document() -> Document:
+    return {
         "name": "kit",
-        "parts": [type(part).__module__],
         "data": {"kind": "splits", "format": "parquet", "splits": {"train": "train", "eval": "eval"}},
         "tables": {"users": {"dim": DIM}, "items": {"dim": DIM}},
         "features": {
@@ -57,11 +74,6 @@ def spec_around(part: Part) -> Spec:
         "gates": [{"task": "click", "metric": "auc", "at_least": 0.01}],
         "push": {"kind": "directory", "path": "serving"},
     }
-    _place(document, part, part.model_dump(mode="json"))
-    found = check_document(document)
-    if isinstance(found, Spec):
-        return found
-    raise UserError("\n".join(f"spec of the kit: {problem}" for problem in found))
 
 
 def _place(document: Document, part: Part, written: dict[str, Any]) -> None:

@@ -1,6 +1,8 @@
 """Transform's graph, batches and a trainer of a spec, in this process."""
 
 import functools
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import tensorflow_transform as tft
 from sangam.components.examples.blocks import encode
 from sangam.components.steps.schema_gen.schema import tfmd_schema
 from sangam.components.steps.transform.graph import write_graph
-from sangam.pipelines.kit.around import Rows
+from sangam.pipelines.kit.around import Rows, around_nothing
 from sangam.schemas.contracts.statistics import Statistics, completed
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.schemas.derived.columns import columns
@@ -50,10 +52,11 @@ class World:
         self.spec, self._folder = spec, folder
         self.ranker: RankerSpec = spec.ranker()
         self.graph = folder / "graph"
-        statistics = Statistics(code="", features=completed(spec, {}, {}))
-        config = {"inputs": spec.inputs().model_dump_json(), "statistics": statistics.model_dump_json()}
-        preprocess = functools.partial(preprocessing_fn, custom_config=config)
-        write_graph(str(self.graph), preprocess, tfmd_schema(spec))
+        plain = around_nothing()
+        if set(plain.features) == set(spec.features):
+            shutil.copytree(_plain_graph().name, self.graph)
+        else:
+            _write_graph(spec, self.graph)
 
     def blocks(self, rows: Rows) -> bytes:
         """Returns rows as one block of examples."""
@@ -113,6 +116,24 @@ class World:
         )
         write(target, Contents(manifest, snapshot, np.zeros((0, 2), np.int64), b"{}", {}), 0, deadline_s=60.0)
         return manifest
+
+
+@functools.cache
+def _plain_graph() -> "tempfile.TemporaryDirectory[str]":
+    """Returns the folder of the graph without a feature of others, which all other parts share: half of their seconds.
+
+    It is removed when the process ends.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="sangam-part-graph-")
+    _write_graph(around_nothing(), Path(folder.name))
+    return folder
+
+
+def _write_graph(spec: Spec, folder: Path) -> None:
+    statistics = Statistics(code="", features=completed(spec, {}, {}))
+    config = {"inputs": spec.inputs().model_dump_json(), "statistics": statistics.model_dump_json()}
+    preprocess = functools.partial(preprocessing_fn, custom_config=config)
+    write_graph(str(folder), preprocess, tfmd_schema(spec))
 
 
 def _example(row: dict[str, list[Any]]) -> bytes:

@@ -23,6 +23,7 @@ from sangam.schemas.parts.base import (
     Units,
 )
 from sangam.schemas.parts.columns import Column
+from sangam.schemas.parts.files import PinnedFile
 from sangam.schemas.parts.inputs import ModelInputs
 from sangam.schemas.parts.judging import AlertTarget, Array, Direction, Metric, NegativeSampler, Slice, TaskKind
 from sangam.schemas.parts.roles import (
@@ -80,6 +81,7 @@ __all__ = [
     "NegativeSampler",
     "Noise",
     "NonNegativeFloat",
+    "PinnedFile",
     "PositiveFloat",
     "PositiveInt",
     "Problem",

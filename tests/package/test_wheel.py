@@ -7,6 +7,8 @@ import json
 import os
 import re
 import select
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -163,3 +165,12 @@ def test_set_up_whole_the_doctor_is_content_and_the_demo_is_pushed(ready: Instal
     assert {"python", "libraries", "horovod", "tfra", "memory", "operations"} <= {each["name"] for each in findings}
     assert all(each["is_ok"] for each in findings), findings
     assert "pushed: version 20240307001" in ready.run("sangam", "demo", "demo")
+
+
+def test_parts_of_another_package_run_as_its_readme_says(ready: Installed) -> None:
+    shutil.copytree(REPOSITORY / "examples" / "parts", ready.folder / "examples" / "parts")
+    blocks = re.findall(r"```sh\n(.*?)```", (REPOSITORY / "examples" / "parts" / "README.md").read_text(), re.DOTALL)
+    said = [ready.run(*shlex.split(line)) for block in blocks for line in block.splitlines()]
+    assert "pushed: version 20240303001" in said[4]
+    assert "recall_at_precision" in said[4]
+    assert re.search(r"codebooks: {path: codebooks_of_posts.npy, sha256: [0-9a-f]{64}}", said[5])
