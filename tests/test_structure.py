@@ -160,3 +160,23 @@ def dependencies() -> list[str]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     return tomllib.loads(path.read_text())
+
+
+_SPECS = {"TensorSpec", "SparseTensorSpec", "RaggedTensorSpec", "function"}
+
+
+def test_no_tensor_is_made_at_import() -> None:
+    """It would start TensorFlow's threads, and processes are forked from one that has imported these modules."""
+    found = []
+    for path in sorted((REPOSITORY / "trainer_module").rglob("*.py")):
+        waiting: list[ast.AST] = list(ast.parse(path.read_text()).body)
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                waiting += node.decorator_list if not isinstance(node, ast.Lambda) else []
+                continue
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if called.startswith("tf.") and called.removeprefix("tf.") not in _SPECS:
+                found.append(f"{path.relative_to(REPOSITORY)}: {called}")
+            waiting += ast.iter_child_nodes(node)
+    assert found == []

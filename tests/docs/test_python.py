@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def names(page: str, folder: Path) -> dict[str, Any]:
     """The names that the page has defined before it serves the model, and what it has printed as `printed`."""
     found: dict[str, Any] = {}
-    before = page.partition("## Scores")[0]
+    before = page.partition("## Scores of a server")[0]
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         for block in re.findall(r"```python\n(.*?)```", before, re.DOTALL):
             exec(compile(block, "docs/python.md", "exec"), found)
@@ -79,12 +79,16 @@ def test_the_page_runs_as_it_is_written(page: str, names: dict[str, Any], addres
     assert ran.state == "pushed", ran.why()
     for told in ("model.kind: ", "(got 'mmo')", f"run {ran.id}, logs in", repr(ran), "example_gen", str(ran.model)):
         assert told in printed
-    scored, [block] = dict(names), re.findall(r"```python\n(.*?)```", page.partition("## Scores")[2], re.DOTALL)
+    scored, [block] = (
+        dict(names),
+        re.findall(r"```python\n(.*?)```", page.partition("## Scores of a server")[2], re.DOTALL),
+    )
     exec(block.replace(ADDRESS, address), scored)
     # It has learned the taste that the page made up.
     frame = names["frame"].tail(200)
     assert np.corrcoef(scored["scores"].clicked, names["taste"].tail(200))[0, 1] > 0.7
     assert (scored["scores"].index == frame.index).all()
+    np.testing.assert_allclose(scored["here"].clicked, scored["scores"].clicked, atol=1e-6)
 
 
 def test_rows_are_scored_as_the_ranks_have_scored_them(names: dict[str, Any], address: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from sangam.schemas.parts.calls import refused
@@ -12,7 +13,7 @@ from sangam.trainer_module.outside import computed, traced
 from sangam.trainer_module.transforms.columns import one_value
 from sangam.trainer_module.transforms.keys import NO_ID, id_keys
 
-_MISSING: dict[str, Any] = {"float": float("nan"), "int": tf.constant(0, tf.int64), "string": ""}
+_MISSING: dict[str, Any] = {"float": np.float32("nan"), "int": np.int64(0), "string": ""}
 
 # Shape suffixes: R rows, W floats of the feature.
 
