@@ -71,6 +71,7 @@ def listing(parts: Iterable[str]) -> Iterator[None]:
 
 _KINDS: dict[str, dict[str, type[Part]]] = {}
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
+_KNOWN_ERRORS = frozenset(get_args(core_schema.ErrorType))
 
 
 def _unpickled(module: str, role: str, kind: str, document: str) -> Part:
@@ -125,10 +126,13 @@ def place_of(part: type[Part]) -> str:
 
 def _under(kind: str, error: ValidationError) -> ValidationError:
     """Returns an error whose places begin with the kind, as pydantic has it for a union."""
-    lines = [
-        InitErrorDetails(type=each["type"], loc=(kind, *each["loc"]), input=each["input"], ctx=each.get("ctx", {}))
-        for each in error.errors(include_url=False)
-    ]
+    lines = []
+    for each in error.errors(include_url=False):
+        told, context = each["type"], each.get("ctx", {})
+        if told not in _KNOWN_ERRORS:
+            # A validator of others may raise an error of a type of its own.
+            told, context = "value_error", {"error": ValueError(each["msg"])}
+        lines.append(InitErrorDetails(type=told, loc=(kind, *each["loc"]), input=each["input"], ctx=context))
     return ValidationError.from_exception_data(error.title, lines, input_type="json")
 
 

@@ -88,6 +88,25 @@ def test_mistakes_in_its_keys_are_told_like_those_of_the_product(
     assert tells(str(caught.value), place, value), str(caught.value)
 
 
+@pytest.mark.parametrize("raised", ["ValueError('odd')", "PydanticCustomError('mine', 'odd')"])
+def test_what_its_own_validators_refuse_is_told_with_the_place(raised: str, tmp_path: Path) -> None:
+    source = (
+        LOSS.format(kind="margin_nine")
+        + f"""
+    @field_validator("smoothness")
+    @classmethod
+    def _even(cls, value):
+        raise {raised}
+"""
+    )
+    imports = "from pydantic import field_validator\nfrom pydantic_core import PydanticCustomError\n"
+    path = _spec(tmp_path, "team_nine", imports + source, "{kind: margin_nine, smoothness: 1.0}")
+    sys.modules.pop("team_nine", None)
+    with pytest.raises(UserError) as caught:
+        load_spec(path)
+    assert tells(str(caught.value), "tasks.click.loss.smoothness", "(got 1.0) ... odd")
+
+
 @pytest.mark.parametrize(
     ("source", "line", "what"),
     [
