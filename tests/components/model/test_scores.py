@@ -97,7 +97,7 @@ def test_no_rows_have_no_scores(model: Model) -> None:
     [
         (lambda rows: rows.drop(columns="age"), "data: column 'age'", "(got tags, user)"),
         (lambda rows: rows.assign(age="old"), "data: column 'age'", "(got string)"),
-        (lambda rows: rows.assign(user=7), "data: column 'user'", "(got int64)"),
+        (lambda rows: rows.assign(user=1.5), "data: column 'user'", "(got double)"),
         (lambda rows: rows.assign(tags="t1"), "data: column 'tags'", "(got string) ... list"),
         (lambda rows: rows.assign(user=["a", 1] * 6), "data: column 'user'", "(got int, str)"),
         (lambda rows: pd.concat([rows, rows["age"]], axis=1), "data: column 'age'", "(got 2"),

@@ -18,6 +18,7 @@ INGESTION: dict[str, Any] = {
         "checkpoint_uri": "/base/checkpoint",
         "days": ["2024-03-02", "2024-03-03"],
         "transform_graph_uri": "/base/graph",
+        "model_uri": "/base/model",
         "inputs_digest": "i",
         "checkpoint_sha256": "",
         "transform_graph_sha256": "",

@@ -71,7 +71,7 @@ def test_rows_have_the_columns_that_are_read_of_files_and_the_day_of_their_time(
         ("", {**_ROW, "hour": 1.5}, "shown: column 'hour'", "(got 1.5)"),
         ("", {**_ROW, "hour": [1]}, "shown: column 'hour'", "(got [1])"),
         ("", {**_ROW, "hour": 2**70}, "shown: column 'hour'", f"(got {2**70})"),
-        ("", {**_ROW, "row": 7}, "shown: column 'row'", "(got 7)"),
+        ("", {**_ROW, "row": 7.5}, "shown: column 'row'", "(got 7.5)"),
         ("", {**_ROW, "row": "\ud800"}, "shown: column 'row'", "(got '\\ud800')"),
         ("", {**_ROW, "like": 1}, "shown: column 'like'", "'likes'"),
         ("", b" " * (MAX_BYTES + 1), "shown", f"(got {MAX_BYTES + 1} bytes)"),

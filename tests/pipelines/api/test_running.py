@@ -105,8 +105,13 @@ def test_ctrl_c_stops_the_run_and_waits_for_its_record(folders: dict[str, Path],
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=interrupt, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
-        sangam.run(DEMO, date=DATE, **folders)
+    # A worker of pytest-xdist ignores it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            sangam.run(DEMO, date=DATE, **folders)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert sangam.Root(folders["root"]).latest.state == "stopped"
     assert not is_running(int(pid.read_text()))

@@ -150,8 +150,8 @@ def test_data_that_cannot_be_scored_are_refused_before_the_job(data: Path, tmp_p
     with pytest.raises(UserError, match=place_and_value("--output", f"(got {data}")):
         _job(data, data)
     wrong = data / "2024-03-03.parquet"
-    pq.write_table(pa.table({"user": [1], "tags": [["a"]]}), wrong)
-    with pytest.raises(UserError, match=place_and_value(f"{wrong}: column 'user'", "(got int64)")):
+    pq.write_table(pa.table({"user": [1.5], "age": [1.0], "tags": [["a"]]}), wrong)
+    with pytest.raises(UserError, match=place_and_value(f"{wrong}: column 'user'", "(got double)")):
         _job(data, tmp_path / "scores")
 
 
