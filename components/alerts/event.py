@@ -13,8 +13,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sangam.components.record.outcome import refusals, refusing_steps
 from sangam.components.record.run import RunRecord
 from sangam.components.record.store import first_run
-from sangam.components.registry import versions
 from sangam.components.registry.record import read_records
+from sangam.components.registry.served import served
 from sangam.schemas.contracts.root import Root, RunFolder
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.alerts import Alerts
@@ -126,17 +126,13 @@ def event_of(record: RunRecord, alerts: Alerts) -> Event | None:
 
 
 def live_of(root: Root, ranker: str) -> dict[str, Any]:
-    """Returns the fields `live` and `serving` of an event, from the folder of the last push; empty without one."""
+    """Returns the fields `live` and `serving` of an event, from where the last push went; empty without one."""
     try:
-        pushed = [model.pushed for model in read_records(root.path, ranker) if model.pushed]
+        found = served(root.path, ranker)
     except UserError:
         # An alert tells what it can.
         return {}
-    if not pushed:
-        return {}
-    folder = (root.path / pushed[-1]).parent
-    there = versions.versions(folder)
-    return {"live": there[-1] if there else None, "serving": str(folder)}
+    return {"live": found.newest, "serving": found.folder} if found else {}
 
 
 def silence_of(alerts: Alerts, root: Root, ranker: str, now: datetime.datetime, run: str = "") -> Event | None:

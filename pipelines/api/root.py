@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sangam.components.object_stores import is_stored
 from sangam.components.record.store import find_run, read_runs
-from sangam.components.registry import stored_versions, versions
-from sangam.components.registry.record import read_records
+from sangam.components.registry.served import served
 from sangam.pipelines.api.frames import runs_frame
 from sangam.pipelines.api.run import Run
 from sangam.pipelines.times import utc_now
@@ -107,14 +105,8 @@ class Root:
             UserError: the folder is not a root, has no run of this ranker, or its registry is damaged.
         """
         read_runs(self.path, ranker)  # Refuses another name.
-        pushed = [model.pushed for model in read_records(self.path.resolve(), ranker) if model.pushed]
-        if not pushed:
-            return None
-        if is_stored(pushed[-1]):
-            folder = pushed[-1].rpartition("/")[0]
-            return f"{folder}/{there[-1]}" if (there := stored_versions.versions(folder)) else None
-        place = (self.path.resolve() / pushed[-1]).parent
-        return str(place / there[-1]) if (there := versions.versions(place)) else None
+        found = served(self.path.resolve(), ranker)
+        return f"{found.folder}/{found.newest}" if found and found.newest else None
 
     def __repr__(self) -> str:
         return f"Root({str(self.path)!r})"

@@ -10,7 +10,10 @@ from sangam.components import object_stores
 from sangam.components.registry import stored_versions
 from sangam.components.registry.record import BlessedModel, mark_withdrawn
 from sangam.components.registry.seal import seal
+from sangam.components.registry.served import Served, served
+from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
+from tests.components.registry.sample_blessings import blessing
 from tests.errors import place_and_value
 from tests.object_stores import Bucket
 
@@ -113,3 +116,14 @@ def test_a_large_object_is_copied_through_this_machine(
     assert large
     object_stores.copy(large, f"{bucket.uri}/copied")
     assert bucket.get("copied") == b"0123456789a"
+
+
+def test_what_is_served_is_the_newest_version_at_the_address_of_the_last_push(folder: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    entry = Path(Root(str(root)).blessed("tiny"), "00000001.json")
+    entry.parent.mkdir(parents=True)
+    entry.write_text(blessing("/model", pushed=f"{folder}/{NAMES[0]}").model_dump_json())
+    assert served(root, "tiny") == Served(folder, NAMES[-1])
+    assert served(root, "other") is None
+    stored_versions.withdraw(folder, because="worse", now=NOW)
+    assert served(root, "tiny") == Served(folder, NAMES[1])
