@@ -11,7 +11,8 @@ from types import ModuleType
 
 from sangam.schemas.errors import UserError
 
-ENTRY_POINTS = "sangam.parts"
+# Not one text: it would be the name of a module, which a step starts (components/caching).
+ENTRY_POINTS = ".".join(("sangam", "parts"))
 """Group of entry points: an installed package offers its parts under a short name."""
 FOLDERS = "SANGAM_PARTS"
 """Variable with the folders beside specs, for this process and its children."""
