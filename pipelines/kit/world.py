@@ -15,6 +15,7 @@ from sangam.components.examples.blocks import encode
 from sangam.components.steps.schema_gen.schema import tfmd_schema
 from sangam.components.steps.transform.graph import write_graph
 from sangam.pipelines.kit.around import Rows, around_nothing
+from sangam.pipelines.kit.encoding import example_of
 from sangam.schemas.contracts.statistics import Statistics, completed
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.schemas.derived.columns import columns
@@ -72,7 +73,7 @@ class World:
     def batch(self, rows: Rows) -> Batch:
         """Returns rows as the trainer gets them."""
         output, layer = self._transform
-        serialized = tf.constant([_example(row) for row in rows])
+        serialized = tf.constant([example_of(row) for row in rows])
         found = layer(tf.io.parse_example(serialized, output.raw_feature_spec()))
         return Layout(self.ranker).pack(found)
 
@@ -134,16 +135,3 @@ def _write_graph(spec: Spec, folder: Path) -> None:
     config = {"inputs": spec.inputs().model_dump_json(), "statistics": statistics.model_dump_json()}
     preprocess = functools.partial(preprocessing_fn, custom_config=config)
     write_graph(str(folder), preprocess, tfmd_schema(spec))
-
-
-def _example(row: dict[str, list[Any]]) -> bytes:
-    example = tf.train.Example()
-    for name, values in row.items():
-        feature = example.features.feature[name]
-        if values and isinstance(values[0], str):
-            feature.bytes_list.value.extend(value.encode() for value in values)
-        elif values and isinstance(values[0], int):
-            feature.int64_list.value.extend(values)
-        elif values:
-            feature.float_list.value.extend(values)
-    return bytes(example.SerializeToString(deterministic=True))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sangam.components.trials import try_parts
+from sangam.schemas.checks.parts import outside_parts
 from sangam.schemas.errors import UserError
 from sangam.testing import check_part
 from tests.components.sample_parts import FBeta, Length
@@ -21,17 +22,17 @@ PARTS = {"parts": ["tests.components.sample_parts", "tests.components.wrong_part
 
 
 def test_sound_parts_pass(tmp_path: Path) -> None:
-    try_parts(
-        loaded(
-            tmp_path,
-            PARTS
-            | {"evaluation.metrics": {"f_half": {"kind": "f_beta", "beta": 0.5}, "again": {"kind": "surprise"}}}
-            | {"evaluation.slices": [[{"kind": "initial", "column": "user_id"}]]}
-            | {"data.negatives": NEGATIVES | {"draw": {"kind": "tempered", "power": 1.5}}}
-            | {"alerts": {"format": {"kind": "chat", "room": "ml"}}}
-            | DRAWN,
-        )
+    spec = loaded(
+        tmp_path,
+        PARTS
+        | {"evaluation.metrics": {"f_half": {"kind": "f_beta", "beta": 0.5}, "again": {"kind": "surprise"}}}
+        | {"evaluation.slices": [[{"kind": "initial", "column": "user_id"}]]}
+        | {"data.negatives": NEGATIVES | {"draw": {"kind": "tempered", "power": 1.5}}}
+        | {"alerts": {"format": {"kind": "chat", "room": "ml"}}}
+        | DRAWN,
     )
+    assert len(list(outside_parts(spec))) == 5
+    try_parts(spec)
 
 
 def test_the_checks_for_others_tests_try_a_part_that_is_not_the_trainers() -> None:

@@ -297,20 +297,6 @@ def _value(column: Column, generator: np.random.Generator) -> Any:
     return 1_700_000_000 + 40_000 * number if column.name in {"time", "posted"} else number
 
 
-def encoded(row: Mapping[str, list[Any]]) -> bytes:
-    """Returns a raw example as ingestion writes it."""
-    example = tf.train.Example()
-    for name, values in row.items():
-        feature = example.features.feature[name]
-        if values and isinstance(values[0], str):
-            feature.bytes_list.value.extend(value.encode() for value in values)
-        elif values and isinstance(values[0], int):
-            feature.int64_list.value.extend(values)
-        elif values:
-            feature.float_list.value.extend(values)
-    return example.SerializeToString(deterministic=True)
-
-
 def transformed(declared: RankerSpec, found: Mapping[str, Any], count: int) -> list[bytes]:
     """Returns Transform's outputs as examples, as they are written to files."""
     examples = []

@@ -12,6 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
 
+from sangam.pipelines.kit.encoding import example_of  # noqa: E402
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, read_description  # noqa: E402
 from sangam.schemas.parts.roles import (  # noqa: E402
     Architecture,
@@ -40,7 +41,7 @@ class World:
 
         collectives.start()
         self._root, self.logs = root, every_kind.rows(every_kind.NUM_EXAMPLES)
-        self.raw = [every_kind.encoded(row) for row in self.logs]
+        self.raw = [example_of(row) for row in self.logs]
         self.examples = root / "examples.blocks"
         write_blocks(self.examples, self.raw, BLOCK_ROWS)
 

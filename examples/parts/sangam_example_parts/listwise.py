@@ -9,7 +9,17 @@ _NOT_AMONG = -1e9
 """Logit of an example that is in no sum; finite, so that gradients are."""
 
 
-class Rcr(BinaryLoss):
+class _Listwise(BinaryLoss):
+    of: Name
+    """Feature of one id whose value the candidates of a request share. A batch should hold them together."""
+    share: Fraction = 0.5
+    """Weight of the term over a request's candidates."""
+
+    def reads(self) -> Sequence[Name]:
+        return [self.of]
+
+
+class Rcr(_Listwise):
     """(1 - share) cross-entropy + share * -sum_i y_i log(p_i / sum_j p_j) of each request, p = sigmoid(z).
 
     Bai et al.: Regression compatible listwise objectives for calibrated ranking with binary relevance, CIKM 2023, with
@@ -18,13 +28,6 @@ class Rcr(BinaryLoss):
     """
 
     kind: Literal["rcr"]
-    of: Name
-    """Feature of one id whose value the candidates of a request share. A batch should hold them together."""
-    share: Fraction = 0.5
-    """Weight of the listwise term."""
-
-    def reads(self) -> Sequence[Name]:
-        return [self.of]
 
     def losses(self, logits_B: Tensor, examples: Examples) -> Tensor:
         request_B, num_requests = _requests(examples.ids[self.of])
@@ -32,7 +35,7 @@ class Rcr(BinaryLoss):
         return _mixed(self.share, examples.labels_B * listwise_B, logits_B, examples)
 
 
-class Jrc(BinaryLoss):
+class Jrc(_Listwise):
     """(1 - share) cross-entropy + share * the generative term of JRC, with the logits z/2 of a click and -z/2 of none.
 
     Sheng et al.: Joint optimization of ranking and calibration with contextualized hybrid model, KDD 2023. An example
@@ -42,13 +45,6 @@ class Jrc(BinaryLoss):
     """
 
     kind: Literal["jrc"]
-    of: Name
-    """Feature of one id whose value the candidates of a request share. A batch should hold them together."""
-    share: Fraction = 0.5
-    """Weight of the generative term."""
-
-    def reads(self) -> Sequence[Name]:
-        return [self.of]
 
     def losses(self, logits_B: Tensor, examples: Examples) -> Tensor:
         request_B, num_requests = _requests(examples.ids[self.of])
