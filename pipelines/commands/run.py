@@ -49,11 +49,14 @@ def run(
     from sangam.components.logs.files.digests import forget
     from sangam.pipelines.local.request import check_request
     from sangam.pipelines.local.terminal import run_and_report
+    from sangam.pipelines.outside import check_parts
     from sangam.schemas.loading import load_spec
 
     choose_log_format(log_format)
     try:
-        request = check_request(load_spec(spec), date, data, root)
+        loaded = load_spec(spec)
+        request = check_request(loaded, date, data, root)
+        check_parts(loaded)
         if reread:
             forget(request.root)
     except KeyboardInterrupt:

@@ -13,7 +13,6 @@ from sangam.components.logs.files.resolve import require_evaluation_days, resolv
 from sangam.components.logs.tables.files import files_of
 from sangam.components.object_stores import is_stored, names
 from sangam.pipelines.beam import unreachable
-from sangam.pipelines.outside import check_parts
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.derived.days import Day, parse_day, window, yesterday
 from sangam.schemas.derived.plan import refuse_unfit
@@ -66,7 +65,6 @@ def check_request(spec: Spec, date: str | None, data: str | Path, root: Path) ->
             place = f"beam.steps.{name}" if name in spec.beam.steps else "beam"
             raise UserError("\n".join(unreachable(place, {"--data": folder, "--root": str(root)})))
     _check_data(folder, root)
-    check_parts(spec)
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sangam.components.caching.code_digest import code_digest
 from sangam.pipelines.local.request import RunRequest, check_request
+from sangam.pipelines.outside import check_parts
 from sangam.schemas.derived.search import PreparedSearch, search_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.loading import Parsed, parse_spec
@@ -90,6 +91,7 @@ def run_of_examples(spec: Spec, date: str | None, data: str | Path, root: Path) 
     # Trials train from scratch, so they need the examples of all days. A search sends no alerts and removes nothing.
     training = spec.training.model_copy(update={"mode": "full"})
     changes = {"training": training, "alerts": None, "keep": None, "monitoring": None}
+    check_parts(spec)
     return check_request(spec.model_copy(update=changes), date, data, root)
 
 
