@@ -51,6 +51,8 @@ else:
         """TensorFlow, loaded at its first use: a spec is validated without it."""
 
         def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # Asked of every object by tools such as pytest.
+                raise AttributeError(name)
             return getattr(importlib.import_module("tensorflow"), name)
 
     tf = _TensorFlow()
