@@ -52,6 +52,20 @@ def wait_until(condition: Callable[[], object], seconds: float, what: str) -> No
         time.sleep(0.02)
 
 
+def wait_for_training(job_file: Path) -> None:
+    """Waits for the first line of progress; fails with the logs of a job that ends before."""
+    logs = job_file.parent / "logs"
+    progress, failed = logs / "progress.jsonl", logs / "failure.txt"
+
+    def has_begun() -> bool:
+        return progress.exists() and '"step"' in progress.read_text()
+
+    wait_until(lambda: has_begun() or failed.exists(), 180, "training has started")
+    if not has_begun():
+        said = [f"{log.name}: {log.read_text(errors='replace')[-2000:]}" for log in sorted(logs.glob("*.log"))]
+        raise AssertionError("\n".join([failed.read_text(), *said]))
+
+
 def last_step(job_file: Path) -> int:
     """Returns the step of the job's last checkpoint, 0 without one."""
     found = published(job_file.parent / "checkpoints")
