@@ -17,6 +17,7 @@ from sangam.schemas.spec.monitoring import Monitoring
 from sangam.trainer_module.checkpoint.manifest import read_manifest
 from tests.errors import tells
 from tests.odd_shell import ODD_SHELL
+from tests.trainer_module.launch import warm
 from tests.trainer_module.launch.launched_job import (
     failure,
     group_of,
@@ -47,9 +48,14 @@ def _monitored(job_file: Path, port: int = 0) -> Path:
     return targets
 
 
-def _wait_for_training(job_file: Path) -> None:
+def _wait_for_training(job_file: Path, launched: warm.Warm) -> None:
     file = job_file.parent / "logs" / "progress.jsonl"
-    wait_until(lambda: file.exists() and '"step"' in file.read_text(), 90, "training has started")
+
+    def has_started() -> bool:
+        assert launched.poll() is None, failure(job_file)
+        return file.exists() and '"step"' in file.read_text()
+
+    wait_until(has_started, 90, "training has started")
 
 
 @pytest.mark.long
@@ -129,7 +135,7 @@ def test_a_port_of_metrics_in_use_ends_a_job_before_it_starts_anything(tmp_path:
 def test_a_killed_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, ...]) -> None:
     job_file = write_job(tmp_path, declared(ranks=2, sync=HOROVOD, data_workers=1, epochs=100_000), files)
     launched = launch(job_file)
-    _wait_for_training(job_file)
+    _wait_for_training(job_file, launched)
     wait_until(lambda: len(group_of(launched.pid)) == 6, 30, "launcher, nursery, pool and ranks run")
     launched.kill()
     assert launched.wait(30) == -9
@@ -143,7 +149,7 @@ def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
     """By Horovod the other rank fails, too, and must not be named; in shared memory it waits: `loop.test_resume`."""
     job_file = write_job(tmp_path, declared(ranks=2, sync=HOROVOD, data_workers=0, epochs=100_000, retries=0), files)
     launched = launch(job_file)
-    _wait_for_training(job_file)
+    _wait_for_training(job_file, launched)
     rank_process(launched.pid, 1).kill()
     assert launched.wait(60) == 1
     assert tells(failure(job_file), "training", "rank-1 ... SIGKILL")
@@ -160,7 +166,7 @@ def test_a_rank_that_hangs_is_noticed_and_not_taken_for_one_that_waits_for_it(
     ranker = declared(ranks=2, sync={"kind": "sync", "transport": transport}, data_workers=0, **limits)
     job_file = write_job(tmp_path, ranker, files)
     launched = launch(job_file)
-    _wait_for_training(job_file)
+    _wait_for_training(job_file, launched)
     rank_process(launched.pid, 1).send_signal(signal.SIGSTOP)
     assert launched.wait(12 + 30) == 1
     assert tells(failure(job_file), "training", "rank-1 ... no progress")
@@ -181,7 +187,7 @@ def test_a_job_past_its_deadline_is_ended(tmp_path: Path, files: tuple[str, ...]
 def test_a_lost_data_worker_ends_a_job_without_retries(tmp_path: Path, files: tuple[str, ...]) -> None:
     job_file = write_job(tmp_path, declared(ranks=1, data_workers=1, epochs=100_000, retries=0), files)
     launched = launch(job_file)
-    _wait_for_training(job_file)
+    _wait_for_training(job_file, launched)
     process_with(launched.pid, "data-worker-0.address").kill()
     assert launched.wait(60) == 1
     assert tells(failure(job_file), "training", "data-worker-0 ... SIGKILL")
