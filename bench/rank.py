@@ -26,7 +26,9 @@ def main(name: str, num_batches: str, output: str) -> None:
     if contestant.staleness is None:
         rank, ranks = collectives.start()
         if contestant.shares_memory:
-            collectives.share_memory()
+            meeting = Path(output).parent / "ranks"
+            meeting.mkdir(exist_ok=True)
+            collectives.share_memory(meeting)
         if contestant.kind != "sangam":
             rivals.join()
     else:

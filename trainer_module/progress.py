@@ -51,6 +51,7 @@ class Progress:
         examples: number of examples trained on so far.
         expected: number of examples of the whole training, without early stopping; 0: unknown.
         waited_s: seconds that this process has waited for batches.
+        rank_waited_s: seconds of its steps that it has waited for other ranks; None where they are unknown.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Progress:
         self.examples = 0
         self.step = 0
         self.waited_s = 0.0
+        self.rank_waited_s: float | None = None
         self.expected = job.num_train_examples * job.ranker.training.epochs
 
     def resume(self, *, step: int, examples: int) -> None:

@@ -206,11 +206,13 @@ def _spent(facts: Facts) -> list[tuple[str, float, float | None]]:
         return []
     epochs = training["epochs"]
     waited = sum(epoch["input_wait"] * epoch["seconds"] for epoch in epochs)
+    for_ranks = sum((epoch["rank_wait"] or 0.0) * epoch["seconds"] for epoch in epochs)
     evicted = sum(epoch["evict_s"] for epoch in epochs)
     blocked, trained = training["checkpoint"]["blocked_s"], sum(epoch["seconds"] for epoch in epochs)
     parts = {
-        "steps": trained - waited - evicted - blocked,
+        "steps": trained - waited - for_ranks - evicted - blocked,
         "waiting for input": waited,
+        "waiting for other ranks": for_ranks,
         "removing rows": evicted,
         "checkpoints": blocked,
     }

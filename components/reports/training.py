@@ -62,12 +62,14 @@ class Refit(_Report):
 class TrainingReport(_Report):
     """The whole training, including all resumptions.
 
-    `input_wait` is the share of its time that the ranks waited for batches.
+    `input_wait` is the share of its time that the ranks waited for batches, `rank_wait` the share that they waited for
+    each other; None where that is unknown.
     """
 
     examples: int
     examples_per_s: float
     input_wait: float = 0.0
+    rank_wait: float | None = None
     skipped_steps: int
     resumed_from_step: list[int]
     checkpoint: Checkpoints = Checkpoints()

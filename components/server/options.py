@@ -1,12 +1,13 @@
 """The options of a server, parsed from the command line of `python -m sangam.components.server`."""
 
 import argparse
-import os
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from sangam.schemas.errors import UserError
+from sangam.schemas.host.cgroup import usable_cores
 
 GRPC_PORT, REST_PORT = 8500, 8501
 """TensorFlow Serving's ports."""
@@ -86,8 +87,8 @@ class Options:
 
     @property
     def num_threads(self) -> int:
-        """The number of threads, by default one for each core."""
-        return self.threads or len(os.sched_getaffinity(0))
+        """The number of threads, by default one for each core that this process may use."""
+        return self.threads or math.ceil(usable_cores())
 
     def address(self, port: int) -> str:
         """Returns host:port."""

@@ -15,6 +15,7 @@ import sangam
 from sangam.pipelines.checks import gpu
 from sangam.pipelines.installing import LOCK_FILE
 from sangam.schemas.errors import UserError
+from sangam.schemas.host.cgroup import usable_cores
 from sangam.trainer_module.launch import machine
 from sangam.trainer_module.launch.loopback import library
 from sangam.trainer_module.launch.machine import Finding, enough
@@ -161,8 +162,7 @@ def operations() -> Finding:
 
 def cores() -> Finding:
     """Checks the cores that this process may use."""
-    usable = len(os.sched_getaffinity(0))
-    return enough("cores", usable, MIN_CORES, "cores usable", "use more cores: the demo trains two ranks")
+    return enough("cores", usable_cores(), MIN_CORES, "cores usable", "use more cores: the demo trains two ranks")
 
 
 def disk() -> Finding:

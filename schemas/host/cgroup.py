@@ -1,7 +1,8 @@
-"""The memory that the kernel grants to this process, and whether it has killed one for lack of it.
+"""The memory and the cores that the kernel grants to this process, and whether it has killed one for lack of memory.
 
-Reads cgroups of version 2 and 1 (Linux, admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst). With version 1, or with
-the kubelet's `singleProcessOOMKill`, the kernel kills one process of a container without notice to the others.
+Reads cgroups of version 2 and 1 (Linux, admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, scheduler/sched-bwc.rst). With
+version 1, or with the kubelet's `singleProcessOOMKill`, the kernel kills one process of a container without notice to
+the others.
 """
 
 import os
@@ -60,13 +61,40 @@ def own_cgroups(mount: Path = _MOUNT, own: Path = _OWN) -> list[Cgroup]:
         mount: mount point of cgroups.
         own: file with the paths of this process's.
     """
+    return [Cgroup(folder) for folder in _folders("memory", mount, own)]
+
+
+def usable_cores(mount: Path = _MOUNT, own: Path = _OWN) -> float:
+    """Returns the number of cores that this process may keep busy: those of its affinity, within its cgroups' quotas.
+
+    Args:
+        mount: mount point of cgroups.
+        own: file with the paths of this process's.
+    """
+    quotas = [_quota(folder) for folder in _folders("cpu", mount, own)]
+    return min([float(len(os.sched_getaffinity(0))), *filter(None, quotas)])
+
+
+def _quota(folder: Path) -> float | None:
+    """Returns the cores whose time a cgroup's processes may use together; None without a limit."""
+    try:
+        quota, period = (folder / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        of_version_1 = (_number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us"))
+        quota, period = (str(number or 0) for number in of_version_1)
+    is_limited = quota.isdecimal() and period.isdecimal() and int(quota) and int(period)
+    return int(quota) / int(period) if is_limited else None
+
+
+def _folders(controller: str, mount: Path, own: Path) -> list[Path]:
+    """Returns the folder of this process's cgroup that has a controller, and its visible parents."""
     lines = [line.split(":", 2) for line in own.read_text().splitlines()] if own.exists() else []
     paths = {name: path for _, names, path in lines for name in names.split(",")}
-    root = mount / "memory" if "memory" in paths else mount
+    root = mount / controller if controller in paths else mount
     # A container without a namespace of cgroups reads the path on its node, and has its own cgroup mounted.
-    folder = root / paths.get("memory", paths.get("", "/")).lstrip("/")
+    folder = root / paths.get(controller, paths.get("", "/")).lstrip("/")
     folder = folder if folder.is_dir() else root
-    return [Cgroup(each) for each in (folder, *folder.parents) if each.is_relative_to(root)]
+    return [each for each in (folder, *folder.parents) if each.is_relative_to(root)]
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,7 @@ def test_transformed_when_they_are_read_the_losses_and_the_trained_state_are_tho
     assert len(report["by_rank"]) == report["ranks"]
     for rank in report["by_rank"]:
         assert 0 < rank["input_wait"] < 1
+        assert rank["rank_wait"] == 0  # There is one.
         assert rank["peak_memory_bytes"] > 100 * 2**20
     assert 0 < report["input_wait"] == report["epochs"][0]["input_wait"] < 1
 

@@ -1,4 +1,4 @@
-"""Messages of any size arrive, and a rank that is gone is noticed, where ranks meet through memory."""
+"""Messages arrive whatever their size, waits are counted, a lost rank is noticed, where ranks meet through memory."""
 
 import os
 import signal
@@ -49,6 +49,11 @@ def exchange(rank: int, ranks: int, directory: Path) -> None:
             own = tf.cast(tf.fill([2, 3], rank + 1), dtype)
             np.testing.assert_array_equal(collectives.allreduce_sum(own, name="any"), np.full([2, 3], 6))
             np.testing.assert_array_equal(collectives.allreduce_max(own, name="any"), np.full([2, 3], 3))
+    before = collectives.waited_s()
+    time.sleep(0.4 if rank == 1 else 0.0)
+    collectives.barrier(name="late")
+    waited_s = collectives.waited_s() - before
+    assert waited_s < 0.3 if rank == 1 else waited_s > 0.3
     assert collectives.texts(f"rank {rank}", name="said") == ["rank 0", "rank 1", "rank 2"]
     if rank == ranks - 1:
         os.kill(os.getpid(), signal.SIGSTOP)

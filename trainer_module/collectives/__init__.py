@@ -96,6 +96,11 @@ def sums_on_device() -> bool:
     return _Job.transport.sums_on_device
 
 
+def waited_s() -> float | None:
+    """Returns the seconds that this process has waited for other ranks' messages; None if they are unknown."""
+    return _Job.transport.waited_s()
+
+
 def allreduce_sum(tensor: tf.Tensor, *, name: str) -> tf.Tensor:
     """See `Transport`."""
     return _Job.transport.allreduce_sum(tensor, name=name)

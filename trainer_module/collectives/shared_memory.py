@@ -14,6 +14,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from sangam.schemas.errors import UserError
+from sangam.schemas.host.cgroup import usable_cores
 from sangam.trainer_module.collectives.transport import Received, Transport
 from sangam.trainer_module.native.library import functions, operations
 
@@ -43,7 +44,7 @@ class SharedMemory(Transport):
         self.local_rank, self._ranks = rank, len(said)
         numbers = ctypes.c_int * len(said)
         processes, files = (numbers(*map(int, column)) for column in zip(*said, strict=True))
-        unreached = functions().sangam_join(rank, len(said), processes, files)
+        unreached = functions().sangam_join(rank, len(said), processes, files, int(usable_cores()))
         if unreached >= 0:
             raise UserError(
                 f"training.sync.transport: rank {unreached} does not share its memory with rank {rank} (they need one "
@@ -52,6 +53,12 @@ class SharedMemory(Transport):
         # Report an unreachable rank before others wait for it.
         texts("joined")
         self._last: tuple[Any, tf.Operation] | None = None
+        self._waited_ns = functions().sangam_waited_ns
+        self._waited_ns.restype = ctypes.c_int64
+
+    def waited_s(self) -> float:
+        """See `Transport`."""
+        return int(self._waited_ns()) / 1e9
 
     def leave(self) -> None:
         """See `Transport`; ranks that still wait for this one fail."""

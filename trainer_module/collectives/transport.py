@@ -49,6 +49,10 @@ class Transport(Protocol):
         total = self.allreduce_sum(tensor, name=name)
         return lambda: total
 
+    def waited_s(self) -> float | None:
+        """Returns the seconds that this process has waited for messages of other ranks; None if they are unknown."""
+        return None
+
     def leave(self) -> None:
         """Leaves the job."""
 
@@ -74,6 +78,10 @@ class Alone(Transport):
         """See `Transport`."""
         del name
         return lambda: (tensor, splits)
+
+    def waited_s(self) -> float:
+        """See `Transport`."""
+        return 0.0
 
     def leave(self) -> None:
         """See `Transport`."""

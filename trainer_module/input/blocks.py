@@ -89,6 +89,13 @@ class Table:
             joined[kind] = values, tf.pad(tf.cumsum(lengths), [[1, 0]]), place, stride
         return joined
 
+    def reordered(self, joined: Joined, order: tf.Tensor) -> Joined:
+        """Returns joined rows in another order."""
+        return {
+            kind: (values, splits, tf.gather(place, order), tf.gather(stride, order))
+            for kind, (values, splits, place, stride) in joined.items()
+        }
+
     def take(self, joined: Joined, start: tf.Tensor, end: tf.Tensor) -> Rows:
         """Returns the rows from `start` up to `end`."""
         rows: Rows = {}

@@ -12,6 +12,7 @@ from sangam.schemas.derived.outputs import Output, outputs
 from sangam.schemas.spec import RankerSpec
 from sangam.trainer_module.input.batch import Batch, Layout
 from sangam.trainer_module.input.blocks import Joined, Rows, Table, num_rows
+from sangam.trainer_module.input.dealing import ids_counter, lists_of
 from sangam.trainer_module.transforms.graph import TransformGraph
 
 _RAW_TYPES = {"float": tf.float32, "int": tf.int64, "string": tf.string}
@@ -26,11 +27,13 @@ class ExampleReader:
         table: their columns.
         batch_of: returns rows as a batch.
         keep: says which rows take part, see `PartReader`; None: all.
+        count_ids: returns each row's number of ids, see `dealing`; None: all rows have as many.
     """
 
     table: Table
     batch_of: Callable[[Rows], Batch]
     keep: Callable[[Rows], tf.Tensor] | None = None
+    count_ids: Callable[[Rows], tf.Tensor] | None = None
 
     @cached_property
     def rows_of(self) -> Callable[[tf.Tensor], tuple[Joined, tf.Tensor]]:
@@ -94,7 +97,7 @@ def transformed_reader(spec: RankerSpec) -> ExampleReader:
             found = table.ragged(rows)
         return layout.pack({name: _output_of(column, written[name]) for name, column in found.items()})
 
-    return ExampleReader(table, batch_of)
+    return ExampleReader(table, batch_of, count_ids=ids_counter(table, lists_of(spec, is_raw=False)))
 
 
 def raw_reader(spec: RankerSpec, transform_graph: str) -> ExampleReader:
@@ -102,7 +105,8 @@ def raw_reader(spec: RankerSpec, transform_graph: str) -> ExampleReader:
     table = Table({column.name: _RAW_TYPES[column.type] for column in columns(spec)})
     layout = Layout(spec)
     transform = TransformGraph(transform_graph)
-    return ExampleReader(table, lambda rows: layout.pack(transform(table.sparse(rows))))
+    count_ids = ids_counter(table, lists_of(spec, is_raw=True))
+    return ExampleReader(table, lambda rows: layout.pack(transform(table.sparse(rows))), count_ids=count_ids)
 
 
 def _output_of(column: tf.RaggedTensor, output: Output) -> tf.Tensor | tf.RaggedTensor:

@@ -89,6 +89,8 @@ def _batches(
     ranks: int,
     skip: tf.Tensor,
 ) -> tf.data.Dataset:
-    read = PartReader(reader.table, parts, order, shuffle_buffer, reader.keep)
+    # Whole batches stay as they are: an epoch has the same ones whatever the number of ranks.
+    count_ids = reader.count_ids if ranks > 1 else None
+    read = PartReader(reader.table, parts, order, shuffle_buffer, reader.keep, count_ids)
     rows = read.batches(tf.constant(0), batch_size, rank=rank, ranks=ranks, skip=skip)
     return rows.map(reader.batch_of)

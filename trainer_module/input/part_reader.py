@@ -8,6 +8,7 @@ import tensorflow as tf
 from sangam.schemas.contracts.example_files import BLOCK_ROWS
 from sangam.schemas.spec.training import Order
 from sangam.trainer_module.input.blocks import Rows, Table, num_rows
+from sangam.trainer_module.input.dealing import dealt
 from sangam.trainer_module.input.ending import untuned
 from sangam.trainer_module.input.order import Part
 
@@ -74,6 +75,7 @@ class PartReader:
         order: Order,
         shuffle_buffer: int,
         keep: Callable[[Rows], tf.Tensor] | None = None,
+        count_ids: Callable[[Rows], tf.Tensor] | None = None,
     ):
         """Takes the parts to read.
 
@@ -83,14 +85,20 @@ class PartReader:
             order: order of their rows; `time` keeps the order of the files.
             shuffle_buffer: rows of a window, rounded up to whole blocks.
             keep: says which rows take part: [n] bool; None: all.
+            count_ids: returns each row's number of ids: [n]; None: rows are not dealt by it.
         """
         self._table, self._parts, self._order, self._keep = table, parts, order, keep
+        self._count_ids = count_ids
         self._blocks_of_window = -(-shuffle_buffer // BLOCK_ROWS)
 
     def batches(
         self, part: tf.Tensor, batch_size: int, *, rank: int = 0, ranks: int = 1, skip: tf.Tensor | int = 0
     ) -> tf.data.Dataset:
         """Returns the rows of a part in batches; only the last one may have fewer rows.
+
+        With `count_ids` the ranks' shares of a batch have about equally many ids, whatever the order. For a rank that
+        takes whole batches these have, within a window, as other ranks take others meanwhile; in the order of time they
+        keep their rows.
 
         Args:
             part: number of the part.
@@ -111,6 +119,16 @@ class PartReader:
             start = tf.minimum(to_skip, total)
             end = tf.where(is_end, total, start + (total - start) // batch_size * batch_size)
             joined = self._table.join(left, rows, order)
+            if self._count_ids is not None and (ranks > 1 or self._order != "time"):
+                ids = tf.concat([self._count_ids(left), tf.gather(self._count_ids(rows), order)], 0)
+                if ranks > 1:
+                    dealing = _dealing(ids, start, (end - start) // batch_size, batch_size, ranks)
+                else:
+                    # A batch with rows of the window before stays as it is: they may be of another day.
+                    first = tf.minimum(start + tf.cast(num_rows(left) > 0, tf.int64) * batch_size, end)
+                    batches = (end - first) // batch_size
+                    dealing = _dealing(ids, first, 1, batches * batch_size, batches)
+                joined = self._table.reordered(joined, dealing)
             return (self._table.take(joined, end, total), to_skip - start), (joined, start, end)
 
         def batches_of(joined: Any, start: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:
@@ -150,3 +168,12 @@ class PartReader:
             return rows, order, False
 
         return windows.map(window)
+
+
+def _dealing(ids: tf.Tensor, first: tf.Tensor, groups: Any, size: Any, parts: Any) -> tf.Tensor:
+    """Returns the order of rows in which `groups` of `size` rows from `first` on are dealt to parts, and no others."""
+    groups, size = tf.cast(groups, tf.int64), tf.cast(size, tf.int64)
+    end, total = first + groups * size, tf.size(ids, tf.int64)
+    order_GN = dealt(tf.reshape(ids[first:end], tf.stack([groups, size])), parts)
+    moved = first + tf.range(groups)[:, None] * size + order_GN
+    return tf.concat([tf.range(first), tf.reshape(moved, [-1]), tf.range(end, total)], 0)

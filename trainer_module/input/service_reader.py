@@ -243,7 +243,7 @@ def _batches(
     numbers: tf.Tensor,
     is_trained: tf.Tensor,
 ) -> tf.data.Dataset:
-    read = PartReader(reader.table, parts, order, shuffle_buffer)
+    read = PartReader(reader.table, parts, order, shuffle_buffer, count_ids=reader.count_ids)
     # The pool hands out elements of this first dataset, a few at a time, to its workers. tf.data must not shuffle
     # it: the first worker would take all parts into its buffer.
     dataset = tf.data.Dataset.from_tensor_slices(numbers)

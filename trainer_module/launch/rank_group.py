@@ -72,13 +72,14 @@ class RankGroup:
             "HOROVOD_GLOO_TIMEOUT_SECONDS": str(max(_GLOO_S, cluster.heartbeat_timeout_s)),
         }
         arguments = [module, str(job_file), str(parent_pid), service, attempt]
-        self._heartbeats = [HeartbeatFile(job.heartbeat_file(rank)) for rank in ranks]
         self._left_at: float | None = None
         self.children: list[Child] = []
         for rank in ranks:
             own = {**shared, **environment(rank)}
             child = Child(job, f"rank-{rank}", arguments, own, host_suffix=host_suffix, nursery=nursery)
             self.children.append(child)
+        # Now: before the first fork the nursery imports TensorFlow, which is no silence of a rank.
+        self._heartbeats = [HeartbeatFile(job.heartbeat_file(rank)) for rank in ranks]
 
     def are_done(self) -> bool:
         """Returns whether all ranks have succeeded.

@@ -8,6 +8,7 @@ import tensorflow as tf
 from sangam.trainer_module import collectives
 from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.loop.history import EpochReport
+from sangam.trainer_module.loop.step import StepResult
 from sangam.trainer_module.loop.trainer import Trainer
 from sangam.trainer_module.progress import Progress
 
@@ -37,8 +38,10 @@ def train_epoch(
     _add_eviction(report, trainer.evict(progress), progress)
     trainer.share(report)
     report.seconds += time.monotonic() - started
-    waited_s = collectives.allreduce_sum(tf.constant(report.input_wait_s, tf.float64), name="input_wait")
-    report.input_wait_s = float(waited_s) / trainer.ranks
+    waits_s = tf.constant([report.input_wait_s, report.rank_wait_s or 0.0], tf.float64)
+    input_s, rank_s = (collectives.allreduce_sum(waits_s, name="waits") / trainer.ranks).numpy().tolist()
+    report.input_wait_s = input_s
+    report.rank_wait_s = None if report.rank_wait_s is None else rank_s
 
 
 def train_batches(
@@ -46,7 +49,7 @@ def train_batches(
 ) -> Iterator[EpochReport]:
     """Like `train_epoch`, without the end of an epoch: rows are removed only every `evict_every_steps`."""
     share, started = trainer.updates_a_step / trainer.ranks, time.monotonic()
-    for result in trainer.steps(_timed(batches, report, progress)):
+    for result in _results(trainer.steps(_timed(batches, report, progress)), report, progress):
         num_examples, losses = int(result.count), result.losses_T.numpy().tolist()
         if num_examples == 0:  # Other ranks train on.
             progress.beat()
@@ -81,6 +84,26 @@ def train_batches(
 def _add_eviction(report: EpochReport, seconds: float, progress: Progress) -> None:
     report.evict_s += seconds
     progress.metrics.stood_still("eviction", seconds)
+
+
+def _results(steps: Iterator[StepResult], report: EpochReport, progress: Progress) -> Iterator[StepResult]:
+    """Yields the results of steps; adds the time that this rank waited in them for others to the report."""
+    while True:
+        before = collectives.waited_s()
+        result = next(steps, None)
+        _add_rank_wait(report, before, collectives.waited_s(), progress)
+        if result is None:
+            return
+        yield result
+
+
+def _add_rank_wait(report: EpochReport, before: float | None, after: float | None, progress: Progress) -> None:
+    if before is None or after is None or report.rank_wait_s is None:
+        report.rank_wait_s = None
+        return
+    report.rank_wait_s += after - before
+    progress.rank_waited_s = (progress.rank_waited_s or 0.0) + after - before
+    progress.metrics.stood_still("ranks", after - before)
 
 
 def _timed(batches: Iterable[Batch], report: EpochReport, progress: Progress) -> Iterator[Batch]:

@@ -22,7 +22,7 @@ class Events:
 
     Tags: `loss/<task>`, the mean of the steps of about a second; `examples_per_s`, `learning_rate/dense`,
     `learning_rate/rows`; `validation/<metric>/<task>` after an epoch; at the end, `input_wait`,
-    `tables/<table>/<count>` and `tables/<table>/norm`, a histogram of the rows' norms.
+    `rank_wait`, `tables/<table>/<count>` and `tables/<table>/norm`, a histogram of the rows' norms.
     """
 
     def __init__(self, job: TrainJob):
@@ -56,7 +56,8 @@ class Events:
 
     def finished(self, step: int, report: Mapping[str, Any], norm_edges: Sequence[float]) -> None:
         """Adds the values of the final `training.json`, and flushes."""
-        scalars: dict[str, float] = {"input_wait": report["input_wait"]}
+        waits = {name: report[name] for name in ("input_wait", "rank_wait")}
+        scalars: dict[str, float] = {name: share for name, share in waits.items() if share is not None}
         for table, counts in report["tables"].items():
             scalars |= {
                 f"tables/{table}/{name}": value for name, value in counts.items() if isinstance(value, int | float)

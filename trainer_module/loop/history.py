@@ -25,6 +25,7 @@ class EpochReport:
         seconds: duration of training, without validation.
         evict_s: the part of `seconds` spent removing rows on this rank.
         input_wait_s: the part of `seconds` spent waiting for batches; averaged over the ranks after the epoch.
+        rank_wait_s: the part spent waiting for messages of other ranks, averaged too; None where it is unknown.
         num_shared: number of leading steps known to all ranks, if each trains at its own pace.
         shared_skipped, shared_left_out: the parts of `skipped` and `left_out` known to all ranks.
         validation: `auc` or `rmse` on the validation split by task; empty without one.
@@ -38,6 +39,7 @@ class EpochReport:
     seconds: float = 0.0
     evict_s: float = 0.0
     input_wait_s: float = 0.0
+    rank_wait_s: float | None = 0.0
     num_shared: int = 0
     shared_skipped: int = 0
     shared_left_out: int = 0
@@ -143,6 +145,7 @@ class History:
                 "seconds": report.seconds,
                 "evict_s": report.evict_s,
                 "input_wait_s": report.input_wait_s,
+                "rank_wait_s": report.rank_wait_s,
                 "validation": report.validation,
                 _CALIBRATIONS: {task: fitted.model_dump_json() for task, fitted in report.calibrations.items()},
             }

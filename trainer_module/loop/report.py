@@ -23,27 +23,30 @@ _POINTS = 100
 """Maximum number of steps whose learning rates are reported."""
 
 
-def by_rank(run: Run) -> list[dict[str, float]]:
+def by_rank(run: Run) -> list[dict[str, float | None]]:
     """Returns the statistics of each rank's process, by rank. All ranks together.
 
-    `seconds` since training began, `input_wait` as a share of them, and `peak_memory_bytes`; 0 for a lost rank.
+    `seconds` since training began, `input_wait` and `rank_wait` (None where it is unknown) as shares of them, and
+    `peak_memory_bytes`; 0 for a lost rank.
     """
-    rank, ranks = run.trainer.rank, run.trainer.ranks
-    own = np.zeros((ranks, 3))
-    own[rank] = run.seconds, run.progress.waited_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    rank, ranks, progress = run.trainer.rank, run.trainer.ranks, run.progress
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    own = np.zeros((ranks, 4))
+    own[rank] = run.seconds, progress.waited_s, progress.rank_waited_s or 0.0, peak
     of_all = collectives.allreduce_sum(tf.constant(own), name="by_rank").numpy()
     return [
         {
             "seconds": round(seconds, 3),
-            "input_wait": round(waited_s / seconds, 4) if seconds else 0.0,
+            "input_wait": _share(waited_s, seconds),
+            "rank_wait": None if progress.rank_waited_s is None else _share(for_ranks_s, seconds),
             "peak_memory_bytes": int(peak),
         }
-        for seconds, waited_s, peak in of_all.tolist()
+        for seconds, waited_s, for_ranks_s, peak in of_all.tolist()
     ]
 
 
 def write_report(
-    run: Run, tables: dict[str, dict[str, Any]], exchange: dict[str, Any], ranks: list[dict[str, float]]
+    run: Run, tables: dict[str, dict[str, Any]], exchange: dict[str, Any], ranks: list[dict[str, float | None]]
 ) -> None:
     """Writes both files, training.json last and atomically.
 
@@ -66,7 +69,7 @@ def write_report(
         "examples": examples,
         "seconds": round(seconds, 3),
         "examples_per_s": round(examples / seconds, 1),
-        "input_wait": _input_wait(history.reports),
+        **_waits(history.reports),
         "by_rank": ranks,
         "learning_rates": _learning_rates(run),
         "skipped_steps": sum(report.skipped for report in history.reports),
@@ -100,7 +103,7 @@ def _epoch(report: EpochReport, tasks: Iterable[str]) -> dict[str, Any]:
         "steps": len(report.step_losses),
         "seconds": round(report.seconds, 3),
         "evict_s": round(report.evict_s, 3),
-        "input_wait": _input_wait([report]),
+        **_waits([report]),
         "mean_loss": dict(zip(tasks, report.mean_losses(), strict=True)),
         "validation": {
             task: {metric: value if math.isfinite(value) else None for metric, value in metrics.items()}
@@ -118,10 +121,19 @@ def _learning_rates(run: Run) -> dict[str, list[float]]:
     return {"steps": list(map(float, steps)), **by_name}
 
 
-def _input_wait(reports: Sequence[EpochReport]) -> float:
-    """Returns the share of the time that the ranks waited for batches."""
+def _waits(reports: Sequence[EpochReport]) -> dict[str, float | None]:
+    """Returns the shares of the time that the ranks waited for batches, and for each other."""
     seconds = sum(report.seconds for report in reports)
-    return round(sum(report.input_wait_s for report in reports) / seconds, 4) if seconds else 0.0
+    for_ranks = [report.rank_wait_s for report in reports]
+    known = [waited_s for waited_s in for_ranks if waited_s is not None]
+    return {
+        "input_wait": _share(sum(report.input_wait_s for report in reports), seconds),
+        "rank_wait": _share(sum(known), seconds) if len(known) == len(for_ranks) else None,
+    }
+
+
+def _share(part_s: float, seconds: float) -> float:
+    return round(part_s / seconds, 4) if seconds else 0.0
 
 
 def _refit(job: TrainJob, passes: Sequence[EpochReport]) -> dict[str, Any]:

@@ -77,7 +77,8 @@ class Run:
         report = self.history.report_of(epoch)
         self.trainer.begin_epoch(epoch)
         batches: Iterable[Batch] | None = self.source.batches(epoch, self.progress.examples)
-        self.trainer.trace()  # While the pool prepares the first batch.
+        with self.progress.beating():
+            self.trainer.trace()  # While the pool prepares the first batch.
         while batches is not None:
             self._epoch_started = time.monotonic()
             for _ in train_epoch(self.trainer, batches, self.progress, report):

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from sangam.trainer_module.monitoring.endpoint import new_registry
 from sangam.trainer_module.monitoring.tables import TableMetrics
 
-Cause = Literal["input", "eviction", "checkpoint", "validation"]
+Cause = Literal["input", "ranks", "eviction", "checkpoint", "validation"]
 """Reasons for which training waits."""
-_CAUSES: tuple[Cause, ...] = ("input", "eviction", "checkpoint", "validation")
+_CAUSES: tuple[Cause, ...] = ("input", "ranks", "eviction", "checkpoint", "validation")
 _STEP_S = (0.002, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2, 5, 10, 30)
 _STALENESS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _ONLINE = {
@@ -121,7 +121,7 @@ class TrainingMetrics(Metrics):
         )
         self._still_s = Counter(
             "sangam_trainer_standstill_seconds",
-            "Time in which this rank made no step, by cause: input, eviction, checkpoint, validation.",
+            "Time that this rank waited, by cause: input, ranks (shared memory), eviction, checkpoint, validation.",
             ("cause",),
             registry=registry,
         )

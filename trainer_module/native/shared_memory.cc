@@ -69,6 +69,13 @@ struct Job {
   Mapping mappings[kMaxRanks][kChannels][kSlots];
 };
 Job job;
+std::atomic<int64_t> waited_ns{0};  // Time that this process has waited for other ranks.
+
+int64_t now_ns() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
 
 int made_file(int64_t bytes) {
   int file = static_cast<int>(syscall(SYS_memfd_create, "sangam-ranks", MFD_CLOEXEC));
@@ -107,18 +114,22 @@ bool has_ended(int rank) {
   return kill(job.processes[rank], 0) != 0 && errno == ESRCH;
 }
 
+bool has_reached(const std::atomic<uint32_t>& word, uint32_t number) {
+  return static_cast<int32_t>(word.load(std::memory_order_acquire) - number) >= 0;
+}
+
 // Waits until a rank's counter reaches a number.
 void wait_for(int rank, std::atomic<uint32_t>& word, uint32_t number) {
-  for (int spin = 0;; ++spin) {
+  if (has_reached(word, number)) return;
+  int64_t started = now_ns();
+  for (int spin = 0; spin < job.spins && !has_reached(word, number); ++spin) _mm_pause();
+  for (;;) {
     uint32_t value = word.load(std::memory_order_acquire);
-    if (static_cast<int32_t>(value - number) >= 0) return;
-    if (spin < job.spins) {
-      _mm_pause();
-      continue;
-    }
+    if (static_cast<int32_t>(value - number) >= 0) break;
     if (has_ended(rank)) fail(TF_UNAVAILABLE, "rank " + std::to_string(rank) + " has left the job");
     sleep_while(word, value);
   }
+  waited_ns.fetch_add(now_ns() - started, std::memory_order_relaxed);
 }
 
 // Returns the memory of a rank's slot, or null.
@@ -304,9 +315,11 @@ int sangam_open() noexcept {
 }
 
 // Joins the ranks' control blocks, given by process and file in rank order; returns the first rank with an unreadable
-// block, or -1. It returns 64 if there cannot be such a rank.
-int sangam_join(int rank, int ranks, const int* processes, const int* files) noexcept {
+// block, or -1. It returns 64 if there cannot be such a rank. `cores` are as many as the ranks may keep busy.
+int sangam_join(int rank, int ranks, const int* processes, const int* files, int cores) noexcept {
   using namespace sangam;
+  cpu_set_t usable;  // By any of the ranks.
+  CPU_ZERO(&usable);
   if (ranks < 1 || ranks > kMaxRanks || rank < 0 || rank >= ranks) return kMaxRanks;
   for (int other = 0; other < ranks; ++other) {
     int file = opened(processes[other], files[other]);
@@ -317,16 +330,20 @@ int sangam_join(int rank, int ranks, const int* processes, const int* files) noe
     job.processes[other] = processes[other];
     job.watches[other] = static_cast<int>(syscall(SYS_pidfd_open, processes[other], 0));
     job.controls[other] = control;
+    cpu_set_t of_rank;
+    CPU_ZERO(&of_rank);
+    sched_getaffinity(processes[other], sizeof of_rank, &of_rank);
+    CPU_OR(&usable, &usable, &of_rank);
   }
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  sched_getaffinity(0, sizeof cores, &cores);
   // With fewer cores than ranks, a rank could spin on the core that it waits for.
-  job.spins = sysconf(_SC_NPROCESSORS_ONLN) >= ranks ? kSpins : 0;
+  job.spins = std::min(CPU_COUNT(&usable), cores) >= ranks ? kSpins : 0;
   job.rank = rank;
   job.ranks = ranks;
   return -1;
 }
+
+// Returns the nanoseconds that this process has waited for messages of other ranks.
+int64_t sangam_waited_ns() noexcept { return sangam::waited_ns.load(std::memory_order_relaxed); }
 
 // Leaves the job, after the others have read this rank's posts; ranks that wait for more posts fail.
 void sangam_leave() noexcept {

@@ -13,6 +13,11 @@ from sangam.trainer_module.transforms.stacked import Values, stacked
 # Shape suffixes: F features side by side; n values of all their columns, before and after they are cut.
 
 
+def most_values(feature: ListFeature) -> int:
+    """Returns the most ids that are kept of a list."""
+    return feature.max_length if isinstance(feature, SequenceFeature) else feature.max_values
+
+
 def keys_of_lists(
     features: Mapping[str, ListFeature], tags: Mapping[str, int], columns: Mapping[str, tf.SparseTensor]
 ) -> dict[str, tf.SparseTensor]:
@@ -29,7 +34,7 @@ def keys_of_lists(
     ends_with_recent = [_keeps_last(features[name]) for name in names]
     if any(ends_with_recent):
         keys = _turned_round(keys, tf.constant(ends_with_recent))
-    return _lists(_cut(keys, [_most(features[name]) for name in names]), {name: columns[name] for name in names})
+    return _lists(_cut(keys, [most_values(features[name]) for name in names]), {name: columns[name] for name in names})
 
 
 def weights_of_lists(
@@ -61,10 +66,6 @@ def weights_of_lists(
         finite_n = tf.where(tf.math.is_finite(weights.values_n), weights.values_n, 0.0)
     most = [feature.max_values for feature in features.values()]
     return _lists(_cut(with_keys(weights, finite_n), most), {name: columns[name] for name in names})
-
-
-def _most(feature: ListFeature) -> int:
-    return feature.max_length if isinstance(feature, SequenceFeature) else feature.max_values
 
 
 def _keeps_last(feature: ListFeature) -> bool:

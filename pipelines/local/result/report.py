@@ -95,9 +95,10 @@ def _print_training(training: TrainingReport, validation_days: Sequence[str], co
         if more > 0:
             say(f"and {more} smaller tables, in the summary", console)
         console.print()
+    for_ranks = f", {100 * training.rank_wait:.1f} % for other ranks" if training.rank_wait else ""
     say(
         f"trained: {training.examples:,} examples, {training.examples_per_s:,.0f} a second; "
-        f"{100 * training.input_wait:.1f} % of the epochs' time was waiting for input",
+        f"{100 * training.input_wait:.1f} % of the epochs' time was waiting for input{for_ranks}",
         console,
     )
     if training.warm_start:

@@ -31,6 +31,7 @@ TRAINING: dict[str, Any] = {
     "examples": 1000,
     "examples_per_s": 250.5,
     "input_wait": 0.03,
+    "rank_wait": 0.02,
     "skipped_steps": 1,
     "resumed_from_step": [40],
     "checkpoint": {"given_up": 1, "passed_over": ["damaged-40"], "blocked_s": 0.5},

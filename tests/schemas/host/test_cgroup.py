@@ -1,11 +1,12 @@
 """What is read of cgroups, from folders as two kernels lay them out: version 1 and version 2."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sangam.schemas.host.cgroup import Cgroup, OomWatch, own_cgroups
+from sangam.schemas.host.cgroup import Cgroup, OomWatch, own_cgroups, usable_cores
 
 LIMIT = 314572800
 _UNLIMITED = 9223372036854771712
@@ -93,3 +94,26 @@ def test_the_own_cgroup_comes_first(tmp_path: Path, layout: Layout, own: str, fo
 def test_the_cgroups_of_this_process_are_read() -> None:
     assert OomWatch().out_of_memory() is None
     assert OomWatch()._before is not None
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "cores"),
+    [
+        ("0::/pod/main\n", {"pod/main/cpu.max": "150000 100000", "pod/cpu.max": "50000 100000"}, 0.5),
+        ("0::/pod/main\n", {"pod/main/cpu.max": "25000 100000", "pod/cpu.max": "max 100000"}, 0.25),
+        ("0::/on/the/node\n", {"cpu.max": "30000 100000"}, 0.3),
+        ("5:cpu,cpuacct:/a\n0::/\n", {"cpu/a/cpu.cfs_quota_us": "50000", "cpu/a/cpu.cfs_period_us": "100000"}, 0.5),
+        ("5:cpu,cpuacct:/a\n0::/\n", {"cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "100000"}, None),
+        ("0::/\n", {"cpu.max": "max 100000"}, None),
+        ("0::/\n", {}, None),
+    ],
+)
+def test_the_cores_are_those_of_the_affinity_within_the_smallest_quota(
+    tmp_path: Path, own: str, files: dict[str, str], cores: float | None
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    (tmp_path / "own").write_text(own)
+    of_affinity = float(len(os.sched_getaffinity(0)))
+    assert usable_cores(tmp_path, tmp_path / "own") == (of_affinity if cores is None else cores)

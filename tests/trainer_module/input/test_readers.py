@@ -66,11 +66,23 @@ def _ages(batches: Sequence[dict]) -> np.ndarray:  # type: ignore[type-arg]
     return np.concatenate([batch["floats"].numpy()[:, 0] for batch in batches])
 
 
-def _own(ranker: RankerSpec, files: tuple[str, ...], *, ranks: int, skip: int = 0, epoch: int = 0) -> np.ndarray:
+def _own(
+    ranker: RankerSpec, files: tuple[str, ...], *, ranks: int, skip: int = 0, epoch: int = 0
+) -> list[list[np.ndarray]]:
+    """Returns each rank's examples, step after step."""
     from sangam.trainer_module.input.local_reader import own_batches
 
-    parts = [list(own_batches(ranker, files, epoch=epoch, rank=rank, ranks=ranks, skip=skip)) for rank in range(ranks)]
-    return np.concatenate([_ages(of_step) for of_step in zip(*parts, strict=True)])
+    parts = [own_batches(ranker, files, epoch=epoch, rank=rank, ranks=ranks, skip=skip) for rank in range(ranks)]
+    return [[_ages([batch]) for batch in of_step] for of_step in zip(*parts, strict=True)]
+
+
+def _assert_slices(steps: list[list[np.ndarray]], whole: np.ndarray) -> None:
+    """Asserts that the ranks' batches of each step are the next slice of an order, dealt."""
+    start = 0
+    for of_ranks in map(np.concatenate, steps):
+        np.testing.assert_array_equal(np.sort(of_ranks), np.sort(whole[start : start + len(of_ranks)]))
+        start += len(of_ranks)
+    assert start == len(whole)
 
 
 @pytest.mark.parametrize("shuffle_buffer", [pytest.param(1, marks=pytest.mark.long), 300])
@@ -78,11 +90,34 @@ def test_read_by_the_ranks_examples_come_in_one_order_whatever_the_number_of_ran
     files: tuple[str, ...], shuffle_buffer: int
 ) -> None:
     ranker = declared(shuffle_buffer=shuffle_buffer)
-    whole = _own(ranker, files, ranks=1)
+    whole, other_epoch = (
+        np.concatenate([batch for [batch] in _own(ranker, files, ranks=1, epoch=epoch)]) for epoch in (0, 1)
+    )
     assert len(np.unique(whole)) == NUM_EXAMPLES
-    np.testing.assert_array_equal(_own(ranker, files, ranks=3), whole)
-    np.testing.assert_array_equal(_own(ranker, files, ranks=2, skip=128), whole[128:])
-    assert np.array_equal(_own(ranker, files, ranks=1, epoch=1), whole) == (shuffle_buffer == 1)
+    of_three = _own(ranker, files, ranks=3)
+    assert [len(batch) for batch in of_three[0]] == [64, 64, 64]
+    _assert_slices(of_three, whole)
+    _assert_slices(_own(ranker, files, ranks=2, skip=128), whole[128:])
+    assert np.array_equal(other_epoch, whole) == (shuffle_buffer == 1)
+
+
+def _spread(batches: Sequence[Sequence[dict[str, Any]]]) -> float:
+    """Returns by how many ids the fullest batch of a step exceeds the emptiest one: the mean of the steps."""
+    sizes = [[len(batch["lists"]) for batch in of_step] for of_step in batches]
+    return float(np.mean([max(of_step) - min(of_step) for of_step in sizes]))
+
+
+def test_the_batches_of_a_step_have_about_as_many_ids_read_by_the_ranks_or_by_a_pool(
+    files: tuple[str, ...], lone_worker: str
+) -> None:
+    """Lists of 0 to 8 ids: two batches of 16 as they come differ by 9 ids on average."""
+    from sangam.trainer_module.input.local_reader import own_batches
+
+    ranker = declared(data_workers=1, shuffle_buffer=500, batch_size_per_rank=16)
+    of_ranks = zip(*(own_batches(ranker, files, epoch=0, rank=rank, ranks=2) for rank in (0, 1)), strict=True)
+    of_pool = [batch for batch in _pool_epoch(ranker, files, lone_worker, 0) if len(batch["labels"]) == 16]
+    assert _spread(list(of_ranks)[:-1]) < 3
+    assert _spread(list(zip(of_pool[::2], of_pool[1::2], strict=False))) < 3
 
 
 def _pool_epoch(ranker: RankerSpec, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray | None = None):  # type: ignore[no-untyped-def]
@@ -159,7 +194,7 @@ def _global_batches(ranker: RankerSpec, files: tuple[str, ...], *, ranks: int, s
 def test_in_the_order_of_time_the_batch_of_all_ranks_is_a_slice_of_time(day_files: tuple[str, ...]) -> None:
     steps = _global_batches(_ordered("time"), day_files[::-1], ranks=2)
     assert [len(step) for step in steps][:2] == [128, 128]
-    np.testing.assert_array_equal(np.concatenate(steps), np.arange(NUM_EXAMPLES))
+    np.testing.assert_array_equal(np.concatenate([np.sort(step) for step in steps]), np.arange(NUM_EXAMPLES))
 
 
 def test_shuffled_within_the_day_days_stay_in_order_and_a_resumed_epoch_goes_on(day_files: tuple[str, ...]) -> None:
@@ -171,8 +206,8 @@ def test_shuffled_within_the_day_days_stay_in_order_and_a_resumed_epoch_goes_on(
         of_day = places[_days(places) == day]
         # Shuffled over all files of the day: a rank correlation of 250 random ranks is under 0.3.
         assert abs(np.corrcoef(of_day, np.arange(len(of_day)))[0, 1]) < 0.3
-    rest = np.concatenate(_global_batches(ranker, day_files, ranks=3, skip=256))
-    np.testing.assert_array_equal(rest, places[256:])
+    in_order = np.concatenate(_global_batches(ranker, day_files, ranks=1))
+    _assert_slices([[step] for step in _global_batches(ranker, day_files, ranks=3, skip=256)], in_order[256:])
 
 
 def test_shuffled_the_days_are_over_each_other(day_files: tuple[str, ...]) -> None:

@@ -24,7 +24,8 @@ def test_tensorboard_reads_losses_rates_validation_tables_and_norms(tmp_path: Pa
     events.validated(30, {tasks[0]: {"auc": 0.75}})
     norms = [0] * (len(NORM_EDGES) - 1)
     norms[3] = 5
-    report = {"input_wait": 0.25, "tables": {"users": {"rows": 5, "load_max_over_mean": None, "norms": norms}}}
+    users = {"rows": 5, "load_max_over_mean": None, "norms": norms}
+    report = {"input_wait": 0.25, "rank_wait": None, "tables": {"users": users}}
     events.finished(30, report, NORM_EDGES.tolist())
     read = EventAccumulator(made.log_dir, {"tensors": 0})
     read.Reload()

@@ -81,7 +81,9 @@ def test_slow_input_is_told_as_the_share_of_the_time_that_training_waited(
     for number, (read_s, step_s) in enumerate([(1.0, 3.0), (9.0, 1.0), (0.0, 1.0)]):
         report = history.report_of(number)
         trainer = Trainer(clock, step_s)
-        progress = SimpleNamespace(stepped=lambda examples, losses: None, metrics=Metrics(), waited_s=0.0)
+        progress = SimpleNamespace(
+            stepped=lambda examples, losses: None, metrics=Metrics(), waited_s=0.0, rank_waited_s=None
+        )
         deque(epoch.train_epoch(trainer, _batches(clock, read_s), progress, report))
         assert progress.waited_s == BATCHES * read_s
         assert (report.input_wait_s, report.seconds) == (BATCHES * read_s, BATCHES * (read_s + step_s))

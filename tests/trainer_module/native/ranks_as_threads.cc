@@ -175,7 +175,7 @@ void sum(Attributes& channel, int step, int rank, int ranks) {
 
 // Every message is read after the next one was posted, as a pipelined step does: both slots are in use.
 void run_rank(int rank, int ranks, int steps, const std::vector<int>& processes, const std::vector<int>& files) {
-  expect(sangam_join(rank, ranks, processes.data(), files.data()) == -1, "a rank was not reached");
+  expect(sangam_join(rank, ranks, processes.data(), files.data(), kMaxRanks) == -1, "a rank was not reached");
   TF_OpKernelConstruction constructions[] = {{0}, {3}};
   Attributes parts(&constructions[0]), sums(&constructions[1]);
   TF_Tensor before = send(parts, 0, rank, ranks);

@@ -29,6 +29,7 @@ TRAINING: dict[str, Any] = {
     "examples": 1000,
     "examples_per_s": 250.5,
     "input_wait": 0.0312,
+    "rank_wait": 0.0215,
     "skipped_steps": 0,
     "resumed_from_step": [],
     "warm_start": None,
@@ -55,8 +56,9 @@ def test_the_summary_holds_every_table_and_survives_its_own_json(tmp_path: Path)
     assert summary.training.tables["users"].model_dump() == _table(12_345)
     assert (summary.training.examples, summary.training.skipped_steps) == (1000, 2)
     assert summary.training.resumed_from_step == [40]
-    assert summary.training.input_wait == 0.0312
-    assert "trained: 1,000 examples, 250 a second; 3.1 % of the epochs' time was waiting for input" in _report(summary)
+    assert (summary.training.input_wait, summary.training.rank_wait) == (0.0312, 0.0215)
+    waited = "3.1 % of the epochs' time was waiting for input"
+    assert f"trained: 1,000 examples, 250 a second; {waited}, 2.1 % for other ranks" in " ".join(_report(summary))
     assert RunRecord.model_validate_json(summary.text()).training == summary.training
 
 
