@@ -166,6 +166,7 @@ def remove(store: RowStore, numbers: NDArray[Any]) -> None:
     moved = np.flatnonzero(~is_gone) + new_end
     gone_keys = tf.gather(store.keys, numbers)
     store.index.remove(gone_keys)
+    store.keep(tf.constant(gaps, tf.int64))
     for variable in store.by_number:
         variable.scatter_update(tf.IndexedSlices(tf.gather(variable, moved), gaps))
     store.index.insert(tf.gather(store.keys, gaps), tf.constant(gaps[:, None], tf.int64))

@@ -8,21 +8,24 @@ import tensorflow as tf
 from sangam.trainer_module.embedding.delta import restore_log, snapshot_of_log
 from sangam.trainer_module.embedding.hashing import owner_of
 from sangam.trainer_module.embedding.row_store import RowStore
-from sangam.trainer_module.snapshot import Arrays, Copies, KeysAndRows, RowsOnDisk, RowsSnapshot
+from sangam.trainer_module.snapshot import Arrays, HeldRows, KeysAndRows, RowsOnDisk, RowsSnapshot
 
 
-def snapshot_of(store: RowStore, copies: Copies | None = None) -> RowsSnapshot:
-    """Returns a copy of a store's state.
+def snapshot_of(store: RowStore) -> RowsSnapshot:
+    """Returns a copy of a store's state."""
+    return RowsSnapshot(*store.contents(), _extra(store))
 
-    Args:
-        store: is read.
-        copies: memory to take for keys and rows: the last snapshot that took it is overwritten.
-    """
-    keys, rows = store.contents(copies)
+
+def cut_of(store: RowStore) -> HeldRows:
+    """Returns a store's state as it is now, to be read while training changes it; see `RowStore.at_cut`."""
+    return store.at_cut(_extra(store))
+
+
+def _extra(store: RowStore) -> Arrays:
     extra: Arrays = {f"count_{name}": counter.numpy().copy() for name, counter in store.counters.items()}
     if store.admission.sketch is not None:
         extra |= store.admission.sketch.snapshot()
-    return RowsSnapshot(keys, rows, extra | snapshot_of_log(store))
+    return extra | snapshot_of_log(store)
 
 
 def restore(store: RowStore, held: RowsSnapshot | RowsOnDisk, *, rank: int, ranks: int) -> None:

@@ -5,12 +5,12 @@ Row 0 belongs to no key. The table answers 0 for an unknown key, and row 0 is ze
 without a row read as zeros, and their gradients are dropped, without a branch or a mask.
 """
 
-import functools
 import re
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
@@ -20,15 +20,16 @@ from sangam.schemas.derived.sizes import MOST_ROWS
 from sangam.schemas.errors import UserError
 from sangam.schemas.problems import listed
 from sangam.trainer_module.dense import fused
+from sangam.trainer_module.embedding import cut
 from sangam.trainer_module.embedding.admission import AdmissionPolicy
 from sangam.trainer_module.embedding.bookkeeping import merged_books, new_books
 from sangam.trainer_module.embedding.hashing import initial_rows
-from sangam.trainer_module.embedding.in_use import copy_into, copy_of
+from sangam.trainer_module.embedding.in_use import copy_from_device, copy_of
 from sangam.trainer_module.embedding.per_table import PerTable
 from sangam.trainer_module.embedding.removed_keys import RemovedKeys
 from sangam.trainer_module.embedding.row_optimizers import InPlaceUpdate, StepContext, row_update
 from sangam.trainer_module.placement import HOST_ALONE, Placement
-from sangam.trainer_module.snapshot import Copies, KeysAndRows
+from sangam.trainer_module.snapshot import Arrays, HeldRows, KeptMemory, KeysAndRows, RowsSnapshot
 from sangam.trainer_module.transforms.keys import NO_ID, tags_of
 
 _FIRST_INDEX_SIZE = 1 << 14
@@ -97,6 +98,8 @@ class RowStore(tf.Module):
             name: tf.Variable(tf.zeros([num_tags], tf.int64), trainable=False, name=f"{group.name}_{name}")
             for name in COUNTERS
         }
+        self._cut = tf.Variable(0, dtype=tf.int64, trainable=False, name=f"{group.name}_cut")
+        self._copied = KeptMemory()
         self.removed = RemovedKeys() if track_changes else None
         """Since the last delta; None where changes are not tracked. So is `touched`, one flag a row."""
         self._make_room(expected_rows)
@@ -152,6 +155,10 @@ class RowStore(tf.Module):
             return []
         flags = tf.fill([tf.size(numbers)], is_touched)
         return [self.touched.scatter_update(tf.IndexedSlices(flags, numbers))]
+
+    def keep(self, numbers: tf.Tensor) -> list[tf.Operation]:
+        """Keeps rows for the cut under way, if there is one; precedes each change of them and of their keys."""
+        return [] if self._is_on_device else [cut.keep(self.rows, self._cut, numbers)]
 
     def _clear_row_of_no_key(self) -> tf.Operation:
         with self.by_rows():
@@ -212,6 +219,8 @@ class RowStore(tf.Module):
             if newest is not None:
                 parts.append(new_books(newest))
             new_rows = tf.concat(parts, 1)
+            kept = self.keep(numbers)  # An eviction may have made room where the cut has rows.
+        with tf.control_dependencies(kept):
             with self.by_rows():
                 written = self.rows.scatter_update(tf.IndexedSlices(new_rows, numbers))
             writes = [
@@ -306,13 +315,14 @@ class RowStore(tf.Module):
         if self.group.tracks_usage:
             assert observed is not None
             seen = (observed.newest, observed.occurrences)
-        if self._in_place is not None:
-            write = self._in_place.apply(self.rows, numbers, gradients, seen, context)
-        else:
-            parts = list(self._update(keys, w, kept, gradients, context))
-            if seen is not None:
-                parts.append(merged_books(rows[:, dim + slots :], *seen))
-            write = self.rows.scatter_update(tf.IndexedSlices(tf.concat(parts, 1), numbers))
+        with tf.control_dependencies(self.keep(numbers)):
+            if self._in_place is not None:
+                write = self._in_place.apply(self.rows, numbers, gradients, seen, context)
+            else:
+                parts = list(self._update(keys, w, kept, gradients, context))
+                if seen is not None:
+                    parts.append(merged_books(rows[:, dim + slots :], *seen))
+                write = self.rows.scatter_update(tf.IndexedSlices(tf.concat(parts, 1), numbers))
         with self._placement.host():
             writes = [write, *self.mark(numbers, True)]
         with tf.control_dependencies(writes):
@@ -340,19 +350,25 @@ class RowStore(tf.Module):
         """Number of rows."""
         return int(self.end) - 1
 
-    def contents(self, copies: Copies | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Returns copies of all keys and their whole rows, in the order of row numbers: [n] int64, [n, width].
+    def contents(self) -> KeysAndRows:
+        """Returns copies of all keys and their whole rows, in the order of row numbers: [n] int64, [n, width]."""
+        return self.in_use(self.keys), self.in_use(self.rows)
+
+    def at_cut(self, extra: Arrays) -> HeldRows:
+        """Returns all rows as they are now, to be read while training changes them, until they are told to end.
+
+        Rows on a device are copied, to memory that the last copy no longer needs.
 
         Args:
-            copies: memory to take for them.
+            extra: see `RowsSnapshot`.
         """
-        if copies is None:
-            return self.in_use(self.keys), self.in_use(self.rows)
-        return self._copied(self.keys, "keys", copies), self._copied(self.rows, "rows", copies)
-
-    def _copied(self, variable: tf.Variable, name: str, copies: Copies) -> NDArray[Any]:
-        take = functools.partial(copies.take, f"{self.group.name}/{name}")
-        return copy_into(variable, int(self.end), self._device_of(variable), take)
+        if self._is_on_device:
+            room = int(tf.raw_ops.VariableShape(input=self.rows.handle)[0])
+            rows = self._copied.take((self.num_rows, self.group.width), room=room)
+            copy_from_device(self.rows, int(self.end), slice(None), self._placement.accelerator, rows)
+            return RowsSnapshot(self.in_use(self.keys), rows, extra)
+        self._cut.assign(cut.begin(self.rows, self.keys, int(self.end)))
+        return cut.RowsAtCut(int(self._cut), self.num_rows, self.group.width, extra)
 
     def in_use(self, variable: tf.Variable, columns: slice = slice(None)) -> NDArray[Any]:
         """Returns a copy of the part of `rows`, `keys` or `touched` that belongs to keys, row 1 first.
@@ -361,11 +377,11 @@ class RowStore(tf.Module):
             variable: variable of this store.
             columns: columns of `rows`.
         """
-        return copy_of(variable, int(self.end), columns, self._device_of(variable))
-
-    def _device_of(self, variable: tf.Variable) -> str | None:
-        """Returns the device of a variable; None: the host."""
-        return self._placement.accelerator if self._is_on_device and variable is self.rows else None
+        if not (self._is_on_device and variable is self.rows):
+            return copy_of(variable, int(self.end), columns)
+        copy = np.empty([self.num_rows, len(range(self.group.width)[columns])], np.float32)
+        copy_from_device(variable, int(self.end), columns, self._placement.accelerator, copy)
+        return copy
 
     def fill(self, blocks: Iterable[KeysAndRows], num_rows: int) -> None:
         """Replaces all rows.

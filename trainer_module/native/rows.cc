@@ -48,6 +48,31 @@ void read_kernel(const Columns& of, Call& call) {
   read(rows.data<float>(), rows.dim(1), its, numbers.size(), out.data<float>(), of.columns);
 }
 
+// The part of a variable that belongs to keys, from row 1: some of its columns, or a vector.
+struct Part {
+  int32_t first, columns;
+  explicit Part(TF_OpKernelConstruction* construction)
+      : first(int_attribute(construction, "FIRST")), columns(int_attribute(construction, "COLUMNS")) {}
+};
+
+void copy_kernel(const Part& of, Call& call) {
+  TF_DataType type = call.type_of_output(0);
+  int64_t end = *call.input(1, "end", {}).data<int64_t>(), number = static_cast<int64_t>(TF_DataTypeSize(type));
+  bool is_vector = of.columns == 0;
+  Tensor from = is_vector ? call.variable("variable", {at_least(end)}, 0, type)
+                          : call.variable("variable", {at_least(end), at_least(of.first + of.columns)}, 0, type);
+  if (end < 1) refuse("end", "not behind row 0", end, "at least ", 1);
+  Tensor out = is_vector ? call.output(0, type, {end - 1}) : call.output(0, type, {end - 1, of.columns});
+  int64_t width = is_vector ? number : from.dim(1) * number, wanted = is_vector ? number : of.columns * number;
+  const char* begin = from.data<char>() + width + of.first * number;
+  if (wanted == width) {
+    std::memcpy(out.data<char>(), begin, (end - 1) * width);
+  } else {
+    for (int64_t row = 0; row < end - 1; ++row)
+      std::memcpy(out.data<char>() + row * wanted, begin + row * width, wanted);
+  }
+}
+
 // A step's usage of each row's id, merged into the row's bookkeeping as by `embedding.bookkeeping.merged_books`; null
 // if rows have none.
 struct Seen {
@@ -144,6 +169,9 @@ Operation update_of(const char* name) {
 [[maybe_unused]] const bool registered =
     Operation("SangamReadRows").input("rows: resource").input("numbers: int64").output("part: float")
         .attribute("COLUMNS: int >= 1").stateful().kernel<Columns, read_kernel>() &&
+    Operation("SangamCopyRows").input("variable: resource").input("end: int64").output("part: N")
+        .attribute("N: {float, int64, bool}").attribute("FIRST: int >= 0").attribute("COLUMNS: int >= 0").stateful()
+        .kernel<Part, copy_kernel>() &&
     update_of("SangamAdamRows").kernel<NoState, update_kernel<adam, 3, 0, 6>>() &&
     update_of("SangamRowwiseAdagradRows").kernel<NoState, update_kernel<rowwise_adagrad, 1, 1, 1>>();
 
