@@ -1,7 +1,5 @@
 """The whole state of training as arrays: the content of a checkpoint."""
 
-import math
-import mmap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -90,32 +88,6 @@ def _taken(array: NDArray[Any], indices: NDArray[Any], out: NDArray[Any]) -> NDA
     # Without bounds checks it writes into `out`: four times as fast as indexing.
     taken: NDArray[Any] = np.take(array, indices, axis=0, out=out[: len(indices)], mode="clip")
     return taken
-
-
-class KeptMemory:
-    """Memory for a copy of rows, kept for the next one: the kernel is slow to give fresh pages."""
-
-    def __init__(self) -> None:
-        self._last: NDArray[Any] | None = None
-
-    def take(self, shape: tuple[int, int], *, room: int) -> NDArray[Any]:
-        """Returns memory for rows; it is that of the last ones.
-
-        Args:
-            shape: rows and floats of a row.
-            room: rows to allocate if there is too little; unwritten memory is not used.
-        """
-        if self._last is None or len(self._last) < shape[0]:
-            self._last = None  # Before the new memory is allocated.
-            self._last = _unwritten((max(room, shape[0]), shape[1]))
-        return self._last[: shape[0]]
-
-
-def _unwritten(shape: tuple[int, int]) -> NDArray[Any]:
-    """Returns new memory. NumPy asks for huge pages, which virtual machines may give far more slowly."""
-    count = math.prod(shape)
-    memory = mmap.mmap(-1, max(4 * count, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return np.frombuffer(memory, np.float32, count).reshape(shape)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from sangam.schemas.derived.groups import BOOK_FLOATS
 from sangam.trainer_module.native.library import functions, operations
 from sangam.trainer_module.snapshot import Arrays
 
@@ -59,19 +60,21 @@ class RowsAtCut:
         functions().sangam_end_cut(ctypes.c_int64(self.number))
 
 
-def begin(rows: tf.Variable, keys: tf.Variable, end: int) -> int:
+def begin(rows: tf.Variable, books: tf.Variable | None, keys: tf.Variable, end: int) -> int:
     """Begins a cut through variables of the host, and returns its number; no row is copied.
 
-    Until it ends, `keep` must precede each change of its rows and keys, and nothing may read the variables' values.
+    Until it ends, `keep` must precede each change of a row, and nothing may read the variables' values.
 
     Args:
-        rows: [any, width] float32.
+        rows: [any, floats] float32.
+        books: [any, 2] int32; None for rows without them.
         keys: [any] int64.
         end: end of the part in use.
     """
-    return int(operations().sangam_begin_cut(rows.handle, keys.handle, tf.constant(end, tf.int64)))
+    handle, count = (keys.handle, 0) if books is None else (books.handle, BOOK_FLOATS)
+    return int(operations().sangam_begin_cut(rows.handle, handle, keys.handle, tf.constant(end, tf.int64), BOOKS=count))
 
 
 def keep(rows: tf.Variable, cut: tf.Variable, numbers: tf.Tensor) -> tf.Operation:
-    """Keeps rows and keys that are about to change, for a cut that may have ended: [n] int64, any number."""
+    """Keeps rows that are about to change, with keys and books, for a cut that may have ended: [n] int64."""
     return operations().sangam_keep_rows(rows.handle, cut.read_value(), numbers)

@@ -12,32 +12,28 @@ _COPIED_BYTES = 64 << 20
 """Of a device's memory at once: a copy of all rows would take it twice."""
 
 
-def copy_of(variable: tf.Variable, end: int, columns: slice = slice(None)) -> NDArray[Any]:
-    """Returns a copy of a variable of the host.
+def copy_of(variable: tf.Variable, end: int) -> NDArray[Any]:
+    """Returns a copy of a variable of the host, [any] or [any, width].
 
     If its value were read while a cut refers to it, the next scatter would copy all of it, unused room included.
 
     Args:
-        variable: [any] or [any, width].
+        variable: variable of the host.
         end: end of the part in use.
-        columns: columns of [any, width].
     """
-    kept = range(variable.shape[1])[columns] if len(variable.shape) > 1 else range(0)
-    part = operations().sangam_copy_rows(
-        variable.handle, tf.constant(end, tf.int64), N=variable.dtype, FIRST=kept.start, COLUMNS=len(kept)
-    )
-    return np.asarray(part)  # `numpy()` would copy once more.
+    part = operations().sangam_copy_rows(variable.handle, tf.constant(end, tf.int64), N=variable.dtype)
+    copied = np.asarray(part)  # `numpy()` would copy once more.
+    return copied.reshape(-1, *variable.shape[1:])
 
 
-def copy_from_device(variable: tf.Variable, end: int, columns: slice, device: str, copy: NDArray[Any]) -> None:
-    """Copies columns of a device's variable, [any, width], to the host.
+def copy_from_device(variable: tf.Variable, end: int, device: str, copy: NDArray[Any]) -> None:
+    """Copies a device's variable, [any, width], to the host.
 
     Args:
         variable: variable of the device.
         end: end of the part in use.
-        columns: columns to copy.
         device: device of the variable.
-        copy: [end - 1, columns]; is written.
+        copy: [end - 1, width]; is written.
     """
     step = max(1, _COPIED_BYTES // (4 * variable.shape[1]))
     with tf.device(device):
@@ -45,5 +41,5 @@ def copy_from_device(variable: tf.Variable, end: int, columns: slice, device: st
         tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
         whole = variable.read_value()
         for start in range(1, end, step):
-            part = whole[start : min(start + step, end), columns].numpy()
+            part = whole[start : min(start + step, end)].numpy()
             copy[start - 1 : start - 1 + len(part)] = part

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
+from sangam.trainer_module.embedding import cut
 from sangam.trainer_module.embedding.delta import restore_log, snapshot_of_log
 from sangam.trainer_module.embedding.hashing import owner_of
 from sangam.trainer_module.embedding.row_store import RowStore
@@ -17,8 +18,14 @@ def snapshot_of(store: RowStore) -> RowsSnapshot:
 
 
 def cut_of(store: RowStore) -> HeldRows:
-    """Returns a store's state as it is now, to be read while training changes it; see `RowStore.at_cut`."""
-    return store.at_cut(_extra(store))
+    """Returns a store's state as it is now, to be read while training changes it, until it is told to end.
+
+    Rows on a device are copied.
+    """
+    if store.device is not None:
+        return snapshot_of(store)
+    store.cut.assign(cut.begin(store.rows, store.books, store.keys, store.num_rows + 1))
+    return cut.RowsAtCut(int(store.cut), store.num_rows, store.group.width, _extra(store))
 
 
 def _extra(store: RowStore) -> Arrays:

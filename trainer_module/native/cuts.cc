@@ -37,9 +37,10 @@ class Pages {
 // unchanged.
 class Cut {
  public:
-  Cut(Tensor rows, Tensor keys, int64_t end)
-      : rows_(std::move(rows)), keys_(std::move(keys)), end_(end), width_(rows_.dim(1)), place_(end * 4),
-        kept_rows_(end * width_ * 4), kept_keys_(end * 8) {}
+  Cut(Tensor rows, Tensor books, Tensor keys, int64_t end, int64_t num_books)
+      : rows_(std::move(rows)), books_(std::move(books)), keys_(std::move(keys)), end_(end), floats_(rows_.dim(1)),
+        num_books_(num_books), width_(floats_ + num_books), place_(end * 4), kept_rows_(end * width_ * 4),
+        kept_keys_(end * 8) {}
 
   bool is_of(const Tensor& rows) const { return rows.data<float>() == rows_.data<float>(); }
   bool has(int64_t number) const { return 0 < number && number < end_; }
@@ -52,7 +53,7 @@ class Cut {
       int64_t number = numbers[n];
       if (!has(number) || place_.as<uint32_t>()[number] != 0) continue;
       kept_keys_.as<int64_t>()[kept_] = keys_.data<int64_t>()[number];
-      std::memcpy(kept_rows_.as<float>() + kept_ * width_, row(number), width_ * sizeof(float));
+      copy(number, kept_rows_.as<float>() + kept_ * width_);
       place_.as<uint32_t>()[number] = ++kept_;
     }
   }
@@ -63,8 +64,11 @@ class Cut {
     for (int64_t n = 0; n < count; ++n) {
       if (n + kAhead < count) fetch(indices[n + kAhead] + 1);
       uint32_t place = place_.as<uint32_t>()[indices[n] + 1];
-      const float* its = place == 0 ? row(indices[n] + 1) : kept_rows_.as<float>() + (place - 1) * width_;
-      std::memcpy(out + n * width_, its, width_ * sizeof(float));
+      if (place == 0) {
+        copy(indices[n] + 1, out + n * width_);
+      } else {
+        std::memcpy(out + n * width_, kept_rows_.as<float>() + (place - 1) * width_, width_ * 4);
+      }
     }
   }
 
@@ -87,16 +91,21 @@ class Cut {
   }
 
  private:
-  const float* row(int64_t number) const { return rows_.data<float>() + number * width_; }
-
-  void fetch(int64_t number) const {
-    const char* its = reinterpret_cast<const char*>(row(number));
-    __builtin_prefetch(place_.as<uint32_t>() + number);
-    for (int64_t at = 0; at < width_ * 4; at += kLine) __builtin_prefetch(its + at);
+  // Copies a row, and behind it the bits of its books.
+  void copy(int64_t number, float* to) const {
+    std::memcpy(to, rows_.data<float>() + number * floats_, floats_ * 4);
+    if (num_books_ > 0) std::memcpy(to + floats_, books_.data<int32_t>() + number * num_books_, num_books_ * 4);
   }
 
-  const Tensor rows_, keys_;
-  const int64_t end_, width_;
+  void fetch(int64_t number) const {
+    const char* its = reinterpret_cast<const char*>(rows_.data<float>() + number * floats_);
+    __builtin_prefetch(place_.as<uint32_t>() + number);
+    for (int64_t at = 0; at < floats_ * 4; at += kLine) __builtin_prefetch(its + at);
+    if (num_books_ > 0) __builtin_prefetch(books_.data<int32_t>() + number * num_books_);
+  }
+
+  const Tensor rows_, books_, keys_;
+  const int64_t end_, floats_, num_books_, width_;
   std::mutex mutex_;
   const Pages place_;  // Of each row: 0, or one more than its place among those kept.
   const Pages kept_rows_, kept_keys_;
@@ -113,12 +122,20 @@ std::shared_ptr<Cut> found(int64_t number) {
   return at == cuts.end() ? nullptr : at->second;
 }
 
-void begin(const NoState&, Call& call) {
-  int64_t end = *call.input(2, "end", {}).data<int64_t>();
+// Rows may have no books: the variable is then another one.
+struct Books {
+  int32_t count;
+  explicit Books(TF_OpKernelConstruction* construction) : count(int_attribute(construction, "BOOKS")) {}
+};
+
+void begin(const Books& of, Call& call) {
+  int64_t end = *call.input(3, "end", {}).data<int64_t>();
   Tensor rows = call.variable("rows", {at_least(end), at_least(1)}),
-         keys = call.variable("keys", {at_least(end)}, 1, TF_INT64), number = call.output(0, TF_INT64, {});
+         keys = call.variable("keys", {at_least(end)}, 2, TF_INT64), number = call.output(0, TF_INT64, {});
   if (end < 1) refuse("end", "not behind row 0", end, "at least ", 1);
-  auto made = std::make_shared<Cut>(std::move(rows), std::move(keys), end);
+  Tensor books;
+  if (of.count > 0) books = call.variable("books", {at_least(end), of.count}, 1, TF_INT32);
+  auto made = std::make_shared<Cut>(std::move(rows), std::move(books), std::move(keys), end, of.count);
   std::lock_guard lock(mutex);
   cuts[++last] = std::move(made);
   *number.data<int64_t>() = last;
@@ -140,8 +157,8 @@ int32_t read(int64_t number, const int64_t* indices, int64_t count, const Read& 
 }
 
 [[maybe_unused]] const bool registered =
-    Operation("SangamBeginCut").input("rows: resource").input("keys: resource").input("end: int64")
-        .output("cut: int64").stateful().kernel<NoState, begin>() &&
+    Operation("SangamBeginCut").input("rows: resource").input("books: resource").input("keys: resource")
+        .input("end: int64").output("cut: int64").attribute("BOOKS: int >= 0").stateful().kernel<Books, begin>() &&
     Operation("SangamKeepRows").input("rows: resource").input("cut: int64").input("numbers: int64").stateful()
         .kernel<NoState, keep>();
 

@@ -105,6 +105,10 @@ class Tensor {
  public:
   explicit Tensor(TF_Tensor* tensor = nullptr) : tensor_(tensor) {}
   Tensor(Tensor&& other) noexcept : tensor_(std::exchange(other.tensor_, nullptr)) {}
+  Tensor& operator=(Tensor&& other) noexcept {
+    std::swap(tensor_, other.tensor_);
+    return *this;
+  }
   ~Tensor() {
     if (tensor_ != nullptr) TF_DeleteTensor(tensor_);
   }
@@ -182,6 +186,12 @@ class Call {
 
   // The value of a variable, to be read or changed in part, as by TensorFlow's own scatter.
   Tensor variable(const char* name, Dims wanted, int index = 0, TF_DataType type = TF_FLOAT) {
+    Tensor found = variable_of_any_shape(name, index, type);
+    check_shape(found, name, wanted);
+    return found;
+  }
+
+  Tensor variable_of_any_shape(const char* name, int index, TF_DataType type) {
     TF_Tensor* tensor = nullptr;
     TF_GetInputTensorFromVariable(
         context_, index, /*lock_held=*/false, /*isVariantType=*/false, /*sparse=*/true,
@@ -195,7 +205,6 @@ class Call {
     raise_unless_ok(status_);
     if (tensor == nullptr) fail(TF_NOT_FOUND, std::string(name) + ": not a variable");
     if (found.type() != type) refuse(name, "wrong type", found.type(), "needs ", type);
-    check_shape(found, name, wanted);
     return found;
   }
 
