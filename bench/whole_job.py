@@ -47,7 +47,7 @@ def main() -> None:
         train = write_rows(declared, folder / "train", batches * BATCH_SIZE_PER_RANK, _pool)
         held_out = write_rows(declared, folder / "held-out", _HELD_OUT_BATCHES * BATCH_SIZE_PER_RANK, _pool)
         for repeat in range(arguments.repeats):
-            (step,) = compete("sangam", batches=batches)
+            (step,) = compete("sangam_horovod", batches=batches)
             found.append({"step": round(step.examples_per_s)})
             for where in arguments.where:
                 for checkpoint in arguments.checkpoint:

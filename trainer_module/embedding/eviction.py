@@ -25,8 +25,8 @@ _DIGITS = 1 << _DIGIT_BITS
 _SHIFTS = (48, 32, 16, 0)
 _BINS = 4096
 _NEVER = -(2**31)
-_FEW = 1 << 20
-"""Rows of one bin, over all owners, that are decided without another pass."""
+_MANY = 1 / 32
+"""Share of the rows from which on the undecided ones take longer than another pass over all."""
 
 Counts = NDArray[np.int64]
 _Result = TypeVar("_Result")
@@ -142,15 +142,20 @@ def rows_to_go(group: Group, usage: Usage) -> Counting[Going]:
         if left:
             last = usage.passed(rules)
             going.append(last.going.numpy())
-            undecided = last.undecided.numpy()
-            tags = tf.gather(usage.keys, undecided).numpy() >> ID_BITS
+            undecided = _by_tag(usage, last.undecided.numpy(), len(rules))
             for tag, number in left.items():
-                numbers = undecided[tags == tag]
-                keys, worth = usage.of(numbers, capacities[tag].evict)
-                going.append(numbers[(yield from least_of_all(worth, keys, number))])
+                keys, worth = usage.of(undecided[tag], capacities[tag].evict)
+                going.append(undecided[tag][(yield from least_of_all(worth, keys, number))])
             gone = np.concatenate(going[1:])
             evicted += np.bincount(tf.gather(usage.keys, gone).numpy() >> ID_BITS, minlength=len(rules))
     return Going(np.sort(np.concatenate(going)), expired, evicted)
+
+
+def _by_tag(usage: Usage, numbers: NDArray[Any], num_tags: int) -> list[NDArray[Any]]:
+    """Returns the numbers of the rows of each tag."""
+    tags = (tf.gather(usage.keys, numbers).numpy() >> ID_BITS).astype(np.uint16)  # NumPy sorts these by radix.
+    ends = np.cumsum(np.bincount(tags, minlength=num_tags))
+    return np.split(numbers[np.argsort(tags, kind="stable")], ends[:-1])
 
 
 def _rules(group: Group, now: int) -> tuple[NDArray[np.int64], dict[int, Capacity]]:
@@ -179,7 +184,7 @@ def _decide(
 ) -> Counting[dict[int, int]]:
     """Sets the edges of the tables above their capacity; returns how many undecided rows of each leave, by tag."""
     totals = (yield bins.ravel()).reshape(bins.shape)
-    left, again = {}, []
+    left, again = dict[int, int](), dict[int, int]()
     for tag, capacity in capacities.items():
         of_table = totals[rules[tag, _PLACE]]
         surplus = int(of_table.sum()) - capacity.rows
@@ -188,10 +193,10 @@ def _decide(
             continue
         rules[tag, _EDGE], left[tag] = edge, _ = _edge(of_table, surplus)
         # The bin of a number of occurrences, but not the last one, has no other: minutes order its rows.
-        if rules[tag, _BY_COUNT] and edge < _BINS - 1 and of_table[edge] > _FEW:
-            rules[tag, _EDGE_IN_EDGE] = _COUNT
-            again.append(tag)
-    if again:
+        if rules[tag, _BY_COUNT] and edge < _BINS - 1:
+            again[tag] = int(of_table[edge])
+    if sum(again.values()) > _MANY * totals.sum():
+        rules[list(again), _EDGE_IN_EDGE] = _COUNT
         totals = (yield _of_tables(usage.passed(rules), capacities).ravel()).reshape(bins.shape)
         for tag in again:
             rules[tag, _EDGE_IN_EDGE], left[tag] = _edge(totals[rules[tag, _PLACE]], left[tag])

@@ -7,56 +7,68 @@
 namespace sangam {
 namespace {
 
-constexpr int kTagShift = 52;     // Below a key's tag: its id.
+constexpr int kTagShift = 52;        // Below a key's tag: its id.
 constexpr int64_t kBins = 4096;
-constexpr int64_t kMinutes = 16;  // Minutes of a bin.
+constexpr int kMinuteShift = 4;      // A bin has 16 minutes.
+constexpr int64_t kMinutes = kBins << kMinuteShift;
+constexpr int64_t kNumbers = 5;      // Of a rule.
+constexpr int64_t kCount = -1, kNone = -2;
 
 // What a pass does with the rows of a table; see `embedding.eviction`.
 struct Rule {
-  int64_t oldest;         // Rows not seen since this minute have expired.
-  int64_t by_count;       // Whether the least frequent leave first, not the least recent.
-  int64_t place;          // Of its histogram; negative if none of its rows leaves by capacity.
-  int64_t edge;           // Bin of the last row to leave; negative: count the bins.
-  int64_t edge_in_edge;   // The same by the other number, among the rows of that bin; kCount, or kNone.
+  int64_t oldest;        // Rows not seen since this minute have expired.
+  int64_t by_count;      // Whether the least frequent leave first, not the least recent.
+  int64_t place;         // Of its histogram; negative if none of its rows leaves by capacity.
+  int64_t edge;          // Bin of the last row to leave; kCount: count the bins.
+  int64_t edge_in_edge;  // The same by the other number, among the rows of that bin; kCount, or kNone.
 };
-constexpr int64_t kCount = -1, kNone = -2, kNumbers = sizeof(Rule) / sizeof(int64_t);
+static_assert(sizeof(Rule) == kNumbers * sizeof(int64_t));
 
-// Bins of minutes and of occurrences: what lies outside is in the first or the last one.
-ALWAYS_INLINE inline int64_t bin_of_minute(int64_t minute, int64_t now) {
-  return std::clamp<int64_t>((minute - now + kBins * kMinutes - 1) / kMinutes, 0, kBins - 1);
-}
-ALWAYS_INLINE inline int64_t bin_of_count(int64_t count) { return std::clamp<int64_t>(count, 0, kBins - 1); }
+// Bins of occurrences and of minutes: what lies outside is in the first or the last one.
+struct Bins {
+  int64_t of_count, of_minute;
+  ALWAYS_INLINE Bins(int64_t count, int64_t minute, int64_t now)
+      : of_count(std::clamp<int64_t>(count, 0, kBins - 1)),
+        of_minute(std::clamp<int64_t>(minute - now + kMinutes - 1, 0, kMinutes - 1) >> kMinuteShift) {}
+  // Without a branch: tables with either order lie mixed.
+  ALWAYS_INLINE int64_t first(const Rule& rule) const { return of_minute + (of_count - of_minute) * rule.by_count; }
+  ALWAYS_INLINE int64_t other(const Rule& rule) const { return of_count + (of_minute - of_count) * rule.by_count; }
+};
 
 struct Found {
   std::vector<int64_t> going, undecided;  // Numbers of rows.
 };
 
+// Decides on a row at or below the edge, or counts it.
+void decide(int64_t number, const Rule& rule, const Bins& bins, int64_t* counts, Found& found) {
+  bool is_at_edge = bins.first(rule) == rule.edge;
+  int64_t other = bins.other(rule);
+  if (rule.edge_in_edge == kCount) {
+    if (is_at_edge) ++counts[rule.place * kBins + other];
+  } else if (!is_at_edge || (rule.edge_in_edge != kNone && other < rule.edge_in_edge)) {
+    found.going.push_back(number);
+  } else if (rule.edge_in_edge == kNone || other == rule.edge_in_edge) {
+    found.undecided.push_back(number);
+  }
+}
+
 void pass(const int64_t* keys, const int32_t* books, int64_t end, int64_t now, bool is_first, const Rule* rules,
-          int64_t num_rules, int64_t* bins, int64_t* expired, Found& found) {
+          int64_t num_rules, int64_t* counts, int64_t* expired, Found& found) {
   for (int64_t number = 1; number < end; ++number) {
     uint64_t tag = static_cast<uint64_t>(keys[number]) >> kTagShift;
     if (tag >= static_cast<uint64_t>(num_rules)) refuse("keys", "of no table", tag, "tags are below ", num_rules);
     const Rule& rule = rules[tag];
-    int64_t seen = books[2 * number], count = books[2 * number + 1];
+    int64_t seen = books[2 * number];
     if (seen < rule.oldest) {
       if (is_first) found.going.push_back(number), ++expired[tag];
       continue;
     }
     if (rule.place < 0) continue;
-    int64_t *its = bins + rule.place * kBins, bin = rule.by_count ? bin_of_count(count) : bin_of_minute(seen, now);
-    if (rule.edge < 0) {
-      ++its[bin];
-      continue;
-    }
-    if (bin > rule.edge) continue;
-    bool is_at_edge = bin == rule.edge;
-    int64_t other = rule.by_count ? bin_of_minute(seen, now) : bin_of_count(count);
-    if (rule.edge_in_edge == kCount) {
-      if (is_at_edge) ++its[other];
-    } else if (!is_at_edge || (rule.edge_in_edge != kNone && other < rule.edge_in_edge)) {
-      found.going.push_back(number);
-    } else if (rule.edge_in_edge == kNone || other == rule.edge_in_edge) {
-      found.undecided.push_back(number);
+    Bins bins(books[2 * number + 1], seen, now);
+    if (rule.edge == kCount) {
+      ++counts[rule.place * kBins + bins.first(rule)];
+    } else if (bins.first(rule) <= rule.edge) {
+      decide(number, rule, bins, counts, found);
     }
   }
 }

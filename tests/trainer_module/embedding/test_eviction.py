@@ -109,8 +109,7 @@ def test_the_rows_that_go_are_those_of_a_full_sort_whatever_the_ties_and_the_num
     from sangam.trainer_module.embedding import eviction
     from tests.trainer_module.embedding.sample_tables import group, table
 
-    if seed % 2:
-        monkeypatch.setattr(eviction, "_FEW", 3)
+    monkeypatch.setattr(eviction, "_MANY", seed % 2)  # With and without the pass that more rows need.
     generator = np.random.default_rng(seed)
     tables = group(
         frequent=table(capacity={"rows": 60, "evict": "least_frequent"}),
