@@ -48,13 +48,16 @@ def main() -> None:
         held_out = write_rows(declared, folder / "held-out", _HELD_OUT_BATCHES * BATCH_SIZE_PER_RANK, _pool)
         for repeat in range(arguments.repeats):
             (step,) = compete("sangam_horovod", batches=batches)
-            found.append({"step": round(step.examples_per_s)})
+            # With the other core as busy as the pool makes it: both share the memory and its cache.
+            beside, _ = compete("sangam_horovod", trainings=2, batches=batches)
+            found.append({"step": round(step.examples_per_s), "step beside another": round(beside.examples_per_s)})
             for where in arguments.where:
                 for checkpoint in arguments.checkpoint:
                     every = (_EPOCHS - 1) * batches + batches // 2 if checkpoint == "with" else 1_000_000
                     own = folder / f"{repeat}-{where}-{checkpoint}"
                     last = _last_epoch(own, _ranker(every), where, train, held_out, batches)
-                    last["of_the_step"] = round(last["examples_per_s"] / step.examples_per_s, 3)
+                    for name, of in (("of_the_step", step), ("of_the_step_beside_another", beside)):
+                        last[name] = round(last["examples_per_s"] / of.examples_per_s, 3)
                     found[-1][f"{where}, {checkpoint} a checkpoint"] = last
             results.write(arguments.output, {"batches": batches, "repeats": found})
     print(arguments.output.read_text())

@@ -35,9 +35,7 @@ class RowsAtCut:
     @property
     def num_kept(self) -> int:
         """Number of rows that have changed since; -1 once the cut has ended."""
-        kept = functions().sangam_kept_by_cut
-        kept.restype = ctypes.c_int64
-        return int(kept(ctypes.c_int64(self.number)))
+        return kept_by(self.number)
 
     def take_keys(self, indices: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
         """See `snapshot.HeldRows`."""
@@ -58,6 +56,13 @@ class RowsAtCut:
     def end(self) -> None:
         """See `snapshot.HeldRows`."""
         functions().sangam_end_cut(ctypes.c_int64(self.number))
+
+
+def kept_by(number: int) -> int:
+    """Returns how many rows a cut has kept; -1 for none under way."""
+    kept = functions().sangam_kept_by_cut
+    kept.restype = ctypes.c_int64
+    return int(kept(ctypes.c_int64(number)))
 
 
 def begin(rows: tf.Variable, books: tf.Variable | None, keys: tf.Variable, end: int) -> int:

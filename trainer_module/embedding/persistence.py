@@ -21,9 +21,14 @@ def cut_of(store: RowStore) -> HeldRows:
     """Returns a store's state as it is now, to be read while training changes it, until it is told to end.
 
     Rows on a device are copied.
+
+    Raises:
+        ValueError: the last cut has not ended: a bug of the caller.
     """
     if store.device is not None:
         return snapshot_of(store)
+    if cut.kept_by(int(store.cut)) >= 0:
+        raise ValueError(f"{store.group.name}: there is one cut at a time (got another one)")
     store.cut.assign(cut.begin(store.rows, store.books, store.keys, store.num_rows + 1))
     return cut.RowsAtCut(int(store.cut), store.num_rows, store.group.width, _extra(store))
 

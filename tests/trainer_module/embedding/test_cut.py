@@ -50,6 +50,8 @@ def test_a_cut_has_the_rows_of_its_moment_after_updates_new_rows_evictions_and_g
     step(ids, minute=minutes)
     before, held = snapshot_of(store), cut_of(store)
     assert held.num_kept == 0
+    with pytest.raises(ValueError, match="one cut at a time"):
+        cut_of(store)
     wanted, order = _read(before), np.random.default_rng(0).permutation(NUM_ROWS)
 
     step(ids[::3], gradients=2.0)
