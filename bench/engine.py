@@ -23,7 +23,7 @@ def main() -> None:
     quick = arguments.quick
     scale, restored = _scale((100_000, 1_000_000) if quick else (100_000, 1_000_000, 10_000_000))
     print(f"{report.scale_table(scale, restored)}\n\n{report.export_table(restored)}", flush=True)
-    eviction = measure("bench.eviction", 1_000_000 if quick else 10_000_000, 100)
+    eviction = measure("bench.eviction", 1_000_000 if quick else 10_000_000, 100, 16)
     precision = [measure("bench.precision", seed, 10 if quick else 60) for seed in range(1 if quick else 3)]
     goals = [*report.scale_goals(scale, restored), report.eviction_goal(eviction), report.precision_goal(precision)]
     print(f"\n{report.precision_table(precision)}\n\n{report.goal_table(goals)}")

@@ -44,7 +44,7 @@ def scale_goals(scale: Sequence[Mapping[str, Any]], restored: Sequence[Mapping[s
                 goals.append(Goal(what, held["bytes_per_row"] / ideal, 1.6, True))
     for size, back in zip(scale[-len(restored) :], restored, strict=True):
         for what, seconds in (
-            ("checkpoint, copied and written", size["copy_s"] + size["write_s"]),
+            ("checkpoint, written", size["write_s"]),
             ("checkpoint, read and restored", back["restore_s"]),
         ):
             goals.append(
@@ -74,11 +74,11 @@ def scale_table(scale: Sequence[Mapping[str, Any]], restored: Sequence[Mapping[s
         back = back_of.get(size["rows"])
         cells = [_count(size["rows"]), f"{size['step_s'] * 1e3:.1f}", _whole(size["bytes_per_row"])]
         if back:
-            seconds = (size["copy_s"], size["write_s"], back["restore_s"])
+            seconds = (size["write_s"], back["restore_s"])
             cells += [f"{back['bytes_per_row']:.0f}", *(f"{back['rows'] / s / 1e6:.2f}" for s in seconds)]
             cells.append(f"{back['read_bytes_per_row']:.0f}")
-        rows.append(cells + ["–"] * (8 - len(cells)))
-    header = ["rows", "ms a step", "bytes a row, grown", "restored", "M rows/s: copied", "written", "restored"]
+        rows.append(cells + ["–"] * (7 - len(cells)))
+    header = ["rows", "ms a step", "bytes a row, grown", "restored", "M rows/s: written", "restored"]
     header.append("bytes a row, read")
     return table(header, rows)
 

@@ -6,12 +6,15 @@ writes a checkpoint there. `bench.restored` reads it back in a fresh process.
 
 import ctypes
 import gc
+import itertools
 import json
 import os
 import re
 import statistics
 import sys
 import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +28,12 @@ from sangam.trainer_module import collectives
 from sangam.trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from sangam.trainer_module.checkpoint.manifest import Manifest
 from sangam.trainer_module.checkpoint.writer import Contents, write
+from sangam.trainer_module.embedding.cut import RowsAtCut
 from sangam.trainer_module.embedding.row_store import RowStore
+from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.input.position import Position
 from sangam.trainer_module.loop.in_step import InStepTrainer
 from sangam.trainer_module.ranker import Ranker
-from sangam.trainer_module.snapshot import Copies
 
 _WARM_STEPS, _STEPS = 3, 20
 _MADE_AT_ONCE = 1 << 17
@@ -50,11 +54,7 @@ def main(num_rows: str, checkpoint: str, output: str) -> None:
     rows_before, bytes_before = store.num_rows, resident_bytes()
     _make_rows(store, keys)
     made, grown_bytes = store.num_rows - rows_before, resident_bytes() - bytes_before
-    step_s, started = [], time.perf_counter()
-    for result in trainer.steps(batches[_WARM_STEPS:]):
-        result.losses_T.numpy()
-        step_s.append(time.perf_counter() - started)
-        started = time.perf_counter()
+    step_s = _seconds_of_steps(trainer, batches[_WARM_STEPS:])
     found = {
         "rows": store.num_rows,
         # Of few rows made here the process's own ups and downs would be most.
@@ -63,7 +63,7 @@ def main(num_rows: str, checkpoint: str, output: str) -> None:
         "step_s": statistics.median(step_s),
     }
     if checkpoint:
-        found |= _write(trainer, declared, Path(checkpoint))
+        found |= _write(trainer, declared, Path(checkpoint), batches)
     Path(output).write_text(json.dumps(found))
 
 
@@ -108,14 +108,37 @@ def _make_rows(store: RowStore, keys: NDArray[np.int64]) -> None:
         make(tf.constant(keys[start : start + _MADE_AT_ONCE]))
 
 
-def _write(trainer: InStepTrainer, declared: RankerSpec, target: Path) -> dict[str, float]:
-    copies, copy_s = Copies(), []
-    for _ in range(2):  # Into fresh memory, and into that of the last copy.
-        started = time.perf_counter()
-        snapshot = trainer.snapshot(copies)
-        copy_s.append(time.perf_counter() - started)
+def _write(trainer: InStepTrainer, declared: RankerSpec, target: Path, batches: Sequence[Batch]) -> dict[str, float]:
+    """Writes a checkpoint while training goes on, and one while it stands."""
+    contents, cut_s = _contents(trainer, declared)
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write, target.with_name("step-000000000000"), contents, 0, deadline_s=1.0)
+        step_s = _seconds_of_steps(trainer, itertools.cycle(batches), lambda: not writing.done())
+        writing.result()
+    (rows,) = contents.snapshot.groups.values()
+    assert isinstance(rows, RowsAtCut)
+    kept = rows.num_kept
+    rows.end()
+    contents, _ = _contents(trainer, declared)
+    started = time.perf_counter()
+    write(target, contents, 0, deadline_s=1.0)
+    return {
+        "cut_s": cut_s,
+        "write_s": time.perf_counter() - started,
+        "write_beside_s": sum(step_s),
+        "step_beside_s": statistics.median(step_s),
+        "longest_step_beside_s": max(step_s),
+        "kept_rows": kept,
+    }
+
+
+def _contents(trainer: InStepTrainer, declared: RankerSpec) -> tuple[Contents, float]:
+    """Returns a checkpoint's contents, and the seconds for which training stands."""
+    started = time.perf_counter()
+    state = trainer.cut()
+    cut_s = time.perf_counter() - started
     manifest = Manifest(
-        step=snapshot.step,
+        step=state.step,
         ranks=1,
         spec_digest=digest(declared),
         job_digest="bench",
@@ -125,10 +148,20 @@ def _write(trainer: InStepTrainer, declared: RankerSpec, target: Path) -> dict[s
         groups=group_layouts(declared),
         weights=weight_layouts(trainer.ranker.weights.weights),
     )
-    contents = Contents(manifest, snapshot, np.zeros((0, 2), np.int64), b"{}", {})
-    started = time.perf_counter()
-    write(target, contents, 0, deadline_s=1.0)
-    return {"copy_s": copy_s[0], "copy_again_s": copy_s[1], "write_s": time.perf_counter() - started}
+    return Contents(manifest, state, np.zeros((0, 2), np.int64), b"{}", {}), cut_s
+
+
+def _seconds_of_steps(
+    trainer: InStepTrainer, batches: Iterable[Batch], is_wanted: Callable[[], bool] = lambda: True
+) -> list[float]:
+    step_s, started = [], time.perf_counter()
+    for result in trainer.steps(batches):
+        result.losses_T.numpy()
+        step_s.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        if not is_wanted():
+            break
+    return step_s
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The memory of a rank and of a parameter server.
 
-Besides what a process always holds, there are two copies: one for checkpoints, from the first one on, and a temporary
-one of a group of tables that moves into twice the room.
+Besides what a process always holds, there are two copies for a while: of the rows that change while a checkpoint is
+written, at most all, and of a group of tables that moves into twice the room.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class ProcessPlan:
         in_flight: batches between a rank and the servers: keys, embeddings and their gradients.
         dense: weights, their optimizer's moments, one gradient; a share of them, or of the ranks' averages, on servers.
         process: the process itself, before it holds anything.
-        checkpoint: the copy that is written while training continues, and kept for the next one. Reading needs none.
+        checkpoint: the rows that change while one is written, at most all, and their order. Reading needs none.
         growth: the copy while the largest group moves into twice the room.
     """
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sangam.schemas.derived.groups import KEY_ID_BITS
 from sangam.schemas.host.splitmix64 import mix64
+from sangam.trainer_module.snapshot import HeldRows
 
 BLOCK_ROWS = 1 << 14
 _HASH_BITS = 32
@@ -62,12 +63,14 @@ def ranks_beside(rank: int, ranks: int, other: int) -> range:
     return range(rank * other // ranks, -(-(rank + 1) * other // ranks))
 
 
-def order_of(keys: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def order_of(rows: HeldRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the order in which rows are written, [n], and how many each bucket has, [buckets]."""
-    buckets, rows_by_bucket = np.empty(len(keys), np.uint16), np.zeros(_BUCKETS, np.int64)
-    for start in range(0, len(keys), _KEYS_AT_ONCE):
-        part = slice(start, start + _KEYS_AT_ONCE)
-        buckets[part] = hashes_of(keys[part]) >> np.uint64(_HASH_BITS - _BUCKET_BITS)
+    buckets, rows_by_bucket = np.empty(rows.num_rows, np.uint16), np.zeros(_BUCKETS, np.int64)
+    buffer = np.empty(_KEYS_AT_ONCE, np.int64)
+    for start in range(0, rows.num_rows, _KEYS_AT_ONCE):
+        part = slice(start, min(start + _KEYS_AT_ONCE, rows.num_rows))
+        keys = rows.take_keys(np.arange(part.start, part.stop), buffer)
+        buckets[part] = hashes_of(keys) >> np.uint64(_HASH_BITS - _BUCKET_BITS)
         rows_by_bucket += np.bincount(buckets[part], minlength=_BUCKETS)
     return np.argsort(buckets, kind="stable"), rows_by_bucket
 

@@ -21,13 +21,13 @@ from sangam.trainer_module.checkpoint.files import (
     write_parts,
 )
 from sangam.trainer_module.checkpoint.manifest import Manifest, record_of, rows_file
-from sangam.trainer_module.snapshot import KeysAndRows
+from sangam.trainer_module.snapshot import HeldRows, KeysAndRows
 
 KEYS, ROWS, BLOCKS = "keys", "rows", "blocks"
 
 
 def write_rows(
-    folder: Path, rank: int, group: str, keys: NDArray[Any], rows: NDArray[Any], *, block_rows: int = blocks.BLOCK_ROWS
+    folder: Path, rank: int, group: str, held: HeldRows, *, block_rows: int = blocks.BLOCK_ROWS
 ) -> dict[str, FileRecord]:
     """Writes keys, rows and their blocks. Holds the rows' order and one block in memory.
 
@@ -35,33 +35,33 @@ def write_rows(
         folder: folder of the checkpoint.
         rank: rank that owns the rows.
         group: name of the group of tables.
-        keys: [n] int64, in any order.
-        rows: [n, width] float32.
+        held: the rows.
         block_rows: approximate rows of a block.
 
     Returns:
         The files, by name.
     """
-    order, rows_by_bucket = blocks.order_of(keys)
+    order, rows_by_bucket = blocks.order_of(held)
     cuts = list(blocks.cut(rows_by_bucket, block_rows))
+    largest = max((end - start for *_, start, end in cuts), default=0)
     files: dict[str, FileRecord] = {}
 
-    def write(name: str, array: NDArray[Any]) -> list[int]:
-        buffer = np.empty([max((end - start for *_, start, end in cuts), default=0), *array.shape[1:]], array.dtype)
+    def write(name: str, take: Callable[..., NDArray[Any]], dtype: type[np.generic], *width: int) -> list[int]:
+        buffer = np.empty([largest, *width], dtype)
         checksums = []
 
         def parts() -> Iterator[NDArray[Any]]:
             for *_, start, end in cuts:
-                # Into memory already taken, and without bounds checks: four times as fast as indexing.
-                part = np.take(array, order[start:end], axis=0, out=buffer[: end - start], mode="clip")
+                part = take(order[start:end], buffer)
                 checksums.append(zlib.crc32(part.data))
                 yield part
 
         file = rows_file(rank, group, name)
-        files[file] = write_parts(folder / file, array.shape, array.dtype, parts())
+        files[file] = write_parts(folder / file, (held.num_rows, *width), buffer.dtype, parts())
         return checksums
 
-    written = zip(cuts, write(KEYS, keys), write(ROWS, rows), strict=True)
+    keys_crc32, rows_crc32 = write(KEYS, held.take_keys, np.int64), write(ROWS, held.take_rows, np.float32, held.width)
+    written = zip(cuts, keys_crc32, rows_crc32, strict=True)
     index = blocks.as_array([Block(*where, *checksums) for where, *checksums in written])
     file = rows_file(rank, group, BLOCKS)
     return files | {file: write_array(folder / file, index)}

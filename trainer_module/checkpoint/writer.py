@@ -27,7 +27,7 @@ from sangam.trainer_module.checkpoint import folder
 from sangam.trainer_module.checkpoint.files import FileRecord, write_array, write_bytes
 from sangam.trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
 from sangam.trainer_module.checkpoint.rows import write_rows
-from sangam.trainer_module.snapshot import Copies, RowsSnapshot, Snapshot
+from sangam.trainer_module.snapshot import HeldRows, Snapshot, StateAtCut
 
 _LOG = logging.getLogger("sangam.trainer_module.checkpoint")
 DEADLINE_S = 1800.0
@@ -53,7 +53,7 @@ class Contents:
     """
 
     manifest: Manifest
-    snapshot: Snapshot
+    snapshot: Snapshot | StateAtCut
     batches: NDArray[Any]
     history: bytes
     arrays: dict[str, NDArray[Any]]
@@ -83,7 +83,7 @@ class Writer:
 
         Args:
             target: folder of the published checkpoint.
-            contents: nothing of it may change while it is written.
+            contents: nothing of it may change while it is written; rows at a cut are told to end.
             keep: number of checkpoints that stay in its folder; None: all.
             is_needed: missing the deadline is an error; otherwise the checkpoint is given up with a warning.
         """
@@ -129,6 +129,9 @@ class Writer:
             _LOG.warning("event=checkpoint_given_up training continues without it: %s", error)
         except BaseException as error:  # noqa: BLE001 - raised where training would otherwise continue without the checkpoint
             self._error = error
+        finally:
+            if isinstance(contents.snapshot, StateAtCut):
+                contents.snapshot.end()
 
 
 def write(target: Path, contents: Contents, rank: int, *, deadline_s: float) -> None:
@@ -194,10 +197,10 @@ def _write_part(target: Path, contents: Contents, rank: int) -> dict[str, FileRe
     return files
 
 
-def _write_rows(target: Path, groups: Mapping[str, RowsSnapshot], owner: int) -> dict[str, FileRecord]:
+def _write_rows(target: Path, groups: Mapping[str, HeldRows], owner: int) -> dict[str, FileRecord]:
     files: dict[str, FileRecord] = {}
     for group, rows in groups.items():
-        files |= write_rows(target, owner, group, rows.keys, rows.rows)
+        files |= write_rows(target, owner, group, rows)
         for name, array in rows.extra.items():
             file = rows_file(owner, group, name)
             files[file] = write_array(target / file, array)
@@ -255,18 +258,17 @@ class ServerWriter:
     def __init__(self, server: int, *, deadline_s: float = DEADLINE_S):
         """Takes the server's number, and for how long writing a checkpoint is retried."""
         self._server, self._deadline_s = server, deadline_s
-        self._copies = Copies()
         self._thread: threading.Thread | None = None
 
-    def start(self, target: Path, copied: Callable[[Copies], Mapping[str, RowsSnapshot]]) -> None:
+    def start(self, target: Path, cut: Callable[[], Mapping[str, HeldRows]]) -> None:
         """Starts to write; rank 0 waits for the part's last file, and abandons the checkpoint without it.
 
         Args:
             target: folder of the published checkpoint.
-            copied: copies the rows into this memory, which the last checkpoint no longer needs.
+            cut: returns the rows as they are now; called when the last checkpoint is written.
         """
         self.finish()
-        groups = copied(self._copies)
+        groups = cut()
         self._thread = threading.Thread(target=self._run, args=(target, groups), name="checkpoint", daemon=True)
         self._thread.start()
 
@@ -275,7 +277,7 @@ class ServerWriter:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self, target: Path, groups: Mapping[str, RowsSnapshot]) -> None:
+    def _run(self, target: Path, groups: Mapping[str, HeldRows]) -> None:
         def part() -> None:
             os.makedirs(target, exist_ok=True)
             _finish_part(_server_file(target, self._server), _write_rows(target, groups, self._server))
@@ -289,3 +291,6 @@ class ServerWriter:
             _LOG.exception("event=checkpoint_failed path=%s", target)
             logging.shutdown()
             os._exit(1)
+        finally:
+            for rows in groups.values():
+                rows.end()

@@ -234,10 +234,6 @@ def read_rows(rows: tf.Variable, numbers: tf.Tensor, columns: int) -> tf.Tensor:
     return tf.ensure_shape(part, [None, columns])
 
 
-Seen = tuple[tf.Tensor, tf.Tensor]
-"""Minutes of the newest event and occurrences of each row, [n] int32: see `embedding.bookkeeping`."""
-
-
 def adam_rows(
     rows: tf.Variable,
     numbers: tf.Tensor,
@@ -245,31 +241,25 @@ def adam_rows(
     corrected: tf.Tensor,
     betas: tuple[float, float],
     epsilon: float,
-    seen: Seen | None = None,
 ) -> tf.Operation:
-    """Updates rows where they lie by Adam, and their books.
+    """Updates rows where they lie by Adam.
 
     Args:
-        rows: [any, 3 dim], [w | m | v], or with books [any, 3 dim + 2].
+        rows: [any, 3 dim], [w | m | v].
         numbers: [n] int64, each once but 0.
         gradients: [n, dim].
         corrected: rate times the correction of the step, see `embedding.row_optimizers.adam`.
         betas: decays of both moments.
         epsilon: constant added to the denominator.
-        seen: new usage of the rows; None without bookkeeping.
     """
     beta1, beta2 = betas
     settings = tf.stack([tf.cast(corrected, tf.float32), beta1, 1.0 - beta1, beta2, 1.0 - beta2, epsilon])
-    return operations().sangam_adam_rows(rows.handle, numbers, gradients, settings, *_or_nothing(seen))
+    return operations().sangam_adam_rows(rows.handle, numbers, gradients, settings)
 
 
 def rowwise_adagrad_rows(
-    rows: tf.Variable, numbers: tf.Tensor, gradients: tf.Tensor, rate: tf.Tensor | float, seen: Seen | None = None
+    rows: tf.Variable, numbers: tf.Tensor, gradients: tf.Tensor, rate: tf.Tensor | float
 ) -> tf.Operation:
-    """Updates rows, [w | a | books], by `embedding.row_optimizers.RowwiseAdagradUpdate`; see `adam_rows`."""
+    """Updates rows, [w | a], by `embedding.row_optimizers.RowwiseAdagradUpdate`; see `adam_rows`."""
     settings = tf.reshape(tf.cast(rate, tf.float32), [1])
-    return operations().sangam_rowwise_adagrad_rows(rows.handle, numbers, gradients, settings, *_or_nothing(seen))
-
-
-def _or_nothing(seen: Seen | None) -> Seen:
-    return seen or (tf.zeros([0], tf.int32), tf.zeros([0], tf.int32))
+    return operations().sangam_rowwise_adagrad_rows(rows.handle, numbers, gradients, settings)

@@ -1,7 +1,7 @@
-"""The bookkeeping of a row: event time of its id's newest occurrence, and the number of occurrences.
+"""The books of a row: event time of its id's newest occurrence in minutes since 1970, and the number of occurrences.
 
-Two int32 numbers, kept as the bits of two floats at the end of the row, so that a row is read and written whole. They
-are copied and cast bit by bit, never computed with as floats.
+Two int32 numbers, in a variable of their own, so that an eviction reads them alone. Outside of a store they are the
+bits of two floats at the end of the row, copied bit by bit, never computed with as floats.
 """
 
 from typing import Any
@@ -10,26 +10,36 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from sangam.schemas.derived.groups import BOOK_FLOATS
+from sangam.trainer_module.native.library import operations
+
 MINUTES_A_DAY = 24 * 60
-_MOST = 2**31 - 1
 
 
 def new_books(newest: tf.Tensor) -> tf.Tensor:
-    """Returns the bookkeeping of new rows: minutes since 1970 [n] int32 to [n, 2] float32."""
-    return tf.bitcast(tf.stack([newest, tf.zeros_like(newest)], 1), tf.float32)
+    """Returns the books of new rows: minutes since 1970 [n] int32 to [n, 2] int32."""
+    return tf.stack([newest, tf.zeros_like(newest)], 1)
 
 
-def merged_books(books: tf.Tensor, newest: tf.Tensor, occurrences: tf.Tensor) -> tf.Tensor:
-    """Returns the bookkeeping after a step: [n, 2] float32, [n] int32, [n] int32 to [n, 2] float32.
+def merge_books(books: tf.Variable, numbers: tf.Tensor, newest: tf.Tensor, occurrences: tf.Tensor) -> tf.Operation:
+    """Merges a step's usage into the books of rows.
 
     An event older than the newest one seen changes no time: replaying an old day refreshes no row.
+
+    Args:
+        books: [any, 2] int32.
+        numbers: [n] int64, each once but 0.
+        newest: [n] int32.
+        occurrences: [n] int32.
     """
-    seen, count = tf.unstack(tf.bitcast(books, tf.int32), axis=1)
-    count = tf.minimum(count, _MOST - occurrences) + occurrences
-    return tf.bitcast(tf.stack([tf.maximum(seen, newest), count], 1), tf.float32)
+    return operations().sangam_merge_books(books.handle, numbers, newest, occurrences)
 
 
-def read_books(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns minutes of the newest event and occurrences, from the last two columns: [n, 2] float32 to 2 x [n]."""
-    bits = np.ascontiguousarray(rows).view(np.int32)
-    return bits[:, 0], bits[:, 1]
+def apart(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Returns rows without their books, and the books: [n, width] float32 to [n, width - 2] and [n, 2] int32."""
+    return rows[:, :-BOOK_FLOATS], np.ascontiguousarray(rows[:, -BOOK_FLOATS:]).view(np.int32)
+
+
+def joined(rows: NDArray[Any], books: NDArray[Any]) -> NDArray[Any]:
+    """Returns the inverse of `apart`."""
+    return np.concatenate([rows, books.view(np.float32)], axis=1)

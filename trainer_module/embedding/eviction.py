@@ -1,25 +1,32 @@
-"""Removes expired rows, and rows beyond a table's capacity. Between steps, in NumPy.
+"""Removes expired rows, and rows beyond a table's capacity, between steps.
 
 Rows are spread over owners, and the rows that leave are those that would leave one owner of all rows. So an eviction
-is a generator: it yields counts of this owner's rows, and takes the sums over all owners.
+is a generator: it yields counts of this owner's rows, and takes the sums over all owners. A pass over the keys and
+books of all rows (`native/usage.cc`) counts bins of what orders the rows, until few are undecided.
 """
 
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from sangam.schemas.derived.groups import BOOK_FLOATS, Group
+from sangam.schemas.derived.groups import Group
 from sangam.schemas.spec.tables import Capacity
-from sangam.trainer_module.embedding.bookkeeping import MINUTES_A_DAY, read_books
+from sangam.trainer_module.embedding.bookkeeping import MINUTES_A_DAY
 from sangam.trainer_module.embedding.row_store import RowStore
+from sangam.trainer_module.native.library import operations
 from sangam.trainer_module.transforms.keys import ID_BITS
 
 _DIGIT_BITS = 16
 _DIGITS = 1 << _DIGIT_BITS
 _SHIFTS = (48, 32, 16, 0)
+_BINS = 4096
+_NEVER = -(2**31)
+_MANY = 1 / 32
+"""Share of the rows from which on the undecided ones take longer than another pass over all."""
 
 Counts = NDArray[np.int64]
 _Result = TypeVar("_Result")
@@ -49,73 +56,158 @@ def evict(store: RowStore, *, now: int) -> Counting[None]:
     """
     if store.admission.sketch is not None:
         store.admission.sketch.age()
-    if not store.group.tracks_usage:
+    if store.books is None:
         return
-    keys = store.in_use(store.keys)
-    seen, count = read_books(store.in_use(store.rows, slice(-BOOK_FLOATS, None)))
-    going = yield from rows_to_go(store.group, keys, seen, count, now=now)
+    going = yield from rows_to_go(store.group, Usage(store.keys, store.books, store.num_rows + 1, now))
     for counter, rows_by_tag in (("expired", going.expired), ("evicted", going.evicted)):
         store.counters[counter].assign_add(rows_by_tag)
-    remove(store, going.indices + 1)
+    remove(store, going.numbers)
 
 
 class Going(NamedTuple):
     """The rows that an eviction removes from this owner.
 
     Attributes:
-        indices: [n] int64, ascending, among all rows.
+        numbers: [n] int64, ascending.
         expired, evicted: [tags] int64, how many of each table, by age and by capacity.
     """
 
-    indices: NDArray[Any]
+    numbers: NDArray[Any]
     expired: Counts
     evicted: Counts
 
 
-def rows_to_go(
-    group: Group, keys: NDArray[Any], seen: NDArray[Any], count: NDArray[Any], *, now: int
-) -> Counting[Going]:
-    """Returns the rows to remove, in one pass over the rows of all tables.
+class _Pass(NamedTuple):
+    """The outcome of a pass over all rows.
+
+    Attributes:
+        bins: [tables with a capacity, bins] int64, counted rows.
+        expired: [tags] int64; of the first pass.
+        going: numbers of rows that leave, [n] int64, ascending; of the first pass, the expired ones.
+        undecided: numbers of rows at the edge, [n] int64, ascending.
+    """
+
+    bins: tf.Tensor
+    expired: tf.Tensor
+    going: tf.Tensor
+    undecided: tf.Tensor
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Keys and books of rows.
+
+    Attributes:
+        keys: [any] int64.
+        books: [any, 2] int32.
+        end: end of the rows in use, from 1.
+        now: minutes.
+    """
+
+    keys: tf.Variable
+    books: tf.Variable
+    end: int
+    now: int
+
+    def passed(self, rules: NDArray[np.int64], *, is_first: bool = False) -> _Pass:
+        """Passes over the rows; `rules` has one for each tag."""
+        end, now = tf.constant(self.end, tf.int64), tf.constant(self.now, tf.int64)
+        return _Pass(*operations().sangam_usage_pass(self.keys.handle, self.books.handle, end, now, is_first, rules))
+
+    def of(self, numbers: NDArray[Any], order: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Returns the keys of rows, and their sort key of eviction, least first: both numbers of a row in one int64."""
+        seen, count = tf.gather(self.books, numbers).numpy().T
+        first, then = (seen, count) if order == "least_recent" else (count, seen)
+        return tf.gather(self.keys, numbers).numpy(), (first.astype(np.int64) << 32) + then
+
+
+_OLDEST, _BY_COUNT, _PLACE, _EDGE, _EDGE_IN_EDGE = range(5)
+_COUNT, _NONE = -1, -2
+"""Instead of an edge: count the bins; there are none."""
+
+
+def rows_to_go(group: Group, usage: Usage) -> Counting[Going]:
+    """Returns the rows to remove.
 
     Args:
         group: group of the tables.
-        keys: [rows] int64.
-        seen: [rows] int32, minutes of the newest event.
-        count: [rows] int32, occurrences.
-        now: minutes.
+        usage: of this owner's rows.
     """
-    num_tags = max(group.tags.values()) + 1
-    # NumPy sorts 16-bit numbers by radix: sorting by table below takes one pass.
-    tags = (keys >> ID_BITS).astype(np.uint16)
-    oldest, most = np.full(num_tags, -(2**31), np.int32), np.full(num_tags, 2**62)
+    rules, capacities = _rules(group, usage.now)
+    evicted = np.zeros(len(rules), np.int64)
+    first = usage.passed(rules, is_first=True)
+    going, expired = [first.going.numpy()], first.expired.numpy()
+    if capacities:
+        left = yield from _decide(rules, capacities, _of_tables(first, capacities), usage)
+        if left:
+            last = usage.passed(rules)
+            going.append(last.going.numpy())
+            undecided = _by_tag(usage, last.undecided.numpy(), len(rules))
+            for tag, number in left.items():
+                keys, worth = usage.of(undecided[tag], capacities[tag].evict)
+                going.append(undecided[tag][(yield from least_of_all(worth, keys, number))])
+            gone = np.concatenate(going[1:])
+            evicted += np.bincount(tf.gather(usage.keys, gone).numpy() >> ID_BITS, minlength=len(rules))
+    return Going(np.sort(np.concatenate(going)), expired, evicted)
+
+
+def _by_tag(usage: Usage, numbers: NDArray[Any], num_tags: int) -> list[NDArray[Any]]:
+    """Returns the numbers of the rows of each tag."""
+    tags = (tf.gather(usage.keys, numbers).numpy() >> ID_BITS).astype(np.uint16)  # NumPy sorts these by radix.
+    ends = np.cumsum(np.bincount(tags, minlength=num_tags))
+    return np.split(numbers[np.argsort(tags, kind="stable")], ends[:-1])
+
+
+def _rules(group: Group, now: int) -> tuple[NDArray[np.int64], dict[int, Capacity]]:
+    """Returns the rules of the first pass, [tags, 5], and the capacities by tag, in the order of their places."""
+    rules = np.array([[_NEVER, 0, -1, _COUNT, _NONE]] * (max(group.tags.values()) + 1), np.int64)
+    capacities: dict[int, Capacity] = {}
     for name, table in group.tables.items():
         tag = group.tags[name]
         if table.expire_after_days is not None:
-            oldest[tag] = max(now - table.expire_after_days * MINUTES_A_DAY + 1, -(2**31))
+            rules[tag, _OLDEST] = max(now - table.expire_after_days * MINUTES_A_DAY + 1, _NEVER)
         if table.capacity is not None:
-            most[tag] = table.capacity.rows
-    is_gone = seen < oldest[tags]
-    expired = np.bincount(tags[is_gone], minlength=num_tags)
-    evicted = np.zeros(num_tags, np.int64)
-    surplus = np.maximum((yield np.bincount(tags, minlength=num_tags) - expired) - most, 0)
-    crowded = np.flatnonzero(~is_gone & (surplus > 0)[tags])
-    crowded = crowded[np.argsort(tags[crowded], kind="stable")]
-    ends = np.cumsum(np.bincount(tags[crowded], minlength=num_tags))
-    for name, table in group.tables.items():
-        tag = group.tags[name]
-        if table.capacity is not None and surplus[tag]:
-            indices = crowded[ends[tag - 1] : ends[tag]]
-            worth = _worth(table.capacity, seen[indices], count[indices])
-            least = yield from least_of_all(worth, keys[indices], surplus[tag])
-            is_gone[indices[least]] = True
-            evicted[tag] = len(least)
-    return Going(np.flatnonzero(is_gone), expired, evicted)
+            rules[tag, _BY_COUNT], rules[tag, _PLACE] = table.capacity.evict == "least_frequent", len(capacities)
+            capacities[tag] = table.capacity
+    return rules, capacities
 
 
-def _worth(capacity: Capacity, seen: NDArray[Any], count: NDArray[Any]) -> NDArray[Any]:
-    """Returns the sort key of eviction, least first: both numbers of a row in one int64."""
-    first, then = (seen, count) if capacity.evict == "least_recent" else (count, seen)
-    return (first.astype(np.int64) << 32) + then
+def _of_tables(found: _Pass, capacities: dict[int, Capacity]) -> Counts:
+    """Returns a pass's bins, zeros for the tables that it did not count: [tables with a capacity, bins]."""
+    bins, counted = np.zeros([len(capacities), _BINS], np.int64), found.bins.numpy()
+    bins[: len(counted)] = counted
+    return bins
+
+
+def _decide(
+    rules: NDArray[np.int64], capacities: dict[int, Capacity], bins: Counts, usage: Usage
+) -> Counting[dict[int, int]]:
+    """Sets the edges of the tables above their capacity; returns how many undecided rows of each leave, by tag."""
+    totals = (yield bins.ravel()).reshape(bins.shape)
+    left, again = dict[int, int](), dict[int, int]()
+    for tag, capacity in capacities.items():
+        of_table = totals[rules[tag, _PLACE]]
+        surplus = int(of_table.sum()) - capacity.rows
+        if surplus <= 0:
+            rules[tag, _PLACE] = -1
+            continue
+        rules[tag, _EDGE], left[tag] = edge, _ = _edge(of_table, surplus)
+        # The bin of a number of occurrences, but not the last one, has no other: minutes order its rows.
+        if rules[tag, _BY_COUNT] and edge < _BINS - 1:
+            again[tag] = int(of_table[edge])
+    if sum(again.values()) > _MANY * totals.sum():
+        rules[list(again), _EDGE_IN_EDGE] = _COUNT
+        totals = (yield _of_tables(usage.passed(rules), capacities).ravel()).reshape(bins.shape)
+        for tag in again:
+            rules[tag, _EDGE_IN_EDGE], left[tag] = _edge(totals[rules[tag, _PLACE]], left[tag])
+    return left
+
+
+def _edge(bins: Counts, number: int) -> tuple[int, int]:
+    """Returns the bin of the last of so many rows, and how many of its rows they are."""
+    ends = np.cumsum(bins)
+    edge = min(int(np.searchsorted(ends, number)), len(bins) - 1)
+    return edge, number - int(ends[edge] - bins[edge])
 
 
 def least_of_all(worth: NDArray[Any], keys: NDArray[Any], number: int) -> Counting[NDArray[Any]]:
@@ -127,7 +219,7 @@ def least_of_all(worth: NDArray[Any], keys: NDArray[Any], number: int) -> Counti
     Args:
         worth: [n] int64.
         keys: [n] int64 of one table, each once over all owners.
-        number: from 1 to the rows of all owners.
+        number: how many, from 1; at most all rows of all owners.
     """
     taken: list[NDArray[Any]] = []
     undecided = np.arange(len(keys))
@@ -137,13 +229,14 @@ def least_of_all(worth: NDArray[Any], keys: NDArray[Any], number: int) -> Counti
             digits = left >> shift & (_DIGITS - 1)
             own = np.bincount(digits, minlength=_DIGITS)
             counts = yield own
-            ends = np.cumsum(counts)
-            edge = int(np.searchsorted(ends, number))
+            # Rows may have been used since they were counted, and be above the edge now.
+            number = min(number, int(counts.sum()))
+            edge, number_at_edge = _edge(counts, number)
             if own[edge] < len(left):
                 taken.append(undecided[digits < edge])
                 is_undecided = digits == edge
                 undecided, left = undecided[is_undecided], left[is_undecided]
-            number -= int(ends[edge] - counts[edge])
+            number = number_at_edge
             if number == counts[edge]:
                 return np.concatenate([*taken, undecided])
     raise AssertionError("a key has two rows")
@@ -166,6 +259,7 @@ def remove(store: RowStore, numbers: NDArray[Any]) -> None:
     moved = np.flatnonzero(~is_gone) + new_end
     gone_keys = tf.gather(store.keys, numbers)
     store.index.remove(gone_keys)
+    store.keep(tf.constant(gaps, tf.int64))
     for variable in store.by_number:
         variable.scatter_update(tf.IndexedSlices(tf.gather(variable, moved), gaps))
     store.index.insert(tf.gather(store.keys, gaps), tf.constant(gaps[:, None], tf.int64))

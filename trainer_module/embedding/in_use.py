@@ -1,60 +1,45 @@
 """Reads the part of a store's variables that belongs to keys: from row 1 to the end in use."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from sangam.trainer_module.native.library import operations
+
 _COPIED_BYTES = 64 << 20
 """Of a device's memory at once: a copy of all rows would take it twice."""
 
 
-def copy_of(variable: tf.Variable, end: int, columns: slice, device: str | None) -> NDArray[Any]:
-    """Returns a copy.
+def copy_of(variable: tf.Variable, end: int) -> NDArray[Any]:
+    """Returns a copy of a variable of the host, [any] or [any, width].
+
+    If its value were read while a cut refers to it, the next scatter would copy all of it, unused room included.
 
     Args:
-        variable: [any] or [any, width].
+        variable: variable of the host.
         end: end of the part in use.
-        columns: columns of [any, width].
-        device: device of the variable; None: the host.
     """
-    if device is not None:
-        width = len(range(variable.shape[1])[columns])
-        copy = np.empty([end - 1, width], variable.dtype.as_numpy_dtype)
-        _from_device(variable, end, columns, device, copy)
-        return copy
-    whole = _whole(variable)
-    if columns != slice(None):
-        return np.asarray(whole[1:end, columns])
-    # A slice of whole rows may share their memory; the next step's write would then copy the whole variable.
-    # `numpy()` would copy once more.
-    return np.asarray(tf.gather(whole, tf.range(1, end, dtype=tf.int64)))
+    part = operations().sangam_copy_rows(variable.handle, tf.constant(end, tf.int64), N=variable.dtype)
+    copied = np.asarray(part)  # `numpy()` would copy once more.
+    return copied.reshape(-1, *variable.shape[1:])
 
 
-def copy_into(variable: tf.Variable, end: int, device: str | None, take: Callable[..., NDArray[Any]]) -> NDArray[Any]:
-    """Returns a copy in memory from `take(shape, type, room=rows)`; see `copy_of`."""
-    room = int(tf.raw_ops.VariableShape(input=variable.handle)[0])
-    copy = take((end - 1, *variable.shape[1:]), variable.dtype.as_numpy_dtype, room=room)
-    if device is not None:
-        _from_device(variable, end, slice(None), device, copy)
-    else:
-        np.copyto(copy, np.asarray(_whole(variable))[1:end])
-    return copy
+def copy_from_device(variable: tf.Variable, end: int, device: str, copy: NDArray[Any]) -> None:
+    """Copies a device's variable, [any, width], to the host.
 
-
-def _from_device(variable: tf.Variable, end: int, columns: slice, device: str, copy: NDArray[Any]) -> None:
+    Args:
+        variable: variable of the device.
+        end: end of the part in use.
+        device: device of the variable.
+        copy: [end - 1, width]; is written.
+    """
     step = max(1, _COPIED_BYTES // (4 * variable.shape[1]))
     with tf.device(device):
-        whole = _whole(variable)
+        # After a scatter an ordinary read copies the whole variable, unused room included.
+        tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
+        whole = variable.read_value()
         for start in range(1, end, step):
-            part = whole[start : min(start + step, end), columns].numpy()
+            part = whole[start : min(start + step, end)].numpy()
             copy[start - 1 : start - 1 + len(part)] = part
-
-
-def _whole(variable: tf.Variable) -> tf.Tensor:
-    """Returns a variable with its unused room, without a copy; hold it briefly."""
-    # After a scatter an ordinary read copies the whole variable, unused room included.
-    tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
-    return variable.read_value()

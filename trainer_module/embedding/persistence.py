@@ -5,24 +5,39 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
+from sangam.trainer_module.embedding import cut
 from sangam.trainer_module.embedding.delta import restore_log, snapshot_of_log
 from sangam.trainer_module.embedding.hashing import owner_of
 from sangam.trainer_module.embedding.row_store import RowStore
-from sangam.trainer_module.snapshot import Arrays, Copies, KeysAndRows, RowsOnDisk, RowsSnapshot
+from sangam.trainer_module.snapshot import Arrays, HeldRows, KeysAndRows, RowsOnDisk, RowsSnapshot
 
 
-def snapshot_of(store: RowStore, copies: Copies | None = None) -> RowsSnapshot:
-    """Returns a copy of a store's state.
+def snapshot_of(store: RowStore) -> RowsSnapshot:
+    """Returns a copy of a store's state."""
+    return RowsSnapshot(*store.contents(), _extra(store))
 
-    Args:
-        store: is read.
-        copies: memory to take for keys and rows: the last snapshot that took it is overwritten.
+
+def cut_of(store: RowStore) -> HeldRows:
+    """Returns a store's state as it is now, to be read while training changes it, until it is told to end.
+
+    Rows on a device are copied.
+
+    Raises:
+        ValueError: the last cut has not ended: a bug of the caller.
     """
-    keys, rows = store.contents(copies)
+    if store.device is not None:
+        return snapshot_of(store)
+    if cut.kept_by(int(store.cut)) >= 0:
+        raise ValueError(f"{store.group.name}: there is one cut at a time (got another one)")
+    store.cut.assign(cut.begin(store.rows, store.books, store.keys, store.num_rows + 1))
+    return cut.RowsAtCut(int(store.cut), store.num_rows, store.group.width, _extra(store))
+
+
+def _extra(store: RowStore) -> Arrays:
     extra: Arrays = {f"count_{name}": counter.numpy().copy() for name, counter in store.counters.items()}
     if store.admission.sketch is not None:
         extra |= store.admission.sketch.snapshot()
-    return RowsSnapshot(keys, rows, extra | snapshot_of_log(store))
+    return extra | snapshot_of_log(store)
 
 
 def restore(store: RowStore, held: RowsSnapshot | RowsOnDisk, *, rank: int, ranks: int) -> None:

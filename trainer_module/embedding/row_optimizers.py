@@ -53,22 +53,19 @@ class RowUpdate(Protocol):
 
 @runtime_checkable
 class InPlaceUpdate(Protocol):
-    """An update that can change rows where they lie, and their books, instead of copies that are written back."""
+    """An update that can change rows where they lie, instead of copies that are written back."""
 
     @property
     def is_in_place(self) -> bool:
         """Whether it is possible: on one thread of a CPU, if all tables of the rows have one setting."""
 
-    def apply(
-        self, rows: tf.Variable, numbers: tf.Tensor, g: tf.Tensor, seen: fused.Seen | None, context: StepContext
-    ) -> tf.Operation:
+    def apply(self, rows: tf.Variable, numbers: tf.Tensor, g: tf.Tensor, context: StepContext) -> tf.Operation:
         """Updates rows.
 
         Args:
             rows: [any, width].
             numbers: [n] int64, each once but 0.
             g: [n, dim].
-            seen: new usage of the rows in this step; None without bookkeeping.
             context: see `RowUpdate`.
         """
 
@@ -141,11 +138,9 @@ class RowwiseAdagradUpdate:
         """See `InPlaceUpdate`."""
         return fused.is_possible() and self._rate.same is not None
 
-    def apply(
-        self, rows: tf.Variable, numbers: tf.Tensor, g: tf.Tensor, seen: fused.Seen | None, context: StepContext
-    ) -> tf.Operation:
+    def apply(self, rows: tf.Variable, numbers: tf.Tensor, g: tf.Tensor, context: StepContext) -> tf.Operation:
         """See `InPlaceUpdate`."""
-        return fused.rowwise_adagrad_rows(rows, numbers, g, context.factor * self._rate.same, seen)
+        return fused.rowwise_adagrad_rows(rows, numbers, g, context.factor * self._rate.same)
 
 
 class AdamUpdate:
@@ -177,9 +172,7 @@ class AdamUpdate:
         settings = (self._rate, self._beta1, self._beta2, self._epsilon)
         return fused.is_possible() and all(each.same is not None for each in settings)
 
-    def apply(
-        self, rows: tf.Variable, numbers: tf.Tensor, g: tf.Tensor, seen: fused.Seen | None, context: StepContext
-    ) -> tf.Operation:
+    def apply(self, rows: tf.Variable, numbers: tf.Tensor, g: tf.Tensor, context: StepContext) -> tf.Operation:
         """See `InPlaceUpdate`."""
         rate, beta1, beta2, epsilon = (each.same for each in (self._rate, self._beta1, self._beta2, self._epsilon))
         assert rate is not None
@@ -187,7 +180,7 @@ class AdamUpdate:
         assert beta2 is not None
         assert epsilon is not None
         corrected = adam_rate(context.step, rate=context.factor * rate, betas=(beta1, beta2))
-        return fused.adam_rows(rows, numbers, g, corrected, (beta1, beta2), epsilon, seen)
+        return fused.adam_rows(rows, numbers, g, corrected, (beta1, beta2), epsilon)
 
 
 def adam(

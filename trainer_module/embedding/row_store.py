@@ -5,30 +5,31 @@ Row 0 belongs to no key. The table answers 0 for an unknown key, and row 0 is ze
 without a row read as zeros, and their gradients are dropped, without a branch or a mask.
 """
 
-import functools
 import re
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
 
-from sangam.schemas.derived.groups import Group
+from sangam.schemas.derived.groups import BOOK_FLOATS, Group
 from sangam.schemas.derived.sizes import MOST_ROWS
 from sangam.schemas.errors import UserError
 from sangam.schemas.problems import listed
 from sangam.trainer_module.dense import fused
+from sangam.trainer_module.embedding import cut
 from sangam.trainer_module.embedding.admission import AdmissionPolicy
-from sangam.trainer_module.embedding.bookkeeping import merged_books, new_books
+from sangam.trainer_module.embedding.bookkeeping import apart, joined, merge_books, new_books
 from sangam.trainer_module.embedding.hashing import initial_rows
-from sangam.trainer_module.embedding.in_use import copy_into, copy_of
+from sangam.trainer_module.embedding.in_use import copy_from_device, copy_of
 from sangam.trainer_module.embedding.per_table import PerTable
 from sangam.trainer_module.embedding.removed_keys import RemovedKeys
 from sangam.trainer_module.embedding.row_optimizers import InPlaceUpdate, StepContext, row_update
 from sangam.trainer_module.placement import HOST_ALONE, Placement
-from sangam.trainer_module.snapshot import Copies, KeysAndRows
+from sangam.trainer_module.snapshot import KeysAndRows
 from sangam.trainer_module.transforms.keys import NO_ID, tags_of
 
 _FIRST_INDEX_SIZE = 1 << 14
@@ -60,7 +61,14 @@ def full_store(error: tf.errors.OpError) -> str | None:
 
 
 class RowStore(tf.Module):
-    """Rows by key, created when their id is admitted; grows by doubling."""
+    """Rows by key, created when their id is admitted; grows by doubling.
+
+    Attributes:
+        group: group of tables whose rows it holds.
+        device: device of the rows; None: the host, where all else is.
+        cut: number of the last cut through the rows, see `persistence.cut_of`.
+        rows, keys, books, touched: by row number; None without usage, or where changes are not tracked.
+    """
 
     def __init__(
         self,
@@ -85,11 +93,11 @@ class RowStore(tf.Module):
         self.group = group
         self.seed = seed
         self._placement = placement
-        self._is_on_device = placement.are_on_device(group)
+        self.device = placement.accelerator if placement.are_on_device(group) else None
         self.admission = AdmissionPolicy(group, seed=seed)
         self._update = row_update(group)
         can_be = isinstance(self._update, InPlaceUpdate) and self._update.is_in_place
-        self._in_place = cast(InPlaceUpdate, self._update) if can_be and not self._is_on_device else None
+        self._in_place = cast(InPlaceUpdate, self._update) if can_be and self.device is None else None
         self._default = PerTable(group.tags, lambda table: group.tables[table].default_value)
         self._l2 = PerTable(group.tags, lambda table: group.tables[table].l2)
         num_tags = max(group.tags.values()) + 1
@@ -97,16 +105,17 @@ class RowStore(tf.Module):
             name: tf.Variable(tf.zeros([num_tags], tf.int64), trainable=False, name=f"{group.name}_{name}")
             for name in COUNTERS
         }
+        self.cut = tf.Variable(0, dtype=tf.int64, trainable=False, name=f"{group.name}_cut")
         self.removed = RemovedKeys() if track_changes else None
         """Since the last delta; None where changes are not tracked. So is `touched`, one flag a row."""
         self._make_room(expected_rows)
 
     def _make_room(self, expected_rows: int) -> None:
-        name, width = self.group.name, self.group.width
+        name, width = self.group.name, self.group.dim + self.group.num_slot_floats
         self._was_filled = False
         index_size = self._room = max(_FIRST_INDEX_SIZE, expected_rows + 1)
         # The kernel gives no memory for pages never written: room for later rows is free, but not on a device.
-        reserved = 0 if self._is_on_device else _RESERVED_BYTES // (4 * width)
+        reserved = 0 if self.device is not None else _RESERVED_BYTES // (4 * width)
         capacity = min(max(index_size, reserved), MOST_ROWS + 1)
         self.index = de.CuckooHashTable(
             key_dtype=tf.int64,
@@ -116,16 +125,16 @@ class RowStore(tf.Module):
             checkpoint=False,
             init_size=index_size,
         )
+
+        def of_rows(what: str, dtype: tf.DType, *shape: int) -> tf.Variable:
+            start = _untouched([capacity, *shape], dtype)
+            return tf.Variable(start, shape=[None, *shape], trainable=False, name=f"{name}_{what}")
+
         with self.by_rows():
-            self.rows = tf.Variable(
-                _untouched([capacity, width], tf.float32), shape=[None, width], trainable=False, name=f"{name}_rows"
-            )
-        self.keys = tf.Variable(_untouched([capacity], tf.int64), shape=[None], trainable=False, name=f"{name}_keys")
-        self.touched: tf.Variable | None = None
-        if self.removed is not None:
-            self.touched = tf.Variable(
-                _untouched([capacity], tf.bool), shape=[None], trainable=False, name=f"{name}_touched"
-            )
+            self.rows = of_rows("rows", tf.float32, width)
+        self.keys = of_rows("keys", tf.int64)
+        self.books = of_rows("books", tf.int32, BOOK_FLOATS) if self.group.tracks_usage else None
+        self.touched = None if self.removed is None else of_rows("touched", tf.bool)
         self.end = tf.Variable(1, dtype=tf.int64, trainable=False, name=f"{name}_end")
         self._clear_row_of_no_key()
 
@@ -144,7 +153,8 @@ class RowStore(tf.Module):
     @property
     def by_number(self) -> tuple[tf.Variable, ...]:
         """The variables that hold something for every row number."""
-        return (self.rows, self.keys) if self.touched is None else (self.rows, self.keys, self.touched)
+        held = (self.rows, self.keys, self.books, self.touched)
+        return tuple(variable for variable in held if variable is not None)
 
     def mark(self, numbers: tf.Tensor, is_touched: bool) -> list[tf.Operation]:
         """Sets the flags of rows, where changes are tracked; returns the writes."""
@@ -153,12 +163,16 @@ class RowStore(tf.Module):
         flags = tf.fill([tf.size(numbers)], is_touched)
         return [self.touched.scatter_update(tf.IndexedSlices(flags, numbers))]
 
+    def keep(self, numbers: tf.Tensor) -> list[tf.Operation]:
+        """Keeps rows for the cut under way, if there is one; precedes each change of them and of their keys."""
+        return [] if self.device else [cut.keep(self.rows, self.cut, numbers)]
+
     def _clear_row_of_no_key(self) -> tf.Operation:
         with self.by_rows():
-            return self.rows.scatter_update(tf.IndexedSlices(tf.zeros([1, self.group.width]), [0]))
+            return self.rows.scatter_update(tf.IndexedSlices(tf.zeros([1, self.rows.shape[1]]), [0]))
 
     def find(self, keys: tf.Tensor) -> tf.Tensor:
-        """Returns row numbers, 0 for keys without a row: [n] int64 to [n] int64. Inserts nothing."""
+        """Returns row numbers, 0 for keys without a row: [n] int64 to [n] int64."""
         return tf.reshape(self.index.lookup(keys), [-1])
 
     def find_or_make(self, keys: tf.Tensor, observed: Observed | None, step: tf.Tensor) -> tf.Tensor:
@@ -208,10 +222,9 @@ class RowStore(tf.Module):
         end = first + tf.size(keys, tf.int64)
         with tf.control_dependencies([self._grow_to(end)]):
             w = initial_rows(keys, self.group.dim, INITIAL_SCALE, self.seed)
-            parts = [w, self._update.start(keys, w)]
-            if newest is not None:
-                parts.append(new_books(newest))
-            new_rows = tf.concat(parts, 1)
+            new_rows = tf.concat([w, self._update.start(keys, w)], 1)
+            kept = self.keep(numbers)  # An eviction may have made room where the cut has rows.
+        with tf.control_dependencies(kept):
             with self.by_rows():
                 written = self.rows.scatter_update(tf.IndexedSlices(new_rows, numbers))
             writes = [
@@ -221,6 +234,9 @@ class RowStore(tf.Module):
                 self.index.insert(keys, numbers[:, None]),
                 self.end.assign(end),
             ]
+            if self.books is not None:
+                assert newest is not None
+                writes.append(self.books.scatter_update(tf.IndexedSlices(new_books(newest), numbers)))
         with tf.control_dependencies(writes):
             return tf.identity(numbers)
 
@@ -248,7 +264,7 @@ class RowStore(tf.Module):
         return tf.cond(needed > capacity, grow, lambda: tf.constant(False))
 
     def read(self, numbers: tf.Tensor) -> tf.Tensor:
-        """Returns the input of `embeddings` and `apply` by row number: [n] int64 to [n, dim], or whole [n, width]."""
+        """Returns the input of `embeddings` and `apply` by row number: [n] int64 to [n, dim], or with slots."""
         if self._in_place is not None:
             return fused.read_rows(self.rows, numbers, self.group.dim)
         with self.by_rows():
@@ -298,23 +314,20 @@ class RowStore(tf.Module):
         observed: Observed | None,
         context: StepContext,
     ) -> None:
-        dim, slots = self.group.dim, self.group.num_slot_floats
-        w, kept = rows[:, :dim], rows[:, dim : dim + slots]
+        w, slots = rows[:, : self.group.dim], rows[:, self.group.dim :]
         if self._l2.same != 0.0:
             gradients += self._l2(keys) * w
-        seen = None
-        if self.group.tracks_usage:
-            assert observed is not None
-            seen = (observed.newest, observed.occurrences)
-        if self._in_place is not None:
-            write = self._in_place.apply(self.rows, numbers, gradients, seen, context)
-        else:
-            parts = list(self._update(keys, w, kept, gradients, context))
-            if seen is not None:
-                parts.append(merged_books(rows[:, dim + slots :], *seen))
-            write = self.rows.scatter_update(tf.IndexedSlices(tf.concat(parts, 1), numbers))
-        with self._placement.host():
-            writes = [write, *self.mark(numbers, True)]
+        with tf.control_dependencies(self.keep(numbers)):
+            if self._in_place is not None:
+                write = self._in_place.apply(self.rows, numbers, gradients, context)
+            else:
+                updated = tf.concat(self._update(keys, w, slots, gradients, context), 1)
+                write = self.rows.scatter_update(tf.IndexedSlices(updated, numbers))
+            with self._placement.host():
+                writes = [write, *self.mark(numbers, True)]
+                if self.books is not None:
+                    assert observed is not None
+                    writes.append(merge_books(self.books, numbers, observed.newest, observed.occurrences))
         with tf.control_dependencies(writes):
             self._clear_row_of_no_key()
 
@@ -340,32 +353,18 @@ class RowStore(tf.Module):
         """Number of rows."""
         return int(self.end) - 1
 
-    def contents(self, copies: Copies | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Returns copies of all keys and their whole rows, in the order of row numbers: [n] int64, [n, width].
+    def contents(self) -> KeysAndRows:
+        """Returns copies of all keys and their whole rows, in the order of row numbers: [n] int64, [n, width]."""
+        rows = self.in_use(self.rows)
+        return self.in_use(self.keys), rows if self.books is None else joined(rows, self.in_use(self.books))
 
-        Args:
-            copies: memory to take for them.
-        """
-        if copies is None:
-            return self.in_use(self.keys), self.in_use(self.rows)
-        return self._copied(self.keys, "keys", copies), self._copied(self.rows, "rows", copies)
-
-    def _copied(self, variable: tf.Variable, name: str, copies: Copies) -> NDArray[Any]:
-        take = functools.partial(copies.take, f"{self.group.name}/{name}")
-        return copy_into(variable, int(self.end), self._device_of(variable), take)
-
-    def in_use(self, variable: tf.Variable, columns: slice = slice(None)) -> NDArray[Any]:
-        """Returns a copy of the part of `rows`, `keys` or `touched` that belongs to keys, row 1 first.
-
-        Args:
-            variable: variable of this store.
-            columns: columns of `rows`.
-        """
-        return copy_of(variable, int(self.end), columns, self._device_of(variable))
-
-    def _device_of(self, variable: tf.Variable) -> str | None:
-        """Returns the device of a variable; None: the host."""
-        return self._placement.accelerator if self._is_on_device and variable is self.rows else None
+    def in_use(self, variable: tf.Variable) -> NDArray[Any]:
+        """Returns a copy of the part of a variable of this store that belongs to keys, row 1 first."""
+        if self.device is None or variable is not self.rows:
+            return copy_of(variable, int(self.end))
+        copy = np.empty([self.num_rows, variable.shape[1]], np.float32)
+        copy_from_device(variable, int(self.end), self.device, copy)
+        return copy
 
     def fill(self, blocks: Iterable[KeysAndRows], num_rows: int) -> None:
         """Replaces all rows.
@@ -387,6 +386,9 @@ class RowStore(tf.Module):
         end = 1
         for keys, rows in blocks:
             numbers = tf.range(end, end + len(keys), dtype=tf.int64)
+            if self.books is not None:
+                rows, books = apart(rows)
+                self.books.scatter_update(tf.IndexedSlices(books, numbers))
             with self.by_rows():
                 self.rows.scatter_update(tf.IndexedSlices(rows, numbers))
             self.keys.scatter_update(tf.IndexedSlices(keys, numbers))

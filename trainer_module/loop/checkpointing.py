@@ -16,7 +16,6 @@ from sangam.trainer_module.checkpoint.restore import read_snapshot
 from sangam.trainer_module.checkpoint.writer import Contents, Writer
 from sangam.trainer_module.loop.run import Run
 from sangam.trainer_module.ranker import Ranker
-from sangam.trainer_module.snapshot import Copies
 
 _LOG = logging.getLogger("sangam.trainer_module.rank")
 
@@ -38,7 +37,6 @@ class Checkpointer:
     writer: Writer
 
     def __post_init__(self) -> None:
-        self._copies = Copies()
         self._plan_next()
 
     def _plan_next(self) -> None:
@@ -56,7 +54,7 @@ class Checkpointer:
         if self.run.trainer.step < self._next_step or not self.run.trainer.may_save:
             return
         # Checked only when a checkpoint is due. If the disk is slower than training, it waits for a later step, on all
-        # ranks alike: a snapshot is a second copy of the rows, and there is never a third.
+        # ranks alike: rows that change meanwhile are held twice, and there is never a third.
         is_writing = tf.constant(int(self.writer.is_writing))
         if int(collectives.allreduce_sum(is_writing, name="checkpoint_busy")) > 0:
             return
@@ -137,7 +135,7 @@ class Checkpointer:
     def _contents(self) -> Contents:
         run = self.run
         self._note_given_up()
-        snapshot = run.trainer.snapshot(self._copies)  # Nothing is being written.
+        snapshot = run.trainer.cut()  # Nothing is being written.
         run.share()
         run.history.examples = run.progress.examples
         history, arrays = run.history.encode(epoch_s=run.epoch_s, seconds=run.seconds)

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from sangam.trainer_module import collectives
 from sangam.trainer_module.embedding.eviction import Counts, evict, finish
-from sangam.trainer_module.embedding.persistence import restore, snapshot_of
+from sangam.trainer_module.embedding.persistence import restore
 from sangam.trainer_module.embedding.row_optimizers import StepContext
+from sangam.trainer_module.embedding.row_store import RowStore
 from sangam.trainer_module.embedding.sharded_tables import Pulled, Routed, SentKeys, ShardedTables
 from sangam.trainer_module.embedding.statistics import TableCounts, statistics
 from sangam.trainer_module.embedding.stores import stores_of
@@ -27,12 +28,12 @@ from sangam.trainer_module.loop.step import (
     of_all,
     update_dense,
 )
-from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.loop.trainer import Held, Trainer
 from sangam.trainer_module.monitoring.training import TrainingFacts
 from sangam.trainer_module.placement import Placement
 from sangam.trainer_module.progress import Progress
 from sangam.trainer_module.ranker import Ranker
-from sangam.trainer_module.snapshot import Copies, RowsSnapshot, Snapshot, StoredSnapshot
+from sangam.trainer_module.snapshot import Snapshot, StoredSnapshot
 
 
 def send_keys(state: StepState, tables: ShardedTables, batch: Batch) -> SentKeys:
@@ -233,8 +234,8 @@ class InStepTrainer(Trainer):
             embeddings = {group: tf.gather(rows.embeddings_uD, rows.index_n) for group, rows in unique.items()}
             return self.ranker.logits(self.ranker.weights.unpack(self.model), batch, embeddings)
 
-    def _rows(self, copies: Copies | None) -> dict[str, RowsSnapshot]:
-        return {name: snapshot_of(store, copies) for name, store in self.tables.stores.items()}
+    def _rows(self, held: Callable[[RowStore], Held]) -> dict[str, Held]:
+        return {name: held(store) for name, store in self.tables.stores.items()}
 
     def restore(
         self, snapshot: Snapshot | StoredSnapshot, directory: Path | None = None, *, is_base: bool = False

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from sangam.schemas.spec.sync import Served
 from sangam.trainer_module import collectives
+from sangam.trainer_module.embedding.row_store import RowStore
 from sangam.trainer_module.input.batch import Batch, ids_of
 from sangam.trainer_module.loop.served_step import ServedStep
 from sangam.trainer_module.loop.step import StepResult
-from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.loop.trainer import Held, Trainer
 from sangam.trainer_module.monitoring.training import TrainingFacts
 from sangam.trainer_module.parameter_server.ahead import Ahead, Pushed
 from sangam.trainer_module.parameter_server.client import Answer, Servers
@@ -29,7 +30,7 @@ from sangam.trainer_module.parameter_server.shard import Outcome
 from sangam.trainer_module.parameter_server.tables import ServedTables
 from sangam.trainer_module.progress import Progress
 from sangam.trainer_module.ranker import Ranker
-from sangam.trainer_module.snapshot import Copies, RowsSnapshot, Snapshot, StoredSnapshot
+from sangam.trainer_module.snapshot import Arrays, Snapshot, StoredSnapshot
 
 _LARGEST_STALENESS = 1024
 
@@ -258,13 +259,12 @@ class ServedTrainer(Trainer):
         index = {name: tf.constant(keys.index_n) for name, keys in request.groups.items()}
         return score(batch, embeddings, index)
 
-    def snapshot(self, copies: Copies | None = None) -> Snapshot:
-        """See `Trainer`."""
+    def _without_rows(self) -> tuple[Arrays, Arrays]:
         self._drain()
-        return super().snapshot(copies)
+        return super()._without_rows()
 
-    def _rows(self, copies: Copies | None) -> dict[str, RowsSnapshot]:
-        del copies
+    def _rows(self, held: Callable[[RowStore], Held]) -> dict[str, Held]:
+        del held
         return {}
 
     def save_rows(self, target: Path) -> None:

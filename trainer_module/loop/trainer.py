@@ -1,9 +1,9 @@
 """A ranker in training on one rank: its dense weights, and its state as a snapshot."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from sangam.trainer_module import collectives
 from sangam.trainer_module.dense.average import Average
 from sangam.trainer_module.dense.optimizers import DenseState
+from sangam.trainer_module.embedding.persistence import cut_of, snapshot_of
+from sangam.trainer_module.embedding.row_store import RowStore
 from sangam.trainer_module.input.batch import Batch, empty_batch
 from sangam.trainer_module.loop.history import EpochReport
 from sangam.trainer_module.loop.learning_rate import StepsOfSchedule
@@ -20,7 +22,9 @@ from sangam.trainer_module.losses import Balance
 from sangam.trainer_module.monitoring.training import TrainingFacts
 from sangam.trainer_module.progress import Progress
 from sangam.trainer_module.ranker import Ranker
-from sangam.trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays, Copies, RowsSnapshot, Snapshot, StoredSnapshot
+from sangam.trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays, Snapshot, StateAtCut, StoredSnapshot
+
+Held = TypeVar("Held")
 
 
 class Trainer(ABC):
@@ -158,8 +162,8 @@ class Trainer(ABC):
         """
 
     @abstractmethod
-    def _rows(self, copies: Copies | None) -> dict[str, RowsSnapshot]:
-        """Returns a copy of this rank's rows by group, see `snapshot_of`."""
+    def _rows(self, held: Callable[[RowStore], Held]) -> dict[str, Held]:
+        """Returns what `held` returns for this rank's store of each group."""
 
     def begin_schedule(self, *, step: int, pace: float) -> None:
         """Restarts the schedule of learning rates.
@@ -183,12 +187,21 @@ class Trainer(ABC):
         logits_BT = self.logits_on_host(empty_batch(self.ranker.layout) if batch is None else batch)
         return {task: values.numpy() for task, values in self.ranker.predictions(logits_BT).items()}
 
-    def snapshot(self, copies: Copies | None = None) -> Snapshot:
-        """Returns a copy of the state that this rank needs to resume. All ranks together, between steps.
+    def snapshot(self) -> Snapshot:
+        """Returns a copy of the state that this rank needs to resume. All ranks together, between steps."""
+        dense, extra = self._without_rows()
+        return Snapshot(self.step, dense, self._rows(snapshot_of), extra)
 
-        Args:
-            copies: memory to take for the rows: the last snapshot that took it is overwritten.
+    def cut(self) -> StateAtCut:
+        """Returns that state without a copy of the rows, to be read while training continues, until it is told to end.
+
+        There is one at a time. All ranks together, between steps.
         """
+        dense, extra = self._without_rows()
+        return StateAtCut(self.step, dense, self._rows(cut_of), extra)
+
+    def _without_rows(self) -> tuple[Arrays, Arrays]:
+        """Returns `dense` and `extra` of a snapshot."""
         dense = {
             f"{kind}/{name}": array.copy()
             for kind, flat in self._dense_vectors().items()
@@ -199,7 +212,7 @@ class Trainer(ABC):
             **self._schedule.snapshot(),
             **({} if self.average is None else self.average.snapshot()),
         }
-        return Snapshot(step=self.step, dense=dense, groups=self._rows(copies), extra=extra | self.balance.snapshot())
+        return dense, extra | self.balance.snapshot()
 
     def _dense_vectors(self) -> dict[str, NDArray[Any]]:
         """Returns the dense weights and each optimizer moment as checkpoints store them: [size] by name."""

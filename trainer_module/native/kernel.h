@@ -105,6 +105,10 @@ class Tensor {
  public:
   explicit Tensor(TF_Tensor* tensor = nullptr) : tensor_(tensor) {}
   Tensor(Tensor&& other) noexcept : tensor_(std::exchange(other.tensor_, nullptr)) {}
+  Tensor& operator=(Tensor&& other) noexcept {
+    std::swap(tensor_, other.tensor_);
+    return *this;
+  }
   ~Tensor() {
     if (tensor_ != nullptr) TF_DeleteTensor(tensor_);
   }
@@ -180,11 +184,17 @@ class Call {
     return found;
   }
 
-  // The value of the float32 variable in the first input, to be read or changed in part, as by TensorFlow's own scatter.
-  Tensor variable(const char* name, Dims wanted) {
+  // The value of a variable, to be read or changed in part, as by TensorFlow's own scatter.
+  Tensor variable(const char* name, Dims wanted, int index = 0, TF_DataType type = TF_FLOAT) {
+    Tensor found = variable_of_any_shape(name, index, type);
+    check_shape(found, name, wanted);
+    return found;
+  }
+
+  Tensor variable_of_any_shape(const char* name, int index, TF_DataType type) {
     TF_Tensor* tensor = nullptr;
     TF_GetInputTensorFromVariable(
-        context_, 0, /*lock_held=*/false, /*isVariantType=*/false, /*sparse=*/true,
+        context_, index, /*lock_held=*/false, /*isVariantType=*/false, /*sparse=*/true,
         [](TF_OpKernelContext*, TF_Tensor* from, TF_Tensor* to) {  // If a reader still holds the value.
           std::memcpy(TF_TensorData(to), TF_TensorData(from), TF_TensorByteSize(from));
           TF_DeleteTensor(from);
@@ -194,8 +204,7 @@ class Call {
     Tensor found(tensor);
     raise_unless_ok(status_);
     if (tensor == nullptr) fail(TF_NOT_FOUND, std::string(name) + ": not a variable");
-    if (found.type() != TF_FLOAT) refuse(name, "wrong type", found.type(), "needs float32, ", TF_FLOAT);
-    check_shape(found, name, wanted);
+    if (found.type() != type) refuse(name, "wrong type", found.type(), "needs ", type);
     return found;
   }
 

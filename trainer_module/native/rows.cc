@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kAhead = 8;  // Rows to prefetch ahead.
 constexpr int64_t kLine = 16;  // Floats in a cache line.
-constexpr int64_t kBooks = 2;  // Floats of a row's bookkeeping.
+constexpr int64_t kBooks = 2;  // Numbers of a row's bookkeeping.
 
 // The numbers of rows to read or to change.
 const int64_t* checked(const Tensor& numbers, const Tensor& rows) {
@@ -48,19 +48,18 @@ void read_kernel(const Columns& of, Call& call) {
   read(rows.data<float>(), rows.dim(1), its, numbers.size(), out.data<float>(), of.columns);
 }
 
-// A step's usage of each row's id, merged into the row's bookkeeping as by `embedding.bookkeeping.merged_books`; null
-// if rows have none.
-struct Seen {
-  const int32_t *newest, *occurrences;
-  ALWAYS_INLINE void merge(int64_t n, float* its_books) const {
-    if (newest == nullptr) return;
-    int32_t books[kBooks];
-    std::memcpy(books, its_books, sizeof(books));
-    books[0] = std::max(books[0], newest[n]);
-    books[1] = std::min(books[1], INT32_MAX - occurrences[n]) + occurrences[n];
-    std::memcpy(its_books, books, sizeof(books));
-  }
-};
+// Copies the part of a variable that belongs to keys, from row 1.
+void copy_part(const NoState&, Call& call) {
+  TF_DataType type = call.type_of_output(0);
+  int64_t end = *call.input(1, "end", {}).data<int64_t>();
+  if (end < 1) refuse("end", "not behind row 0", end, "at least ", 1);
+  Tensor from = call.variable_of_any_shape("variable", 0, type);
+  if (from.num_dims() < 1 || from.dim(0) < end) refuse("variable", "too few rows", from.dim(0), "at least ", end);
+  int64_t width = from.size() / from.dim(0);
+  Tensor out = call.output(0, type, {(end - 1) * width});
+  int64_t bytes = width * static_cast<int64_t>(TF_DataTypeSize(type));
+  std::memcpy(out.data<char>(), from.data<char>() + bytes, (end - 1) * bytes);
+}
 
 // The arguments of an update.
 struct Update {
@@ -71,14 +70,13 @@ struct Update {
   const float* gradients;
   int64_t dim;
   const float* settings;
-  Seen seen;
   ALWAYS_INLINE float* row(int64_t n) const {
     if (n + kAhead < count) fetch(rows + numbers[n + kAhead] * width, width);
     return rows + numbers[n] * width;
   }
 };
 
-// The formula of `embedding.row_optimizers.adam`, in the same order of operations; rows are [w | m | v | books].
+// The formula of `embedding.row_optimizers.adam`, in the same order of operations; rows are [w | m | v].
 FOR_EACH_PROCESSOR
 void adam(const Update& update) {
   auto [corrected, beta1, rest1, beta2, rest2, epsilon] = *reinterpret_cast<const float(*)[6]>(update.settings);
@@ -94,11 +92,10 @@ void adam(const Update& update) {
       w[dim + d] = m;
       w[2 * dim + d] = v;
     }
-    update.seen.merge(n, w + 3 * dim);
   }
 }
 
-// The formula of `embedding.row_optimizers.RowwiseAdagradUpdate`; rows are [w | a | books].
+// The formula of `embedding.row_optimizers.RowwiseAdagradUpdate`; rows are [w | a].
 FOR_EACH_PROCESSOR
 void rowwise_adagrad(const Update& update) {
   const float rate = update.settings[0];
@@ -113,37 +110,50 @@ void rowwise_adagrad(const Update& update) {
     float moves = rate / __builtin_sqrtf(w[dim]);
 #pragma omp simd
     for (int64_t d = 0; d < dim; ++d) w[d] -= moves * g[d];
-    update.seen.merge(n, w + dim + 1);
   }
 }
 
-// A row has `parts` parts of the gradient's width, `more` numbers, and its books.
+// A row has `parts` parts of the gradient's width, and `more` numbers.
 template <void (*update)(const Update&), int parts, int more, int num_settings>
 void update_kernel(const NoState&, Call& call) {
   Tensor numbers = call.input(1, "numbers", {kAny});
   int64_t count = numbers.size();
   Tensor gradients = call.input(2, "gradients", {count, at_least(1)}),
-         settings = call.input(3, "settings", {num_settings}), newest = call.input(4, "newest", {kAny});
-  bool has_books = newest.size() > 0;
-  if (has_books) check_shape(newest, "newest", {count});
-  Tensor occurrences = call.input(5, "occurrences", {newest.size()});
-  int64_t without_books = parts * gradients.dim(1) + more;
-  Tensor rows = call.variable("rows", {kAny, kAny});
-  if (has_books || rows.dim(1) != without_books) check_shape(rows, "rows", {kAny, without_books + kBooks});
-  Seen seen{nullptr, nullptr};
-  if (has_books) seen = {newest.data<int32_t>(), occurrences.data<int32_t>()};
+         settings = call.input(3, "settings", {num_settings}),
+         rows = call.variable("rows", {kAny, parts * gradients.dim(1) + more});
   update({rows.data<float>(), rows.dim(1), checked(numbers, rows), count, gradients.data<float>(),
-          gradients.dim(1), settings.data<float>(), seen});
+          gradients.dim(1), settings.data<float>()});
 }
 
 Operation update_of(const char* name) {
   return Operation(name).input("rows: resource").input("numbers: int64").input("gradients: float").input("settings: float")
-      .input("newest: int32").input("occurrences: int32").stateful();
+      .stateful();
+}
+
+// Merges a step's usage of each row's id into its books: an event older than the newest one changes no time, and
+// occurrences add up, to at most the largest number. Row 0 has no id.
+void merge_books(const NoState&, Call& call) {
+  Tensor numbers = call.input(1, "numbers", {kAny}), newest = call.input(2, "newest", {numbers.size()}),
+         occurrences = call.input(3, "occurrences", {numbers.size()}),
+         books = call.variable("books", {kAny, kBooks}, 0, TF_INT32);
+  const int64_t* its = checked(numbers, books);
+  int32_t* all = books.data<int32_t>();
+  for (int64_t n = 0; n < numbers.size(); ++n) {
+    if (n + kAhead < numbers.size()) __builtin_prefetch(all + its[n + kAhead] * kBooks);
+    if (its[n] == 0) continue;
+    int32_t *of_row = all + its[n] * kBooks, more = occurrences.data<int32_t>()[n];
+    of_row[0] = std::max(of_row[0], newest.data<int32_t>()[n]);
+    of_row[1] = std::min(of_row[1], INT32_MAX - more) + more;
+  }
 }
 
 [[maybe_unused]] const bool registered =
     Operation("SangamReadRows").input("rows: resource").input("numbers: int64").output("part: float")
         .attribute("COLUMNS: int >= 1").stateful().kernel<Columns, read_kernel>() &&
+    Operation("SangamCopyRows").input("variable: resource").input("end: int64").output("part: N")
+        .attribute("N: {float, int64, int32, bool}").stateful().kernel<NoState, copy_part>() &&
+    Operation("SangamMergeBooks").input("books: resource").input("numbers: int64").input("newest: int32")
+        .input("occurrences: int32").stateful().kernel<NoState, merge_books>() &&
     update_of("SangamAdamRows").kernel<NoState, update_kernel<adam, 3, 0, 6>>() &&
     update_of("SangamRowwiseAdagradRows").kernel<NoState, update_kernel<rowwise_adagrad, 1, 1, 1>>();
 

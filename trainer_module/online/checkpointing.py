@@ -11,7 +11,6 @@ from sangam.trainer_module.input.position import Position
 from sangam.trainer_module.input.train_input import no_batches
 from sangam.trainer_module.loop.history import History
 from sangam.trainer_module.loop.trainer import Trainer
-from sangam.trainer_module.snapshot import Copies
 
 _LOG = logging.getLogger("sangam.trainer_module.online")
 
@@ -30,7 +29,7 @@ class Checkpoints:
             written_step: step of the checkpoint that training resumed from; None: training starts from its base.
         """
         self._directory, self._manifest, self._keep = directory, manifest, keep
-        self._writer, self._copies = Writer(rank), Copies()
+        self._writer = Writer(rank)
         self._written_step = written_step
 
     def write(self, trainer: Trainer, history: History, *, segment: int) -> None:
@@ -61,7 +60,7 @@ class Checkpoints:
 
     def _contents(self, trainer: Trainer, history: History, segment: int) -> Contents:
         self._writer.finish()
-        snapshot = trainer.snapshot(self._copies)
+        snapshot = trainer.cut()
         encoded, arrays = history.encode(epoch_s=0.0, seconds=0.0)
         position = Position(epoch=segment)
         manifest = self._manifest.model_copy(update={"step": snapshot.step, "position": position})

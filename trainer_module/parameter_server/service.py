@@ -226,11 +226,11 @@ class Service(grpc.GenericRpcHandler):
         return []
 
     def _save(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        """Copies the rows, and writes them while training continues."""
+        """Writes the rows while training continues."""
         del caller
         asked = document(arrays)
         with self._disk_lock:
-            self._writer.start(Path(asked["target"]), self.shard.snapshot)
+            self._writer.start(Path(asked["target"]), self.shard.cut)
         return []
 
     def _evict(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:

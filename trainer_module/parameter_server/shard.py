@@ -19,14 +19,14 @@ from sangam.schemas.derived.groups import groups_of
 from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.sync import Async, Served, Shadow, Stale
 from sangam.trainer_module.embedding.eviction import Counting, Counts
-from sangam.trainer_module.embedding.persistence import snapshot_of
+from sangam.trainer_module.embedding.persistence import cut_of
 from sangam.trainer_module.embedding.stores import stores_of
 from sangam.trainer_module.parameter_server.center import Center, center_of
 from sangam.trainer_module.parameter_server.dense_part import DensePart
 from sangam.trainer_module.parameter_server.rows import Arrays, Gradients, Pulled, Rows, Update
 from sangam.trainer_module.parameter_server.window import Window
 from sangam.trainer_module.parameter_server.wire import Caller, MessageError
-from sangam.trainer_module.snapshot import Copies, RowsSnapshot
+from sangam.trainer_module.snapshot import HeldRows
 
 _LOG = logging.getLogger(__name__)
 _RESULTS_KEPT = 256
@@ -342,7 +342,7 @@ class Shard:
             raise MessageError(f"no such rank (got {caller.rank} of {self._num_ranks})")
         return self._ranks[caller.rank]
 
-    def snapshot(self, copies: Copies) -> dict[str, RowsSnapshot]:
-        """Returns a copy of the rows; the last snapshot that took this memory is overwritten."""
+    def cut(self) -> dict[str, HeldRows]:
+        """Returns the rows as they are now, to be read while they change; there is one at a time."""
         with self._changed:
-            return {name: snapshot_of(store, copies) for name, store in self.rows.stores.items()}
+            return {name: cut_of(store) for name, store in self.rows.stores.items()}

@@ -19,6 +19,7 @@ from sangam.trainer_module.checkpoint.blocks import is_owned
 from sangam.trainer_module.checkpoint.manifest import MANIFEST, GroupLayout, Manifest, encode, read_manifest
 from sangam.trainer_module.checkpoint.rows import write_rows
 from sangam.trainer_module.input.position import Position
+from sangam.trainer_module.snapshot import RowsSnapshot
 from tests.schemas.derived.test_plan import of_users_and_posts
 
 _DECLARED = of_users_and_posts(16, "adagrad")
@@ -32,7 +33,7 @@ def write_users(target: Path, ids: NDArray[Any], *, ranks: int) -> None:
     for rank in range(ranks):
         mine = keys[is_owned(keys, rank, ranks)]
         rows = np.full([len(mine), _GROUP.width], 0.5, np.float32)
-        files |= write_rows(target, rank, _GROUP.name, mine, rows)
+        files |= write_rows(target, rank, _GROUP.name, RowsSnapshot(mine, rows))
     layout = GroupLayout(
         dim=_GROUP.dim, optimizer=_GROUP.optimizer_kind, tables=_GROUP.tags, width=_GROUP.width, tracks_usage=False
     )

@@ -26,7 +26,7 @@ def _written(folder: Path, ranks: int) -> Manifest:
     files = {}
     for rank in range(ranks):
         mine = blocks.is_owned(keys, rank, ranks)
-        files |= write_rows(folder, rank, GROUP, keys[mine], rows[mine], block_rows=BLOCK_ROWS)
+        files |= write_rows(folder, rank, GROUP, RowsSnapshot(keys[mine], rows[mine]), block_rows=BLOCK_ROWS)
     return manifest(ranks=ranks).model_copy(update={"files": files})
 
 

@@ -179,46 +179,45 @@ def test_sums_of_bins_equal_the_product_of_shares_inside_on_the_edges_and_beyond
     assert bool(tf.reduce_all(tf.math.is_nan(piecewise_linear(tf.fill([3, 2], np.float32(np.nan)), w))))
 
 
-@pytest.mark.parametrize("more", [0, 2], ids=["rows of Adam alone", "rows with books"])
-def test_adam_of_rows_where_they_lie_is_the_formula_of_all_optimizers_bit_by_bit(more: int) -> None:
+def test_adam_of_rows_where_they_lie_is_the_formula_of_all_optimizers_bit_by_bit() -> None:
     from sangam.trainer_module.dense.fused import adam_rows, read_rows
-    from sangam.trainer_module.embedding.bookkeeping import merged_books
     from sangam.trainer_module.embedding.row_optimizers import adam, adam_rate
 
-    rows, step = _random(2 * B, 3 * H + more), tf.constant(7, tf.int64)
-    rows = tf.concat([rows[:, : 2 * H], tf.square(rows[:, 2 * H : 3 * H]), tf.zeros([2 * B, more])], 1)
+    rows, step = _random(2 * B, 3 * H), tf.constant(7, tf.int64)
+    rows = tf.concat([rows[:, : 2 * H], tf.square(rows[:, 2 * H :])], 1)
     numbers, g = tf.constant(np.random.default_rng(3).permutation(2 * B)[:B]), _random(B, H)
-    newest, occurrences = (tf.range(first, first + B) for first in (5, 1))
     variable = tf.Variable(rows)
     np.testing.assert_array_equal(read_rows(variable, numbers, H), tf.gather(rows, numbers)[:, :H])
-    w, m, v, books = tf.split(tf.gather(rows, numbers), [H, H, H, more], axis=1)
+    w, m, v = tf.split(tf.gather(rows, numbers), 3, axis=1)
     settings: Any = {"rate": 0.01, "betas": (0.9, 0.999)}
     parts = list(adam(w, m, v, g, step, **settings, epsilon=1e-7))
-    parts += [merged_books(books, newest, occurrences)] if more else []
     expected = tf.tensor_scatter_nd_update(rows, numbers[:, None], tf.concat(parts, 1))
     held = variable.read_value()  # Whoever has read the variable keeps what was read.
-    seen = (newest, occurrences) if more else None
-    adam_rows(variable, numbers, g, adam_rate(step, **settings), settings["betas"], 1e-7, seen)
+    adam_rows(variable, numbers, g, adam_rate(step, **settings), settings["betas"], 1e-7)
     np.testing.assert_array_equal(variable, expected)
     np.testing.assert_array_equal(held, rows)
 
 
-@pytest.mark.parametrize("more", [0, 2], ids=["rows alone", "rows with books"])
-def test_rowwise_adagrad_of_rows_where_they_lie_is_the_formula_of_all_optimizers(more: int) -> None:
+def test_rowwise_adagrad_of_rows_where_they_lie_is_the_formula_of_all_optimizers() -> None:
     from sangam.trainer_module.dense.fused import rowwise_adagrad_rows
-    from sangam.trainer_module.embedding.bookkeeping import merged_books
 
-    rows = tf.concat([_random(2 * B, H), tf.square(_random(2 * B, 1)), tf.zeros([2 * B, more])], 1)
+    rows = tf.concat([_random(2 * B, H), tf.square(_random(2 * B, 1))], 1)
     numbers, g = tf.constant(np.random.default_rng(3).permutation(2 * B)[:B]), _random(B, H)
-    newest, occurrences = (tf.range(first, first + B) for first in (5, 1))
     variable = tf.Variable(rows)
-    w, a, books = tf.split(tf.gather(rows, numbers), [H, 1, more], axis=1)
+    w, a = tf.split(tf.gather(rows, numbers), [H, 1], axis=1)
     a += tf.reduce_mean(tf.square(g), axis=1, keepdims=True)
-    parts = [w - 0.01 * tf.math.rsqrt(a) * g, a]
-    parts += [merged_books(books, newest, occurrences)] if more else []
-    expected = tf.tensor_scatter_nd_update(rows, numbers[:, None], tf.concat(parts, 1))
-    rowwise_adagrad_rows(variable, numbers, g, 0.01, (newest, occurrences) if more else None)
+    expected = tf.tensor_scatter_nd_update(rows, numbers[:, None], tf.concat([w - 0.01 * tf.math.rsqrt(a) * g, a], 1))
+    rowwise_adagrad_rows(variable, numbers, g, 0.01)
     np.testing.assert_allclose(variable, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_the_usage_of_a_step_is_merged_into_the_books_of_its_rows() -> None:
+    from sangam.trainer_module.embedding.bookkeeping import merge_books
+
+    most = 2**31 - 1
+    books = tf.Variable([[0, 0], [5, 2], [7, most - 1], [9, 4]])
+    merge_books(books, tf.constant([2, 0, 1, 0], tf.int64), tf.constant([6, 8, 8, 8]), tf.constant([3, 1, 1, 1]))
+    np.testing.assert_array_equal(books, [[0, 0], [8, 3], [7, most], [9, 4]])
 
 
 @pytest.mark.parametrize("numbers", [[0, 5], [-1, 0]], ids=["beyond the rows", "negative"])

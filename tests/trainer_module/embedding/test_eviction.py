@@ -103,10 +103,13 @@ def _together(owners: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_rows_that_go_are_those_of_a_full_sort_whatever_the_ties_and_the_number_of_owners(seed: int) -> None:
-    from sangam.trainer_module.embedding.eviction import rows_to_go
+def test_the_rows_that_go_are_those_of_a_full_sort_whatever_the_ties_and_the_number_of_owners(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sangam.trainer_module.embedding import eviction
     from tests.trainer_module.embedding.sample_tables import group, table
 
+    monkeypatch.setattr(eviction, "_MANY", seed % 2)  # With and without the pass that more rows need.
     generator = np.random.default_rng(seed)
     tables = group(
         frequent=table(capacity={"rows": 60, "evict": "least_frequent"}),
@@ -119,16 +122,22 @@ def test_the_rows_that_go_are_those_of_a_full_sort_whatever_the_ties_and_the_num
     keys = np.sort(generator.choice(2**40, num_rows, replace=False)) | (generator.integers(1, 6, num_rows) << 52)
     keys = generator.permutation(keys)
     # Few different values, those before 1970 and the largest included: nearly all rows are tied.
-    seen = generator.choice(np.array([-5, 0, 3 * DAY - 1, 3 * DAY, 4 * DAY, 2**31 - 1], np.int32), num_rows)
-    count = generator.choice(np.array([0, 1, 2, 2**31 - 1], np.int32), num_rows)
+    minutes = [-5, 0, 3 * DAY - 1, 3 * DAY, 3 * DAY + 1, 3 * DAY + 16, 4 * DAY, 2**31 - 1]
+    seen = generator.choice(np.array(minutes, np.int32), num_rows)
+    count = generator.choice(np.array([0, 1, 2, 4094, 4095, 4096, 2**31 - 1], np.int32), num_rows)
+
+    def usage(own: Any, now: int) -> eviction.Usage:
+        of_keys = np.concatenate([[0], keys[own], [0]])  # The row of no key, and room.
+        books = np.pad(np.stack([seen[own], count[own]], 1), [(1, 1), (0, 0)])
+        return eviction.Usage(tf.Variable(of_keys), tf.Variable(books), len(own) + 1, now)
+
     for now, owners in ((4 * DAY, 1), (5 * DAY, 2), (5 * DAY, 3)):
         # The last owner has most of the rows.
         places = np.split(np.arange(num_rows), [num_rows // (9 * (owners - owner)) for owner in range(owners - 1)])
-        goings = _together([rows_to_go(tables, keys[own], seen[own], count[own], now=now) for own in places])
+        goings = _together([eviction.rows_to_go(tables, usage(own, now)) for own in places])
         expected = _sorted_out(tables, keys, seen, count, now=now)
-        assert (
-            np.concatenate([own[each.indices] for own, each in zip(places, goings, strict=True)]).tolist() == expected
-        )
+        gone = [own[each.numbers - 1] for own, each in zip(places, goings, strict=True)]
+        assert np.concatenate(gone).tolist() == expected
         expired, evicted = (sum(of_owners) for of_owners in zip(*(each[1:] for each in goings), strict=True))
         assert (expired + evicted).tolist() == np.bincount(keys[expected] >> 52, minlength=6).tolist()
         assert expired[[1, 2, 5]].tolist() == evicted[[2, 4, 5]].tolist() == [0, 0, 0]

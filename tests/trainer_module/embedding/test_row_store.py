@@ -244,33 +244,3 @@ def test_a_store_grows_to_the_most_rows_of_a_process_and_says_that_it_is_full(mo
     assert (store.num_rows, len(store.keys.read_value())) == (20_000, 20_001)
     with pytest.raises(UserError, match=place_and_value("tables", expected)):
         store.fill([], 20_001)
-
-
-def test_copies_for_checkpoints_take_the_same_memory_until_the_store_has_grown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from sangam.trainer_module.embedding import row_store
-    from sangam.trainer_module.embedding.persistence import snapshot_of
-    from sangam.trainer_module.snapshot import Copies
-    from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
-
-    monkeypatch.setattr(row_store, "_RESERVED_BYTES", 1 << 16)
-    store, copies = row_store.RowStore(group(users=table()), seed=3), Copies()
-    step = Steps(store)
-    step(keys(*range(100)))
-    first = snapshot_of(store, copies)
-    before = first.rows.copy()
-    step(keys(*range(50, 150)))
-    # A copy of its own: training does not change it, and the next one does.
-    np.testing.assert_array_equal(first.rows, before)
-    second = snapshot_of(store, copies)
-    assert np.shares_memory(first.rows, second.rows)
-    assert np.shares_memory(first.keys, second.keys)
-    assert (first.rows != before).any()
-    for found, expected in zip((second.keys, second.rows), store.contents(), strict=True):
-        assert found.tobytes() == expected.tobytes()
-    store.fill([(keys(*range(20_000)), np.ones([20_000, store.group.width], np.float32))], 20_000)
-    third = snapshot_of(store, copies)
-    assert not np.shares_memory(third.rows, second.rows)
-    assert third.rows.shape == (20_000, store.group.width)
-    assert (third.rows == 1.0).all()

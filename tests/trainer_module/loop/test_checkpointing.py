@@ -36,8 +36,7 @@ class CountingTrainer:
     def save_rows(self, target: Path) -> None:
         """Nothing: no other process holds rows."""
 
-    def snapshot(self, copies: Any = None) -> Snapshot:
-        del copies
+    def cut(self) -> Snapshot:
         self.copies.append(self.step)
         if self.progress:
             self.copied_with_heartbeat.append(self.progress.is_beating)

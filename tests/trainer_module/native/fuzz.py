@@ -14,7 +14,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from sangam.trainer_module.dense import fused
-from sangam.trainer_module.embedding.bookkeeping import merged_books
+from sangam.trainer_module.embedding.bookkeeping import merge_books
 from sangam.trainer_module.embedding.row_optimizers import adam, adam_rate
 from sangam.trainer_module.encoders.numbers import passed_shares
 
@@ -35,7 +35,7 @@ class Fuzz:
 
     def run(self, cases: int) -> None:
         """Runs all kinds of cases in turn."""
-        kinds = [self.inputs, self.mixtures, self.piecewise, self.rows]
+        kinds = [self.inputs, self.mixtures, self.piecewise, self.rows, self.books]
         if fused.has_units_for(tf.float32):
             layers = [functools.partial(self.layer, tf.float32, are_inputs_first=first) for first in (False, True)]
             kinds = [*layers, *kinds]
@@ -150,35 +150,38 @@ class Fuzz:
 
     def rows(self) -> None:
         """Compares an update by Adam, and reading, with TensorFlow's."""
-        random, rows, dim, books = (
-            self._random,
-            self._positive(2000),
-            self._positive(130),
-            int(self._random.choice([0, 2])),
-        )
+        random, rows, dim = self._random, self._positive(2000), self._positive(130)
         count = min(self._size(500), rows)
         base = np.concatenate([self._normal(rows, 2 * dim), random.random(size=(rows, dim), dtype=np.float32)], axis=1)
-        used = self._usage(rows * books).reshape(rows, books)
-        base = np.concatenate([base, used.view(np.float32)], axis=1)
         numbers, g = random.permutation(rows)[:count].astype(np.int64), self._normal(count, dim)
         if count:
             g[random.integers(count)] *= np.float32(random.choice([1, 1e-30, 1e-38, 1e20, 0]))
-        seen = (tf.constant(self._usage(count)), tf.constant(self._usage(count)))
         step, betas = tf.constant(int(random.integers(1, 10**6)), tf.int64), (0.9, 0.999)
         settings: Any = {"rate": 0.01, "betas": betas}
-        w, m, v, before = tf.split(tf.gather(tf.constant(base), numbers), [dim, dim, dim, books], axis=1)
+        w, m, v = tf.split(tf.gather(tf.constant(base), numbers), 3, axis=1)
         parts = list(adam(w, m, v, tf.constant(g), step, **settings, epsilon=1e-7))
-        parts += [merged_books(before, *seen)] if books else []
         expected = tf.tensor_scatter_nd_update(tf.constant(base), numbers[:, None], tf.concat(parts, 1)).numpy()
         variable = tf.Variable(base)
-        rate = adam_rate(step, **settings)
-        fused.adam_rows(variable, tf.constant(numbers), tf.constant(g), rate, betas, 1e-7, seen if books else None)
+        fused.adam_rows(variable, tf.constant(numbers), tf.constant(g), adam_rate(step, **settings), betas, 1e-7)
         found = variable.numpy()
-        np.testing.assert_array_equal(_bits(found[:, 3 * dim :]), _bits(expected[:, 3 * dim :]))
-        np.testing.assert_allclose(found[:, : 3 * dim], expected[:, : 3 * dim], rtol=1e-4, atol=1e-30)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-30)
         columns = int(random.integers(1, base.shape[1] + 1))
         read = fused.read_rows(variable, tf.constant(numbers), columns)
         np.testing.assert_array_equal(_bits(read.numpy()), _bits(found[numbers][:, :columns]))
+
+    def books(self) -> None:
+        """Compares merged books with exact numbers."""
+        rows = self._positive(2000)
+        count = min(self._size(500), rows)
+        before, newest, occurrences = (self._usage(size) for size in (2 * rows, count, count))
+        numbers = self._random.permutation(rows)[:count].astype(np.int64)
+        books = tf.Variable(before.reshape(rows, 2))
+        merge_books(books, tf.constant(numbers), tf.constant(newest), tf.constant(occurrences))
+        expected = before.reshape(rows, 2).astype(np.int64)
+        expected[numbers, 0] = np.maximum(expected[numbers, 0], newest)
+        expected[numbers, 1] = np.minimum(expected[numbers, 1] + occurrences, 2**31 - 1)
+        expected[0] = before[:2]
+        np.testing.assert_array_equal(books.numpy(), expected)
 
     def _size(self, most: int) -> int:
         which = self._random.random()
