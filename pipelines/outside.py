@@ -30,9 +30,19 @@ def check_parts(spec: Spec) -> None:
         _check(_TRACER, ranker)
 
 
-def _check(module: str, spec: RankerSpec) -> None:
+def layers_here(ranker: RankerSpec) -> str:
+    """Returns which code would compute the layers in a training on this machine, and why, as one line.
+
+    Raises:
+        UserError: a part of others is wrong, or the trainer's operations cannot be compiled here.
+    """
+    return _check(_TRACER, ranker, "layers").strip()
+
+
+def _check(module: str, spec: RankerSpec, *arguments: str) -> str:
+    """Runs a module on a spec; returns what it prints."""
     environment = {**os.environ, **QUIET_ENVIRONMENT, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1"}
-    command = [sys.executable, "-W", "ignore", "-m", module]
+    command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
     try:
         done = subprocess.run(
             command,
@@ -50,3 +60,4 @@ def _check(module: str, spec: RankerSpec) -> None:
         ) from None
     if done.returncode:
         raise UserError(done.stderr.strip().removeprefix("UserError: ") or f"parts: ended with code {done.returncode}")
+    return done.stdout

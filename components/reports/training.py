@@ -62,12 +62,14 @@ class Refit(_Report):
 class TrainingReport(_Report):
     """The whole training, including all resumptions.
 
-    `input_wait` is the share of its time that the ranks waited for batches.
+    `input_wait` is the share of its time that the ranks waited for batches. `layers` says which code computed the dense
+    layers, and why; it is empty where no step was left to train.
     """
 
     examples: int
     examples_per_s: float
     input_wait: float = 0.0
+    layers: str = ""
     skipped_steps: int
     resumed_from_step: list[int]
     checkpoint: Checkpoints = Checkpoints()
