@@ -96,13 +96,18 @@ def _spec_of(column: Column) -> tf.SparseTensorSpec:
     return tf.SparseTensorSpec([None, None], _TYPES[column.type])
 
 
+def main(*arguments: str) -> None:
+    """Reads a ranker from standard input; traces its parts, or prints which code computes its layers."""
+    given = RankerSpec.model_validate_json(sys.stdin.read())
+    if arguments == ("layers",):
+        tf.config.threading.set_intra_op_parallelism_threads(given.cluster.threads_per_rank)
+        print(layers(given))
+    else:
+        trace(given)
+
+
 if __name__ == "__main__":
     try:
-        given = RankerSpec.model_validate_json(sys.stdin.read())
-        if sys.argv[1:] == ["layers"]:
-            tf.config.threading.set_intra_op_parallelism_threads(given.cluster.threads_per_rank)
-            print(layers(given))
-        else:
-            trace(given)
+        main(*sys.argv[1:])
     except UserError as error:
         sys.exit(str(error))
