@@ -6,6 +6,7 @@ A process that has computed with TensorFlow cannot be forked, and the steps of a
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 from sangam.pipelines.console import QUIET_ENVIRONMENT
 from sangam.schemas.checks.parts import outside_parts
@@ -30,9 +31,21 @@ def check_parts(spec: Spec) -> None:
         _check(_TRACER, ranker)
 
 
-def _check(module: str, spec: RankerSpec) -> None:
+def layers_here(ranker: RankerSpec) -> str:
+    """Returns which code would compute the layers in a training on this machine, and why, as one line.
+
+    Raises:
+        UserError: a part of others is wrong, or the trainer's operations cannot be compiled here.
+    """
+    return _check(_TRACER, ranker, "layers").strip()
+
+
+def _check(module: str, spec: RankerSpec, *arguments: str) -> str:
+    """Runs a module on a spec; returns what it prints."""
+    if find_spec("tensorflow") is None:
+        raise ModuleNotFoundError("TensorFlow builds the graphs", name="tensorflow")  # Told by the command line.
     environment = {**os.environ, **QUIET_ENVIRONMENT, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1"}
-    command = [sys.executable, "-W", "ignore", "-m", module]
+    command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
     try:
         done = subprocess.run(
             command,
@@ -50,3 +63,4 @@ def _check(module: str, spec: RankerSpec) -> None:
         ) from None
     if done.returncode:
         raise UserError(done.stderr.strip().removeprefix("UserError: ") or f"parts: ended with code {done.returncode}")
+    return done.stdout

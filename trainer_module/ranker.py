@@ -150,7 +150,7 @@ class Ranker:
         self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor | Indexed], noise: Noise | None
     ) -> tf.Tensor:
         """Returns each task's loss in training, summed over the batch: [tasks]; see `logits`."""
-        logits = self._logits_of_members(weights, self._inputs_of_batch(weights, batch, embeddings), noise)
+        logits = self.logits_of_members(weights, self._inputs_of_batch(weights, batch, embeddings), noise)
         return self.loss_sums(logits, batch)
 
     def _inputs_of_batch(
@@ -179,8 +179,9 @@ class Ranker:
                 target = rows.id(*self._targets[name]) if name in self._targets else None
                 vectors = self.encoders[name](weights, rows.list_to_encode(group, name), target)
                 parts_BI.append(rows.side_by_side(group, vectors, tf.shape(vectors)[:1], 1))
-        if fused.is_used() and not self.has_dropout and self._members == 1:
-            return fused.inputs(parts_BI, self._compute_type)
+        if fused.is_used():
+            # Dropout of tables is before the rounding.
+            return fused.inputs(parts_BI, tf.float32 if self._dropout_I.any() else self._compute_type)
         whole_BI = [part.side_by_side() if isinstance(part, fused.Gathered) else part for part in parts_BI]
         return tf.concat(whole_BI, axis=1)
 
@@ -196,13 +197,13 @@ class Ranker:
 
     def logits_of_inputs(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
         """Returns [batch, tasks] for `inputs_of`; for an ensemble, the logits of its members' mean prediction."""
-        logits = self._logits_of_members(weights, x_BI, None)
+        logits = self.logits_of_members(weights, x_BI, None)
         if self._members == 1:
             return logits
         logits_KBT = tf.reshape(logits, [self._members, -1, len(self.tasks)])
         return losses.logits_of_mean_prediction(self.spec, self.tasks, logits_KBT)
 
-    def _logits_of_members(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None) -> tf.Tensor:
+    def logits_of_members(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None) -> tf.Tensor:
         """Returns [members * batch, tasks], member after member."""
         if self._members > 1:
             x_BI = tf.tile(x_BI, [self._members, 1])

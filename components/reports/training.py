@@ -63,13 +63,15 @@ class TrainingReport(_Report):
     """The whole training, including all resumptions.
 
     `input_wait` is the share of its time that the ranks waited for batches, `rank_wait` the share that they waited for
-    each other; None where that is unknown.
+    each other; None where that is unknown. `layers` says which code computed the dense layers, and why; it is empty
+    where no step was left to train.
     """
 
     examples: int
     examples_per_s: float
     input_wait: float = 0.0
     rank_wait: float | None = None
+    layers: str = ""
     skipped_steps: int
     resumed_from_step: list[int]
     checkpoint: Checkpoints = Checkpoints()

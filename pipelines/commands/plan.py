@@ -43,6 +43,16 @@ _GpuRanks = Annotated[
     int | None, typer.Option(min=1, help="Number of ranks with GPUs at that rate. [default: as many]")
 ]
 
+_MemoryPerRank = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help="Memory of a rank, as 64GB. [default: this machine's free memory, shared by the ranks]"
+    ),
+]
+_Layers = Annotated[
+    bool, typer.Option("--layers", help="Also print which code computes the layers here; loads TensorFlow: 5 s.")
+]
+
 
 def plan(
     spec: SpecArgument,
@@ -53,12 +63,7 @@ def plan(
         int | None, typer.Option(min=1, help="Number of ranks. [default: cluster.ranks of the spec]")
     ] = None,
     parameter_servers: _ParameterServers = None,
-    memory_per_rank: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Memory of a rank, as 64GB. [default: this machine's free memory, shared by the ranks]"
-        ),
-    ] = None,
+    memory_per_rank: _MemoryPerRank = None,
     memory_per_server: Annotated[
         str | None,
         typer.Option(
@@ -72,6 +77,7 @@ def plan(
     gpu_results: _GpuResults = None,
     gpu_samples_per_s: _GpuSamplesPerS = None,
     gpu_ranks: _GpuRanks = None,
+    layers: _Layers = False,
     as_json: JsonOption = False,
 ) -> None:
     """Prints the memory that a ranker needs, by table and by process, and what its training costs where the spec has
@@ -80,6 +86,7 @@ def plan(
     from sangam.pipelines.checks.planned_cost import planned_cost
     from sangam.pipelines.checks.planned_gpu import compared_price, planned_gpu
     from sangam.pipelines.checks.predicted_gpu import of_gpus, predicted_rates, told
+    from sangam.pipelines.outside import layers_here
     from sangam.schemas.derived.plan import plan as plan_of
     from sangam.schemas.loading import load_spec
     from sangam.schemas.quantities import parse_rows
@@ -92,11 +99,13 @@ def plan(
     gpu, rates = planned_gpu(loaded, made, gpu_memory), predicted_rates(loaded, gpu_results)
     numbers = {"ranks": made.ranks.number, "gpu_ranks": gpu_ranks or made.ranks.number}
     compared = compared_price(loaded, samples_per_s, gpu_samples_per_s, rates, **numbers)
+    code = layers_here(loaded.ranker()) if layers else None
     if as_json:
-        print_json(document(made, limits, ranks_per_host) | of_gpus(gpu, rates) | {"cost": cost and cost._asdict()})
+        also = {"cost": cost and cost._asdict(), "layers": code}
+        print_json(document(made, limits, ranks_per_host) | of_gpus(gpu, rates) | also)
     else:
         print_plan(made, limits, terminal(), ranks_per_host)
-        for line in filter(None, [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared]):
+        for line in filter(None, [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared, code]):
             say(line)
     refuse_unfit(made, limits)
     if not as_json:

@@ -5,24 +5,19 @@ threads or on a GPU, use TensorFlow's.
 """
 
 import functools
-import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
-from sangam.schemas.errors import UserError
 from sangam.trainer_module.native.library import functions, operations
 
-# Shape suffixes: B batch, I inputs, N networks, E experts, T tasks, H width of an output.
+# Shape suffixes: B batch, I inputs, N numbers, E experts, T tasks, H width of an output.
 
-_WIDEST = 2_048
-"""Most inputs of a layer: with 4,096 TensorFlow's products are faster in float32 (ADR 0049)."""
-LAYERS_VARIABLE = "SANGAM_LAYERS"
-"""Environment variable: `tensorflow` computes layers as on a processor without the units; `native` is the default."""
 _Use = Literal["none", "gradients together", "inputs first"]
 _USE: ContextVar[_Use] = ContextVar("use", default="none")
 
@@ -37,16 +32,21 @@ def in_training(*, on_host: bool = True, are_inputs_first: bool = False) -> Iter
             `layers.matmul_of_inputs`. Otherwise both are computed together, which is quicker.
     """
     use: _Use = "inputs first" if are_inputs_first else "gradients together"
-    before = _USE.set(use if on_host and is_possible() else "none")
+    before = _USE.set(use if on_host and threads() else "none")
     try:
         yield
     finally:
         _USE.reset(before)
 
 
+def threads() -> int:
+    """Returns the threads on which this process computes; 0 where nothing has set them."""
+    return int(tf.config.threading.get_intra_op_parallelism_threads())
+
+
 def is_possible() -> bool:
-    """Returns whether the host computes on one thread."""
-    return bool(tf.config.threading.get_intra_op_parallelism_threads() == 1)
+    """Returns whether rows are updated where they lie: on one thread."""
+    return threads() == 1
 
 
 def applies_to(x: tf.Tensor) -> bool:
@@ -54,25 +54,14 @@ def applies_to(x: tf.Tensor) -> bool:
     return is_used() and x.dtype in (tf.float32, tf.bfloat16)
 
 
+def are_inputs_first() -> bool:
+    """Returns whether graphs traced now compute the gradient of a layer's inputs before that of its weights."""
+    return _USE.get() == "inputs first"
+
+
 def is_used() -> bool:
     """Returns whether graphs traced now use these operations."""
     return _USE.get() != "none"
-
-
-def computes_layers(x: tf.Tensor) -> bool:
-    """Returns whether `layer` takes an input: it needs AVX-512, in bfloat16 AMX too, and is slower on wide ones.
-
-    Raises:
-        UserError: LAYERS_VARIABLE has an unknown value.
-    """
-    return applies_to(x) and x.shape[1] <= _WIDEST and _are_layers_native() and has_units_for(x.dtype)
-
-
-def _are_layers_native() -> bool:
-    value = os.environ.get(LAYERS_VARIABLE, "native")
-    if value not in ("native", "tensorflow"):
-        raise UserError(f"{LAYERS_VARIABLE}: unknown (got {value!r}); take native or tensorflow, or unset it")
-    return value == "native"
 
 
 @functools.cache
@@ -119,77 +108,6 @@ def inputs(parts: Sequence[tf.Tensor | Gathered], dtype: tf.DType) -> tf.Tensor:
     return call(*numbers)
 
 
-class Networks(NamedTuple):
-    """Networks of one layer whose matrices lie side by side.
-
-    Attributes:
-        w: [I, N * H].
-        b: [N * H].
-        networks: N.
-        has_relu: whether each computes relu(x W + b), not x W + b.
-    """
-
-    w: tf.Tensor
-    b: tf.Tensor
-    networks: int
-    has_relu: bool
-
-    @property
-    def width(self) -> int:
-        """H."""
-        return int(self.w.shape[1]) // self.networks
-
-
-def layer(x_BI: tf.Tensor, parts: Sequence[Networks]) -> list[list[tf.Tensor]]:
-    """Returns the outputs of each part's networks: [B, H].
-
-    Args:
-        x_BI: common input.
-        parts: networks that read it.
-    """
-    counts = [part.networks for part in parts]
-    attributes: dict[str, Any] = {
-        "COUNTS": counts,
-        "WIDTHS": [part.width for part in parts],
-        "RELUS": [int(part.has_relu) for part in parts],
-    }
-
-    @tf.custom_gradient
-    def call(x_BI: tf.Tensor, *weights: tf.Tensor) -> tuple[list[tf.Tensor], Callable[..., Any]]:
-        w, b = weights[: len(parts)], weights[len(parts) :]
-        outputs = operations().sangam_layer(x_BI, w, b, OUTPUTS=sum(counts), **attributes)
-
-        def gradient(*gradients: tf.Tensor) -> list[tf.Tensor]:
-            of_x, of_w, of_b = _gradient(x_BI, outputs, gradients, w, attributes)
-            shaped = [tf.ensure_shape(found, each.shape) for found, each in zip([*of_w, *of_b], weights, strict=True)]
-            return [tf.ensure_shape(of_x, x_BI.shape), *(tf.cast(each, x_BI.dtype) for each in shaped)]
-
-        widths = [part.width for part in parts for _ in range(part.networks)]
-        return [
-            tf.ensure_shape(output, [x_BI.shape[0], width]) for output, width in zip(outputs, widths, strict=True)
-        ], gradient
-
-    outputs = iter(call(x_BI, *(part.w for part in parts), *(part.b for part in parts)))
-    return [list(itertools.islice(outputs, count)) for count in counts]
-
-
-def _gradient(
-    x_BI: tf.Tensor,
-    outputs: Sequence[tf.Tensor],
-    gradients: Sequence[tf.Tensor],
-    w: Sequence[tf.Tensor],
-    attributes: dict[str, Any],
-) -> tuple[tf.Tensor, Sequence[tf.Tensor], Sequence[tf.Tensor]]:
-    """Returns the gradients of a layer's input, matrices and biases."""
-    if _USE.get() != "inputs first":
-        return operations().sangam_layer_gradient(x_BI, outputs, gradients, w, **attributes)
-    of_x, kept, of_b = operations().sangam_layer_inputs_gradient(outputs, gradients, w, **attributes)
-    with tf.control_dependencies([of_x]):
-        sizes = {"M": len(w), "OUTPUTS": len(outputs)}
-        of_w = operations().sangam_layer_weights_gradient(x_BI, kept, **sizes, **attributes)
-    return of_x, of_w, of_b
-
-
 def mixtures(gates_BTE: tf.Tensor, experts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Returns sum_e gates_te x_e of each task: [B, H], given each expert's output x_e: [B, H]."""
     tasks = gates_BTE.shape[1]
@@ -226,6 +144,44 @@ def piecewise_linear(numbers_NB: tf.Tensor, w_NTD: tf.Tensor) -> tf.Tensor:
         return operations().sangam_piecewise(numbers_NB, w_NTD), gradient
 
     return tf.ensure_shape(call(w_NTD), [count, None, dim])
+
+
+class Drawn(NamedTuple):
+    """Random numbers of `tf.random.stateless_uniform` that decide what dropout keeps.
+
+    Attributes:
+        key, counter: state of the generator.
+        rate: share of each column that is dropped: [columns].
+    """
+
+    key: tf.Tensor
+    counter: tf.Tensor
+    rate: NDArray[Any]
+
+    def scale(self, dtype: tf.DType) -> NDArray[np.float32]:
+        """Returns what kept numbers are multiplied with, rounded to their type: [columns]."""
+        return (1 / (1 - self.rate)).astype(np.float32).astype(dtype.as_numpy_dtype).astype(np.float32)
+
+
+def dropout(parts: Sequence[tf.Tensor], drawn: Drawn) -> list[tf.Tensor]:
+    """Returns [B, n] each with a share of the numbers zeroed and the others scaled, see `noise`.
+
+    One draw covers all parts side by side; its numbers are never in memory. Without gradient: see `dropped`.
+    """
+    # TensorFlow makes a float32 of 23 bits of each number.
+    least = np.ceil(drawn.rate.astype(np.float32).astype(np.float64) * 2**23).astype(np.int32)
+    kept = operations().sangam_dropout(parts, drawn.key, drawn.counter, least, drawn.scale(parts[0].dtype))
+    return [tf.ensure_shape(each, part.shape) for each, part in zip(kept, parts, strict=True)]
+
+
+def dropped(x: tf.Tensor, drawn: Drawn) -> tf.Tensor:
+    """Returns `dropout` of [B, n], with its gradient: that of the gradient, by the same numbers."""
+
+    @tf.custom_gradient
+    def call(x: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+        return dropout([x], drawn)[0], lambda g: dropout([g], drawn)[0]
+
+    return call(x)
 
 
 def read_rows(rows: tf.Variable, numbers: tf.Tensor, columns: int) -> tf.Tensor:

@@ -1,16 +1,94 @@
-"""Layers: pure functions of an input and the weights under their name, which `schemas.derived.weights` declares."""
+"""Layers: pure functions of an input and the weights under their name, which `schemas.derived.weights` declares.
+
+`choice` says of each whether our operation or TensorFlow computes it.
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from sangam.trainer_module.dense import fused
-from sangam.trainer_module.dense.members import biased, has_members, product
+from sangam.trainer_module.dense import choice, fused, native_layer
+from sangam.trainer_module.dense.members import biased, matrix_of_members, members_of, product
 from sangam.trainer_module.dense.noise import Noise
 from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, O outputs, N networks side by side, H width of a network's output, T tasks.
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """x W + b, or relu of it with dropout, of networks whose matrices lie side by side.
+
+    Attributes:
+        name: name of the dropout's noise.
+        matrix: name of W.
+        bias: name of b; empty without.
+        networks: number of networks.
+        has_relu: whether relu and dropout follow.
+        dropout: share of the outputs.
+    """
+
+    name: str
+    matrix: str
+    bias: str
+    networks: int = 1
+    has_relu: bool = False
+    dropout: float = 0.0
+
+    @classmethod
+    def named(cls, name: str, **more: Any) -> "_Layer":
+        """Returns the layer whose weights lie under its name."""
+        return cls(name, f"{name}/w", f"{name}/b", **more)
+
+    def by_tensorflow(
+        self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None, matmul: Callable[..., tf.Tensor] = tf.matmul
+    ) -> list[tf.Tensor]:
+        """Returns each network's output: [batch, H]."""
+        y_BO = product(weights, self.matrix, x_BI, matmul=matmul)
+        if self.bias:
+            y_BO = biased(weights, self.bias, y_BO)
+        if self.has_relu:
+            y_BO = tf.nn.relu(y_BO)
+            y_BO = y_BO if noise is None else noise.dropout(y_BO, self.dropout, self.name)
+        return [y_BO] if self.networks == 1 else tf.split(y_BO, self.networks, axis=1)
+
+    def native(self, weights: Weights, noise: Noise | None) -> native_layer.Networks:
+        """Returns the layer as an argument of our operation."""
+        w, members = matrix_of_members(weights, self.matrix), members_of(weights, self.matrix)
+        columns = int(w.shape[1])
+        b = tf.reshape(weights[self.bias], [-1]) if self.bias else tf.zeros([members * columns], w.dtype)
+        drawn = None
+        if noise is not None and self.has_relu and self.dropout:
+            drawn = noise.drawn(self.dropout, self.name, columns)
+        return native_layer.Networks(w, b, self.networks, self.has_relu, drawn)
+
+
+def _outputs(
+    weights: Weights,
+    layers: Sequence[_Layer],
+    x_BI: tf.Tensor,
+    noise: Noise | None = None,
+    matmul: Callable[..., tf.Tensor] = tf.matmul,
+) -> list[list[tf.Tensor]]:
+    """Returns the outputs of each layer's networks, given their common input: [batch, H] each."""
+    if not choice.is_native({layer.matrix: weights[layer.matrix] for layer in layers}, x_BI):
+        return [layer.by_tensorflow(weights, x_BI, noise, matmul) for layer in layers]
+    members = members_of(weights, layers[0].matrix)
+    return native_layer.layer(x_BI, [layer.native(weights, noise) for layer in layers], members)
+
+
+def linear(weights: Weights, matrix: str, x_BI: tf.Tensor, bias: str = "") -> tf.Tensor:
+    """Returns x W + b: [batch, outputs].
+
+    Args:
+        weights: weights by name.
+        matrix: name of W.
+        x_BI: input.
+        bias: name of b; empty without.
+    """
+    return _outputs(weights, [_Layer(matrix, matrix, bias)], x_BI)[0][0]
 
 
 class Dense:
@@ -26,36 +104,12 @@ class Dense:
     """
 
     def __init__(self, name: str, *, relu: bool, dropout: float = 0.0):
-        self._name, self._relu, self._dropout = name, relu, dropout
-        self.matrices = (f"{name}/w",)
+        self.layer = _Layer.named(name, has_relu=relu, dropout=dropout)
+        self.matrices = (self.layer.matrix,)
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """Returns [batch, outputs]."""
-        if self._relu and _is_fused(weights, self._name, x_BI, noise):
-            return fused.layer(x_BI, [self.networks(weights)])[0][0]
-        y_BO = _linear(weights, self._name, x_BI)
-        return _relu(y_BO, self._dropout, noise, self._name) if self._relu else y_BO
-
-    def networks(self, weights: Weights) -> fused.Networks:
-        """Returns the layer as an argument of `fused.layer`; for one member."""
-        return _networks(weights, self._name, 1, has_relu=self._relu)
-
-
-def _linear(weights: Weights, name: str, x_BI: tf.Tensor, matmul: Callable[..., tf.Tensor] = tf.matmul) -> tf.Tensor:
-    return biased(weights, f"{name}/b", product(weights, f"{name}/w", x_BI, matmul=matmul))
-
-
-def _relu(x: tf.Tensor, dropout: float, noise: Noise | None, name: str) -> tf.Tensor:
-    x = tf.nn.relu(x)
-    return x if noise is None else noise.dropout(x, dropout, name)
-
-
-def _is_fused(weights: Weights, name: str, x_BI: tf.Tensor, noise: Noise | None) -> bool:
-    return noise is None and not has_members(weights, f"{name}/w") and fused.computes_layers(x_BI)
-
-
-def _networks(weights: Weights, name: str, count: int, *, has_relu: bool) -> fused.Networks:
-    return fused.Networks(weights[f"{name}/w"], weights[f"{name}/b"], count, has_relu)
+        return _outputs(weights, [self.layer], x_BI, noise)[0][0]
 
 
 class Mlp:
@@ -109,32 +163,24 @@ class ParallelMlps:
             dropout: share of each layer's outputs.
         """
         names = [str(number) for number in range(networks)] if isinstance(networks, int) else list(networks)
-        self._first, self._dropout = f"{name}/first", dropout
+        self._first = _Layer.named(f"{name}/first", networks=len(names), has_relu=True, dropout=dropout)
         self._rest = [Mlp(f"{name}/{network}", num_layers - 1, dropout=dropout) for network in names]
         self.last = {
-            network: rest.matrices[-1] if rest.matrices else f"{self._first}/w"
+            network: rest.matrices[-1] if rest.matrices else self._first.matrix
             for network, rest in zip(names, self._rest, strict=True)
         }
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> list[tf.Tensor]:
         """Returns each network's output: [batch, last width]."""
-        if _is_fused(weights, self._first, x_BI, noise):
-            return self._of_first(weights, fused.layer(x_BI, [self._fused(weights)])[0], noise)
-        first_BO = _linear(weights, self._first, x_BI, matmul_of_inputs)
-        first = tf.split(_relu(first_BO, self._dropout, noise, self._first), len(self._rest), axis=1)
+        [first] = _outputs(weights, [self._first], x_BI, noise, matmul_of_inputs)
         return self._of_first(weights, first, noise)
 
     def with_gates(
         self, weights: Weights, x_BI: tf.Tensor, gates: Dense, noise: Noise | None = None
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns the result of `__call__`, and a linear layer of the same input, which may share its product."""
-        if not _is_fused(weights, self._first, x_BI, noise):
-            return self(weights, x_BI, noise), gates(weights, x_BI)
-        first, (gates_BO,) = fused.layer(x_BI, [self._fused(weights), gates.networks(weights)])
+        first, [gates_BO] = _outputs(weights, [self._first, gates.layer], x_BI, noise, matmul_of_inputs)
         return self._of_first(weights, first, noise), gates_BO
-
-    def _fused(self, weights: Weights) -> fused.Networks:
-        return _networks(weights, self._first, len(self._rest), has_relu=True)
 
     def _of_first(self, weights: Weights, first: Sequence[tf.Tensor], noise: Noise | None) -> list[tf.Tensor]:
         return [rest(weights, x_BH, noise) for rest, x_BH in zip(self._rest, first, strict=True)]

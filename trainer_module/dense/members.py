@@ -23,11 +23,27 @@ def has_members(weights: Weights, matrix: str) -> bool:
     return f"{matrix}/r" in weights
 
 
+def members_of(weights: Weights, matrix: str) -> int:
+    """Returns the members of an ensemble that share a matrix; 1 without."""
+    return int(weights[f"{matrix}/r"].shape[-2]) if has_members(weights, matrix) else 1
+
+
+def matrix_of_members(weights: Weights, matrix: str) -> tf.Tensor:
+    """Returns diag(r_k) W diag(s_k) of each member, below one another, with which x gives the same product: [K * I, O].
+
+    For a batch this is a smaller product of factors than those of inputs and outputs.
+    """
+    w = weights[matrix]
+    if not has_members(weights, matrix):
+        return w
+    w_KIO = weights[f"{matrix}/r"][:, :, None] * w * weights[f"{matrix}/s"][:, None, :]
+    return tf.reshape(w_KIO, [-1, w.shape[1]])
+
+
 def product(
     weights: Weights,
     matrix: str,
     x: tf.Tensor,
-    w: tf.Tensor | None = None,
     *,
     matmul: Callable[..., tf.Tensor] = tf.matmul,
 ) -> tf.Tensor:
@@ -37,10 +53,9 @@ def product(
         weights: weights by name.
         matrix: name of W.
         x: input.
-        w: W in another shape.
         matmul: product of x and W.
     """
-    w = weights[matrix] if w is None else w
+    w = weights[matrix]
     if not has_members(weights, matrix):
         return matmul(x, w)
     scaled = by_member(tf.multiply, x, weights[f"{matrix}/r"])

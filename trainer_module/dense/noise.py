@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from sangam.trainer_module.dense import fused
+
 _INT32 = 0x7FFFFFFF
 
 
@@ -42,7 +44,18 @@ class Noise:
         """
         if not np.any(rate):
             return x
-        seed = tf.random.experimental.stateless_fold_in(self._seed, zlib.crc32(name.encode()) & _INT32)
+        width = x.shape[-1] if x.shape.rank else None
+        if fused.applies_to(x) and width:
+            kept = fused.dropped(tf.reshape(x, [-1, width]), self.drawn(rate, name, width))
+            return tf.ensure_shape(tf.reshape(kept, tf.shape(x)), x.shape)
         # In float32 also where x is bfloat16, whose 8 bits would round the rate.
-        is_kept = tf.random.stateless_uniform(tf.shape(x), seed, alg="philox") >= rate
+        is_kept = tf.random.stateless_uniform(tf.shape(x), self._seed_of(name), alg="philox") >= rate
         return tf.where(is_kept, x * tf.cast(1 / (1 - rate), x.dtype), tf.zeros([], x.dtype))
+
+    def drawn(self, rate: float | NDArray[np.float32], name: str, columns: int) -> fused.Drawn:
+        """Returns the same numbers, for our operation; see `dropout`."""
+        key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=self._seed_of(name))
+        return fused.Drawn(key, counter, np.broadcast_to(rate, [columns]))
+
+    def _seed_of(self, name: str) -> tf.Tensor:
+        return tf.random.experimental.stateless_fold_in(self._seed, zlib.crc32(name.encode()) & _INT32)

@@ -12,7 +12,7 @@ from sangam.schemas.derived.encodings import EncodedTogether, encoded_together
 from sangam.schemas.parts.weight import Blocks
 from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.encodings import PeriodicEncoding, PiecewiseLinearEncoding
-from sangam.trainer_module.dense import fused
+from sangam.trainer_module.dense import choice, fused
 from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I floats, N numbers encoded at once, T bins, K frequencies, E inputs of a number's linear
@@ -64,6 +64,7 @@ class _Layer:
         w, numbers_NB1 = weights[f"{self._name}/w"], numbers_NB[:, :, None]
         match self._encoding:
             case PiecewiseLinearEncoding() if fused.applies_to(numbers_NB):
+                choice.remember([f"{self._name}/w"], "", w.dtype)
                 bins = w.shape[1] - (0 if missing_BN is None else 1)
                 sums_NBD = fused.piecewise_linear(numbers_NB, w[:, :bins])
                 return sums_NBD if missing_BN is None else sums_NBD + tf.transpose(missing_BN)[:, :, None] * w[:, bins:]

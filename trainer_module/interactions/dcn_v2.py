@@ -9,8 +9,8 @@ from typing import assert_never
 import tensorflow as tf
 
 from sangam.schemas.spec.models import DcnV2
-from sangam.trainer_module.dense.layers import Dense, Mlp
-from sangam.trainer_module.dense.members import biased, product
+from sangam.trainer_module.dense.layers import Dense, Mlp, linear
+from sangam.trainer_module.dense.members import product
 from sangam.trainer_module.dense.noise import Noise
 from sangam.trainer_module.dense.weights import Weights
 
@@ -42,7 +42,7 @@ class LowRankCross:
     def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
         """Returns [batch, inputs]."""
         v, u = self.matrices
-        return biased(weights, self._bias, product(weights, u, product(weights, v, x_BI)))
+        return linear(weights, u, linear(weights, v, x_BI), self._bias)
 
 
 class MixedCross:
@@ -60,14 +60,14 @@ class MixedCross:
         """Returns [batch, inputs]."""
         experts, rank, (v, c, u) = self._experts, self._rank, self.matrices
         gates_BE = tf.nn.softmax(self._expert_gate(weights, x_BI))
-        projected = tf.tanh(product(weights, v, x_BI))
+        projected = tf.tanh(linear(weights, v, x_BI))
         projected_EBR = tf.transpose(tf.reshape(projected, [-1, experts, rank]), [1, 0, 2])
         nonlinear_EBR = tf.tanh(product(weights, c, projected_EBR))
         # Weighted before the last product, all experts' sum is one product.
         weighted_BER = tf.transpose(nonlinear_EBR, [1, 0, 2]) * gates_BE[:, :, None]
         weighted = tf.reshape(weighted_BER, [-1, experts * rank])
-        y_BI = product(weights, u, weighted, tf.reshape(weights[u], [experts * rank, -1]))
-        return biased(weights, self._bias, y_BI)
+        whole_u = {u: tf.reshape(weights[u], [experts * rank, weights[u].shape[-1]])}
+        return linear({**weights, **whole_u}, u, weighted, self._bias)
 
 
 def _layer(name: str, spec: DcnV2) -> Dense | LowRankCross | MixedCross:

@@ -66,6 +66,7 @@ def write_report(
         "spec_digest": job.spec_digest,
         "ranks": trainer.ranks,
         "parameters_dense": trainer.ranker.weights.size,
+        "layers": trainer.layers(),
         "examples": examples,
         "seconds": round(seconds, 3),
         "examples_per_s": round(examples / seconds, 1),

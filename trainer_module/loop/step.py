@@ -3,13 +3,14 @@
 `in_step` and `served` combine the two: they differ in where rows are stored and how the dense gradient is used.
 """
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from sangam.trainer_module import collectives
-from sangam.trainer_module.dense import fused
+from sangam.trainer_module.dense import choice, fused
 from sangam.trainer_module.dense.average import Average
 from sangam.trainer_module.dense.noise import Noise
 from sangam.trainer_module.dense.optimizers import DenseState, clipped
@@ -20,6 +21,8 @@ from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.loop.learning_rate import StepsOfSchedule, factor
 from sangam.trainer_module.losses import Balance
 from sangam.trainer_module.ranker import Ranker
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class StepState:
         average: average of the dense weights over steps; None without one.
         full_batch: number of examples in all ranks' full batch; a smaller batch moves the model in proportion. None:
             every batch moves the model equally.
+        layers: who computes each layer; empty before a step is traced.
     """
 
     ranker: Ranker
@@ -50,6 +54,7 @@ class StepState:
     rank: int
     average: Average | None = None
     full_batch: int | None = None
+    layers: dict[str, choice.Answer] = field(default_factory=dict)
 
 
 class StepResult(NamedTuple):
@@ -116,8 +121,11 @@ def local_step(state: StepState, batch: Batch, unique: dict[str, Unique]) -> Loc
     placement, mine = state.ranker.placement, tf.cast(state.ranker.batch_size(batch), tf.float32)
     with placement.dense():
         native = fused.in_training(on_host=placement.accelerator is None, are_inputs_first=collectives.are_apart())
-        with tf.name_scope("dense"), native:
+        with tf.name_scope("dense"), native, choice.told() as answers:
             gradients, losses_T = _gradients(state, batch, unique, mine)
+        state.layers.update(answers)
+        if state.rank == 0:
+            _LOG.info("%s", choice.line(answers, state.ranker.weights.weights))
         rows_are_finite = [tf.reduce_all(tf.math.is_finite(of_group)) for of_group in gradients.rows.values()]
         not_finite = 1.0 - tf.cast(tf.reduce_all(tf.stack([True, *rows_are_finite])), tf.float32)
         # Sums, not means: the ranks' batches may differ in size. One message has them all and tells every rank whether

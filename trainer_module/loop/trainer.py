@@ -10,6 +10,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from sangam.trainer_module import collectives
+from sangam.trainer_module.dense import choice
 from sangam.trainer_module.dense.average import Average
 from sangam.trainer_module.dense.optimizers import DenseState
 from sangam.trainer_module.embedding.persistence import cut_of, snapshot_of
@@ -98,6 +99,10 @@ class Trainer(ABC):
     def newest_minute(self) -> int:
         """Newest event trained on by any rank, minutes since 1970; 0 without times. All ranks together."""
         return int(collectives.allreduce_max(self._newest.read_value(), name="newest_minute"))
+
+    def layers(self) -> str:
+        """Returns which code computes the layers of a step, and why; empty before a step is traced."""
+        return choice.line(self._state.layers, self.ranker.weights.weights)
 
     def learning_rates(self) -> dict[str, float]:
         """Returns the last step's learning rates: `dense`, and `tables.<table>` for each table's rows."""

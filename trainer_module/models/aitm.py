@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from sangam.schemas.spec.models import Aitm
-from sangam.trainer_module.dense.layers import Dense, Heads, ParallelMlps
-from sangam.trainer_module.dense.members import product
+from sangam.trainer_module.dense.layers import Dense, Heads, ParallelMlps, linear
 from sangam.trainer_module.dense.noise import Noise
 from sangam.trainer_module.dense.weights import Weights
 
@@ -60,7 +59,7 @@ class Transfer:
     def __call__(self, weights: Weights, passed_BH: tf.Tensor, own_BH: tf.Tensor) -> tf.Tensor:
         """Returns [batch, width], given the output of the task before and the tower's."""
         both = tf.reshape(tf.stack([passed_BH, own_BH], axis=1), [-1, self._width])
-        projected = tf.reshape(product(weights, self._matrix, both), [-1, 2, 3, self._width])
+        projected = tf.reshape(linear(weights, self._matrix, both), [-1, 2, 3, self._width])
         values_B2H, queries_B2H, keys_B2H = tf.unstack(projected, axis=2)
         scores_B2 = tf.reduce_sum(queries_B2H * keys_B2H, axis=2) / tf.cast(self._width**0.5, projected.dtype)
         return tf.reduce_sum(tf.nn.softmax(scores_B2)[:, :, None] * values_B2H, axis=1)

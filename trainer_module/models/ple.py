@@ -77,17 +77,18 @@ class _NextLevel:
             for group, count in spec.experts(tasks).items()
         }
         self._choices = spec.choices(tasks, level)
-        self._expert_gates = [Dense(f"{name}/expert_gates/{group}", relu=False) for group in self._choices]
+        self._expert_gates = {group: Dense(f"{name}/expert_gates/{group}", relu=False) for group in self._choices}
         self.shared = tuple(dict.fromkeys(self._experts[SHARED].last.values()))
 
     def __call__(self, weights: Weights, seen: Sequence[tf.Tensor], noise: Noise | None) -> list[tf.Tensor]:
         """See `_FirstLevel`."""
-        outputs = {
-            group: experts(weights, seen_BH, noise)
-            for (group, experts), seen_BH in zip(self._experts.items(), seen, strict=True)
-        }
-        # The last level has one gate fewer.
-        gates = [gate(weights, seen_BH) for gate, seen_BH in zip(self._expert_gates, seen, strict=False)]
+        outputs, gates = {}, []
+        for (group, experts), seen_BH in zip(self._experts.items(), seen, strict=True):
+            if group in self._expert_gates:
+                outputs[group], gates_BE = experts.with_gates(weights, seen_BH, self._expert_gates[group], noise)
+                gates.append(gates_BE)
+            else:  # The shared experts of the last level.
+                outputs[group] = experts(weights, seen_BH, noise)
         return _mixed(outputs, self._choices, gates)
 
 

@@ -174,6 +174,9 @@ class Call {
     return found;
   }
 
+  // The number of rows of a matrix.
+  int64_t rows_of(int index, Name name) { return input(index, name, {at_least(1), kAny}).dim(0); }
+
   // A list of matrices of one shape; the first one decides what is not exact.
   std::vector<Tensor> inputs(int first, const char* name, int64_t count, int64_t rows, int64_t columns) {
     std::vector<Tensor> found;
@@ -215,6 +218,20 @@ class Call {
                                   elements * TF_DataTypeSize(type), status_.status));
     raise_unless_ok(status_);
     return made;
+  }
+
+  // An input and an output of its shape, which is the same memory if nothing else reads the input.
+  std::pair<Tensor, Tensor> input_and_output(int index, Name name, Dims wanted, int output) {
+    std::vector<int64_t> dims;
+    {
+      Tensor found = input(index, name, wanted);  // Released: a tensor that is held is not forwarded.
+      for (int axis = 0; axis < found.num_dims(); ++axis) dims.push_back(found.dim(axis));
+    }
+    int forwarded = -1;
+    Tensor its(TF_ForwardInputOrAllocateOutput(context_, &index, 1, output, dims.data(), static_cast<int>(dims.size()),
+                                               &forwarded, status_.status));
+    raise_unless_ok(status_);
+    return {input_of_any_shape(index), std::move(its)};
   }
 
   std::vector<Tensor> outputs(int first, int64_t count, TF_DataType type, int64_t rows, int64_t columns) {

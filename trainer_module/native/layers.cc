@@ -5,6 +5,7 @@
 #include "trainer_module/native/float_products.h"
 #include "trainer_module/native/half_products.h"
 #include "trainer_module/native/kernel.h"
+#include "trainer_module/native/threads.h"
 
 namespace sangam {
 namespace {
@@ -12,12 +13,20 @@ namespace {
 template <typename N>
 using Products = std::conditional_t<sizeof(N) == sizeof(float), FloatProducts, HalfProducts>;
 
-// The layer's shape from the operation's attributes: number, width and relu of each matrix's networks.
+// Examples of one member of an ensemble, computed by one thread.
+struct Slice {
+  int64_t first, count, member;
+  bool is_first;  // Of its member.
+};
+
+// The layer's shape from the operation's attributes: number, width and relu of each matrix's networks. Members of an
+// ensemble are equal parts of the batch; each has its own matrices, below one another, and biases.
 struct Shape {
   std::vector<Networks> matrices;
-  int count, outputs;
+  int count, outputs, members, threads;
   explicit Shape(TF_OpKernelConstruction* construction)
-      : count(int_attribute(construction, "M")), outputs(int_attribute(construction, "OUTPUTS")) {
+      : count(int_attribute(construction, "M")), outputs(int_attribute(construction, "OUTPUTS")),
+        members(int_attribute(construction, "MEMBERS")), threads(int_attribute(construction, "THREADS")) {
     std::vector<int32_t> counts = int_attributes(construction, "COUNTS", count, 1),
                          widths = int_attributes(construction, "WIDTHS", count, 1),
                          relus = int_attributes(construction, "RELUS", count, 0);
@@ -29,13 +38,11 @@ struct Shape {
     if (networks != outputs) refuse("COUNTS", "wrong sum", networks, "needs OUTPUTS, ", outputs);
   }
 
-  // The matrices; if `inputs` is not exact, the first one decides.
+  // The members' matrices, of `inputs` rows each.
   std::vector<Tensor> weights(Call& call, int first, int64_t inputs) const {
     std::vector<Tensor> found;
-    for (int m = 0; m < count; ++m) {
-      found.push_back(call.input(first + m, {"w", m}, {inputs, matrices[m].columns()}));
-      inputs = found[0].dim(0);
-    }
+    for (int m = 0; m < count; ++m)
+      found.push_back(call.input(first + m, {"w", m}, {members * inputs, matrices[m].columns()}));
     return found;
   }
 
@@ -50,67 +57,183 @@ struct Shape {
       }
     return found;
   }
+
+  std::vector<Slice> slices(int64_t batch) const {
+    if (batch % members != 0) refuse("x", "wrong number of examples", batch, "needs a multiple of MEMBERS, ", members);
+    std::vector<Slice> found;
+    int64_t of_member = batch / members, parts = (threads + members - 1) / members;
+    for (int64_t member = 0; member < members; ++member)
+      for (int64_t part = 0; part < parts; ++part) {
+        int64_t begin = of_member * part / parts, end = of_member * (part + 1) / parts;
+        found.push_back({member * of_member + begin, end - begin, member, part == 0});
+      }
+    return found;
+  }
+
+  Layer layer(const Slice& slice, int64_t inputs) const { return Layer(slice.count, inputs, matrices); }
+
+  // Pointers to a slice's rows of the matrices of networks.
+  template <typename N>
+  std::vector<N*> rows(std::vector<N*> of, const Slice& slice) const {
+    size_t place = 0;
+    for (auto [networks, width, has_relu] : matrices)
+      for (int64_t n = 0; n < networks; ++n) of[place++] += slice.first * width;
+    return of;
+  }
+
+  // Pointers to a member's own part of each matrix, or of its bias: of as many rows.
+  template <typename N>
+  std::vector<N*> own(std::vector<N*> of, int64_t member, int64_t rows) const {
+    for (int m = 0; m < count; ++m) of[m] += member * rows * matrices[m].columns();
+    return of;
+  }
+};
+
+// Sums over slices: the first slice of a member writes where the sum will be, the others into memory of their own.
+template <typename N>
+class Sums {
+ public:
+  Sums(const Shape& shape, const std::vector<Slice>& slices, std::vector<N*> of, int64_t rows)
+      : shape_(shape), slices_(slices), of_(std::move(of)), rows_(rows), others_(slices.size()) {}
+
+  // Where a slice writes.
+  std::vector<N*> of(int64_t number) {
+    const Slice& slice = slices_[number];
+    if (slice.is_first) return shape_.own(of_, slice.member, rows_);
+    int64_t size = 0;
+    for (const Networks& matrix : shape_.matrices) size += rows_ * matrix.columns();
+    others_[number].resize(size);
+    std::vector<N*> found;
+    N* next = others_[number].data();
+    for (const Networks& matrix : shape_.matrices) found.push_back(next), next += rows_ * matrix.columns();
+    return found;
+  }
+
+  // Adds the others up, in the order of the slices.
+  void add() {
+    for (size_t number = 0; number < slices_.size(); ++number) {
+      if (slices_[number].is_first) continue;
+      std::vector<N*> to = shape_.own(of_, slices_[number].member, rows_);
+      const N* from = others_[number].data();
+      for (int m = 0; m < shape_.count; ++m)
+        for (int64_t at = 0; at < rows_ * shape_.matrices[m].columns(); ++at, ++from)
+          to[m][at] = narrow<N>(wide(to[m][at]) + wide(*from));
+    }
+  }
+
+ private:
+  const Shape& shape_;
+  const std::vector<Slice>& slices_;
+  std::vector<N*> of_;
+  int64_t rows_;
+  std::vector<std::vector<N>> others_;
 };
 
 template <typename N>
 void forward(const Shape& shape, Call& call) {
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
-  std::vector<Tensor> w = shape.weights(call, 1, x.dim(1)), biases, made;
-  for (int m = 0; m < shape.count; ++m)
-    biases.push_back(call.input(1 + shape.count + m, {"biases", m}, {shape.matrices[m].columns()}));
-  Layer of(x.dim(0), x.dim(1), shape.matrices);
+  int64_t batch = x.dim(0), inputs = x.dim(1);
+  std::vector<Tensor> w = shape.weights(call, 1, inputs), biases, made;
+  for (int m = 0; m < shape.count; ++m) {
+    int64_t columns = shape.members * shape.matrices[m].columns();
+    biases.push_back(call.input(1 + shape.count + m, {"biases", m}, {columns}));
+  }
   for (auto [networks, width, has_relu] : shape.matrices)
     for (int64_t n = 0; n < networks; ++n)
-      made.push_back(call.output(static_cast<int>(made.size()), kType<N>, {of.batch, width}));
-  Products<N>::forward(of, x.data<N>(), pointers<N>(w).data(), pointers<N>(biases).data(), pointers<N>(made).data());
+      made.push_back(call.output(static_cast<int>(made.size()), kType<N>, {batch, width}));
+  std::vector<Slice> slices = shape.slices(batch);
+  Threads::run(slices.size(), shape.threads, [&](int64_t number) {
+    const Slice& slice = slices[number];
+    Products<N>::forward(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
+                         shape.own(pointers<N>(w), slice.member, inputs).data(),
+                         shape.own(pointers<N>(biases), slice.member, 1).data(),
+                         shape.rows(pointers<N>(made), slice).data());
+  });
+}
+
+// The first row of each slice's part of `kept`, and behind the last one their number.
+template <typename N>
+std::vector<int64_t> parts_of_kept(const Shape& shape, const std::vector<Slice>& slices, int64_t inputs) {
+  std::vector<int64_t> begins{0};
+  for (const Slice& slice : slices) begins.push_back(begins.back() + Products<N>::kept_size(shape.layer(slice, inputs)));
+  return begins;
 }
 
 template <typename N>
 void inputs_gradient(const Shape& shape, Call& call) {
   std::vector<Tensor> results = shape.networks(call, 0, "outputs", kAny),
-                      gradients = shape.networks(call, shape.outputs, "gradients", results[0].dim(0)),
-                      w = shape.weights(call, 2 * shape.outputs, at_least(1)), of_biases;
-  Layer of(results[0].dim(0), w[0].dim(0), shape.matrices);
-  Tensor of_x = call.output(0, kType<N>, {of.batch, of.inputs});
-  Tensor kept = call.output(1, kType<N>, {Products<N>::kept_size(of)});
+                      gradients = shape.networks(call, shape.outputs, "gradients", results[0].dim(0)), of_biases;
+  int64_t batch = results[0].dim(0), inputs = call.rows_of(2 * shape.outputs, {"w", 0}) / shape.members;
+  std::vector<Tensor> w = shape.weights(call, 2 * shape.outputs, inputs);
+  std::vector<Slice> slices = shape.slices(batch);
+  std::vector<int64_t> parts = parts_of_kept<N>(shape, slices, inputs);
+  Tensor of_x = call.output(0, kType<N>, {batch, inputs}), kept = call.output(1, kType<N>, {parts.back()});
   for (int m = 0; m < shape.count; ++m)
-    of_biases.push_back(call.output(2 + m, TF_FLOAT, {shape.matrices[m].columns()}));
-  Products<N>::inputs_gradient(of, pointers<N>(results).data(), pointers<N>(gradients).data(), pointers<N>(w).data(),
-                               of_x.data<N>(), kept.data<N>(), pointers<float>(of_biases).data());
+    of_biases.push_back(call.output(2 + m, TF_FLOAT, {shape.members * shape.matrices[m].columns()}));
+  Sums<float> biases(shape, slices, pointers<float>(of_biases), 1);
+  Threads::run(slices.size(), shape.threads, [&](int64_t number) {
+    const Slice& slice = slices[number];
+    Products<N>::inputs_gradient(shape.layer(slice, inputs), shape.rows(pointers<N>(results), slice).data(),
+                                 shape.rows(pointers<N>(gradients), slice).data(),
+                                 shape.own(pointers<N>(w), slice.member, inputs).data(),
+                                 of_x.data<N>() + slice.first * inputs, kept.data<N>() + parts[number],
+                                 biases.of(number).data());
+  });
+  biases.add();
 }
 
 template <typename N>
 void weights_gradient(const Shape& shape, Call& call) {
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
-  Layer of(x.dim(0), x.dim(1), shape.matrices);
-  Tensor kept = call.input(1, "kept", {Products<N>::kept_size(of)});
+  int64_t batch = x.dim(0), inputs = x.dim(1);
+  std::vector<Slice> slices = shape.slices(batch);
+  std::vector<int64_t> parts = parts_of_kept<N>(shape, slices, inputs);
+  Tensor kept = call.input(1, "kept", {parts.back()});
   std::vector<Tensor> of_w;
   for (int m = 0; m < shape.count; ++m)
-    of_w.push_back(call.output(m, kType<N>, {of.inputs, shape.matrices[m].columns()}));
-  Products<N>::weights_gradient(of, x.data<N>(), kept.data<N>(), pointers<N>(of_w).data());
+    of_w.push_back(call.output(m, kType<N>, {shape.members * inputs, shape.matrices[m].columns()}));
+  Sums<N> sums(shape, slices, pointers<N>(of_w), inputs);
+  Threads::run(slices.size(), shape.threads, [&](int64_t number) {
+    const Slice& slice = slices[number];
+    Products<N>::weights_gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
+                                  kept.data<N>() + parts[number], sums.of(number).data());
+  });
+  sums.add();
 }
 
 template <typename N>
 void gradient(const Shape& shape, Call& call) {
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
-  std::vector<Tensor> results = shape.networks(call, 1, "outputs", x.dim(0)),
-                      gradients = shape.networks(call, 1 + shape.outputs, "gradients", x.dim(0)),
-                      w = shape.weights(call, 1 + 2 * shape.outputs, x.dim(1)), of_w, of_biases;
-  Layer of(x.dim(0), x.dim(1), shape.matrices);
-  Tensor of_x = call.output(0, kType<N>, {of.batch, of.inputs});
+  int64_t batch = x.dim(0), inputs = x.dim(1);
+  std::vector<Tensor> results = shape.networks(call, 1, "outputs", batch),
+                      gradients = shape.networks(call, 1 + shape.outputs, "gradients", batch),
+                      w = shape.weights(call, 1 + 2 * shape.outputs, inputs), of_w, of_biases;
+  Tensor of_x = call.output(0, kType<N>, {batch, inputs});
   for (int m = 0; m < shape.count; ++m) {
-    of_w.push_back(call.output(1 + m, kType<N>, {of.inputs, shape.matrices[m].columns()}));
-    of_biases.push_back(call.output(1 + shape.count + m, TF_FLOAT, {shape.matrices[m].columns()}));
+    int64_t columns = shape.matrices[m].columns();
+    of_w.push_back(call.output(1 + m, kType<N>, {shape.members * inputs, columns}));
+    of_biases.push_back(call.output(1 + shape.count + m, TF_FLOAT, {shape.members * columns}));
   }
-  Products<N>::gradient(of, x.data<N>(), pointers<N>(results).data(), pointers<N>(gradients).data(),
-                        pointers<N>(w).data(), of_x.data<N>(), pointers<N>(of_w).data(),
-                        pointers<float>(of_biases).data());
+  std::vector<Slice> slices = shape.slices(batch);
+  Sums<N> sums(shape, slices, pointers<N>(of_w), inputs);
+  Sums<float> biases(shape, slices, pointers<float>(of_biases), 1);
+  Threads::run(slices.size(), shape.threads, [&](int64_t number) {
+    const Slice& slice = slices[number];
+    Products<N>::gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
+                          shape.rows(pointers<N>(results), slice).data(),
+                          shape.rows(pointers<N>(gradients), slice).data(),
+                          shape.own(pointers<N>(w), slice.member, inputs).data(),
+                          of_x.data<N>() + slice.first * inputs, sums.of(number).data(), biases.of(number).data());
+  });
+  sums.add();
+  biases.add();
 }
 
 // Number type, and the attributes that `Shape` reads; M matrices, OUTPUTS networks.
 Operation& layer_attributes(Operation& operation) {
   return operation.attribute(NUMBERS).attribute("M: int >= 1").attribute("OUTPUTS: int >= 1")
-      .attribute("COUNTS: list(int)").attribute("WIDTHS: list(int)").attribute("RELUS: list(int)");
+      .attribute("COUNTS: list(int)").attribute("WIDTHS: list(int)").attribute("RELUS: list(int)")
+      .attribute("MEMBERS: int >= 1").attribute("THREADS: int >= 1");
 }
 
 [[maybe_unused]] const bool registered =

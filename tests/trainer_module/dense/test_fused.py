@@ -73,7 +73,7 @@ def test_a_layer_equals_products_biases_and_relus_of_each_network(
     sizes: tuple[int, ...], are_inputs_first: bool, of_layers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sangam.trainer_module.dense import fused
-    from sangam.trainer_module.dense.fused import Networks, layer
+    from sangam.trainer_module.dense.native_layer import Networks, layer
 
     batch, inputs, networks, width = sizes
     gates = 5
@@ -93,14 +93,60 @@ def test_a_layer_equals_products_biases_and_relus_of_each_network(
         experts, gates_of_all = layer(x, parts)
         return [*experts, *gates_of_all]
 
-    monkeypatch.setattr(fused, "is_possible", lambda: True)
+    monkeypatch.setattr(fused, "threads", lambda: 1)
     with fused.in_training(are_inputs_first=are_inputs_first):
         found = _with_gradients(in_one_pass, arguments)
     _close(found, _with_gradients(plain, [_exact(each) for each in arguments]))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("are_inputs_first", [False, True], ids=["gradients together", "inputs' gradient first"])
+def test_a_layer_of_members_on_threads_equals_a_layer_of_each_member(
+    are_inputs_first: bool, threads: int, of_layers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sangam.trainer_module.dense import fused
+    from sangam.trainer_module.dense.native_layer import Networks, layer
+
+    members, batch = 2, 600
+    x, w, b = (
+        _random(*shape, dtype=of_layers) for shape in ((members * batch, INPUTS), (members * INPUTS, 2 * H), (4 * H,))
+    )
+
+    def plain(x: Any, w: Any, b: Any) -> list[Any]:
+        each = zip(*(tf.split(part, members) for part in (x, w, b)), strict=True)
+        return tf.split(tf.concat([tf.nn.relu(its @ w + b) for its, w, b in each], 0), 2, axis=1)
+
+    monkeypatch.setattr(fused, "threads", lambda: threads)
+    with fused.in_training(are_inputs_first=are_inputs_first):
+        found = _with_gradients(lambda x, w, b: layer(x, [Networks(w, b, 2, True)], members)[0], [x, w, b])
+    _close(found, _with_gradients(plain, [_exact(each) for each in (x, w, b)]))
+
+
+def _noise() -> Any:
+    from sangam.trainer_module.dense.noise import Noise
+
+    return Noise.of_step(seed=3, step=tf.constant(5), rank=1)
+
+
+@PRECISIONS
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (B, 3), (700, 5), (5, 2_051)])
+def test_dropout_in_one_pass_is_that_of_tensorflow_bit_by_bit(
+    rows: int, columns: int, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sangam.trainer_module.dense import fused
+
+    x, rates = _random(rows, columns, dtype=dtype), np.linspace(0, 0.9, columns, dtype=np.float32)
+    monkeypatch.setattr(fused, "threads", lambda: 1)
+    for rate in (0.1, rates, np.flip(rates)):
+        expected = _with_gradients(lambda x, rate=rate: [_noise().dropout(x, rate, "layer")], [x])
+        with fused.in_training():
+            found = _with_gradients(lambda x, rate=rate: [_noise().dropout(x, rate, "layer")], [x])
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(_exact(one), _exact(other))
+
+
 def test_a_layer_keeps_a_nan(of_layers: Any) -> None:
-    from sangam.trainer_module.dense.fused import Networks, layer
+    from sangam.trainer_module.dense.native_layer import Networks, layer
 
     x, w = _random(B, INPUTS, dtype=of_layers), _random(INPUTS, H, dtype=of_layers)
     nan = tf.fill([H], tf.cast(np.nan, of_layers))
@@ -233,31 +279,38 @@ def test_a_number_that_no_row_has_fails_the_step_and_changes_nothing(numbers: li
 
 
 _EXPERTS = {"expert_units": [32, 16], "tower_units": [8]}
+_PLE = {"kind": "ple", "task_experts": 2, "shared_experts": 2, **_EXPERTS}
+_CROSSES = {"kind": "dcn_v2", "num_layers": 2, "deep_units": [8]}
 _MODELS: dict[str, dict[str, Any]] = {
-    "mmoe": {"kind": "mmoe", "num_experts": 4, **_EXPERTS},
-    "ple": {"kind": "ple", "task_experts": 2, "shared_experts": 2, **_EXPERTS},
-}
+    "mmoe with dropout": {"kind": "mmoe", "num_experts": 4, "dropout": 0.2, **_EXPERTS},
+    "ple of crosses with dropout": {**_PLE, "interaction": _CROSSES, "dropout": 0.5},
+    "ple of crosses of low rank": {**_PLE, "interaction": {**_CROSSES, "rank": 8}},
+    "ensemble of mixed crosses": {
+        **_PLE, "interaction": {**_CROSSES, "rank": 8, "num_experts": 2}, "ensemble": {"members": 3}, "dropout": 0.2
+    },
+}  # fmt: skip
 
 
 def test_a_switch_computes_layers_with_tensorflow_on_every_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sangam.trainer_module.dense import fused
+    from sangam.trainer_module.dense import choice, fused
 
-    monkeypatch.setattr(fused, "is_possible", lambda: True)
+    w, x = _random(INPUTS, H), _random(B, INPUTS)
+    monkeypatch.setattr(fused, "threads", lambda: 1)
     with fused.in_training():
         for value, expected in {"native": fused.has_units_for(tf.float32), "tensorflow": False}.items():
             monkeypatch.setenv("SANGAM_LAYERS", value)
-            assert fused.computes_layers(_random(B, INPUTS)) == expected
+            assert choice.is_native({"w": w}, x) == expected
         monkeypatch.setenv("SANGAM_LAYERS", "sse")
         with pytest.raises(UserError, match=place_and_value("SANGAM_LAYERS", "(got 'sse') ... tensorflow")):
-            fused.computes_layers(_random(B, INPUTS))
+            choice.is_native({"w": w}, x)
 
 
 @pytest.mark.parametrize("layers", ["native", "tensorflow"])
 @pytest.mark.parametrize("kind", _MODELS)
-def test_a_training_step_computes_what_predictions_compute(
+def test_a_training_step_computes_what_tensorflow_computes(
     kind: str, layers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sangam.trainer_module.dense import fused
+    from sangam.trainer_module.dense import choice, fused
     from sangam.trainer_module.ranker import Ranker
     from tests.trainer_module.sample_job import declared
 
@@ -267,13 +320,18 @@ def test_a_training_step_computes_what_predictions_compute(
     flat, x = tf.constant(ranker.weights.initial(seed=1)), _random(B, ranker.inputs.width)
 
     def logits(flat: Any, x: Any) -> list[Any]:
-        return [ranker.logits_of_inputs(ranker.weights.unpack(flat), x)]
+        noise = _noise() if ranker.has_dropout else None
+        return [ranker.logits_of_members(ranker.weights.unpack(flat), x, noise)]
 
     expected = _with_gradients(logits, [flat, x])
-    monkeypatch.setattr(fused, "is_possible", lambda: True)
+    monkeypatch.setattr(fused, "threads", lambda: 1)
     monkeypatch.setenv("SANGAM_LAYERS", layers)
-    with fused.in_training():
+    with fused.in_training(), choice.told() as answers:
         _equal(_with_gradients(logits, [flat, x]), expected)
+    if fused.has_units_for(tf.float32):
+        native = {name for name, answer in answers.items() if not answer.why}
+        wide = {name for name in answers if not name.startswith("heads/")}
+        assert native == (wide if layers == "native" else set())
 
 
 def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,7 @@ def test_dropout_of_a_table_is_of_its_vectors_alone_and_differs_by_member() -> N
     ranker = Ranker(RankerSpec.model_validate_json(json.dumps(document)))
     seen: list[np.ndarray] = []
     ranker._model = lambda weights, x_BI, noise: seen.append(x_BI.numpy()) or x_BI[:, :2]  # type: ignore[assignment]
-    ranker._logits_of_members({}, tf.ones([300, ranker.inputs.width]), Noise(tf.constant([1, 2])))
+    ranker.logits_of_members({}, tf.ones([300, ranker.inputs.width]), Noise(tf.constant([1, 2])))
     place = 0
     for name, width in ranker.inputs.blocks:
         [vectors] = (x[:, place : place + width] for x in seen)

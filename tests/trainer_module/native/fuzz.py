@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from sangam.trainer_module.dense import fused
+from sangam.trainer_module.dense import fused, native_layer
 from sangam.trainer_module.embedding.bookkeeping import merge_books
 from sangam.trainer_module.embedding.row_optimizers import adam, adam_rate
 from sangam.trainer_module.encoders.numbers import passed_shares
@@ -58,7 +58,7 @@ class Fuzz:
         with fused.in_training(are_inputs_first=are_inputs_first), tf.GradientTape() as tape:
             tape.watch(given)
             pairs = zip(given[1::2], given[2::2], parts, strict=True)
-            outputs = fused.layer(given[0], [fused.Networks(w, b, *part) for w, b, part in pairs])
+            outputs = native_layer.layer(given[0], [native_layer.Networks(w, b, *part) for w, b, part in pairs])
             flat = [output for part in outputs for output in part]
             # The gradients are of this sum, traced meanwhile.
             of_flat = [self._normal(*output.shape) for output in flat]

@@ -18,7 +18,7 @@ tf = pytest.importorskip("tensorflow")
 B, E, T, H, INPUTS = 5, 3, 2, 4, 6  # Batch, experts, tasks and width.
 
 Shape = list[int]
-_LAYER = {"COUNTS": [2, 1], "WIDTHS": [H, 3], "RELUS": [1, 0]}
+_LAYER = {"COUNTS": [2, 1], "WIDTHS": [H, 3], "RELUS": [1, 0], "MEMBERS": 1, "THREADS": 1}
 _OUTPUTS, _MATRICES, _BIASES = [[B, H], [B, H], [B, 3]], [[INPUTS, 2 * H], [INPUTS, 3]], [[2 * H], [3]]
 _KEPT = 252 * 3 * 32
 _UPDATE: dict[str, Any] = {"numbers": [2], "gradients": [2, H], "newest": [2], "occurrences": [2]}
@@ -28,6 +28,7 @@ _PARTS: dict[str, Any] = {"parts": [[B, 3], [7, H]], "indexes": [[B * 2]]}
 OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "mix": ({"gates": [B, T, E], "experts": [[B, H]] * E}, {"TASKS": T}),
     "mix_gradient": ({"gates": [B, T, E], "experts": [[B, H]] * E, "gradients": [[B, H]] * T}, {}),
+    "dropout": ({"x": [[B, H], [B, 3]], "key": [1], "counter": [2], "least": [H + 3], "scale": [H + 3]}, {}),
     "piecewise": ({"numbers": [2, B], "w": [2, 3, H]}, {}),
     "piecewise_gradient": ({"numbers": [2, B], "gradients": [2, B, H]}, {"BINS": 3}),
     "inputs": (_PARTS, {"FEATURES": [0, 2], "N": tf.float32}),
@@ -54,7 +55,8 @@ FREE = {
     ("read_rows", "numbers", 0), *((name, "rows", 0) for name in OPERATIONS),
 }  # fmt: skip
 _INTEGERS = {"numbers": tf.int64, "number": tf.int64}
-_INTEGERS |= dict.fromkeys(("indexes", "newest", "occurrences", "counts"), tf.int32)
+_INTEGERS |= dict.fromkeys(("indexes", "newest", "occurrences", "counts", "least"), tf.int32)
+_INTEGERS |= dict.fromkeys(("key", "counter"), tf.uint64)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -75,7 +77,7 @@ def _tensor(operation: str, name: str, shape: Shape) -> Any:
     if name == "number":
         return tf.ones(shape, tf.int64)
     is_index = name in _INTEGERS and not (operation == "piecewise" or operation == "piecewise_gradient")
-    return tf.ones(shape, _INTEGERS[name] if is_index else tf.float32)
+    return tf.cast(tf.ones(shape), _INTEGERS[name] if is_index else tf.float32)
 
 
 def _call(operation: str, inputs: dict[str, Any], attributes: dict[str, Any]) -> Any:
@@ -151,6 +153,7 @@ def _rows(dtype: Any = tf.float32) -> Any:
 _WITHOUT_SHAPES: dict[str, tuple[str, Callable[[], Any], str, str]] = {
     "fewer widths than matrices": ("layer", lambda: {"WIDTHS": [H]}, "WIDTHS", "(got 1) ... 2"),
     "no column": ("layer", lambda: {"WIDTHS": [0, 3]}, "WIDTHS", "(got 0) ... 1"),
+    "examples that members do not share": ("layer", lambda: {"MEMBERS": 2}, "w[0]", "[6, 8] ... 12"),
     "networks without an output": ("layer", lambda: {"COUNTS": [2, 2]}, "COUNTS", "(got 4) ... 3"),
     "fewer parts than features": ("inputs", lambda: {"FEATURES": [0, 2, 1]}, "FEATURES", "(got 3) ... 2"),
     "a negative number of features": ("inputs", lambda: {"FEATURES": [0, -2]}, "FEATURES", "(got -2) ... 0"),
