@@ -1,6 +1,8 @@
-// Layers that compute products, biases and relus in one pass over memory, on processors with AVX-512 or AMX: see
+// Layers that compute products, biases and relus in one pass over memory, on processors with AVX-512: see
 // `FloatProducts` and `HalfProducts`.
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "trainer_module/native/float_products.h"
 #include "trainer_module/native/half_products.h"
@@ -9,8 +11,35 @@
 namespace sangam {
 namespace {
 
-template <typename N>
-using Products = std::conditional_t<sizeof(N) == sizeof(float), FloatProducts, HalfProducts>;
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+}
+
+bool has_dots() {
+  constexpr unsigned kDots = 1u << 5;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & kDots);
+}
+
+// Whether the processor has AMX for bfloat16 and the kernel lets this process use it, which it must request.
+bool has_amx() {
+  constexpr unsigned kTiles = 1u << 24, kTilesOfBfloat16 = 1u << 22;
+  constexpr long kAsk = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!has_dots() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & kTiles) || !(d & kTilesOfBfloat16)) return false;
+  return syscall(SYS_arch_prctl, kAsk, kTileData) == 0;
+}
+
+struct Shape;
+using Compute = void(const Shape& shape, Call& call);
+
+// Runs the version for the number type and, in bfloat16, for the widest unit.
+template <Compute of_floats, Compute of_amx, Compute of_dots>
+void by_unit(const Shape& shape, Call& call) {
+  static const bool is_amx = has_amx();
+  (call.type_of(0) == TF_FLOAT ? of_floats : is_amx ? of_amx : of_dots)(shape, call);
+}
 
 // The layer's shape from the operation's attributes: number, width and relu of each matrix's networks.
 struct Shape {
@@ -52,8 +81,9 @@ struct Shape {
   }
 };
 
-template <typename N>
+template <typename Products>
 void forward(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
   std::vector<Tensor> w = shape.weights(call, 1, x.dim(1)), biases, made;
   for (int m = 0; m < shape.count; ++m)
@@ -62,36 +92,39 @@ void forward(const Shape& shape, Call& call) {
   for (auto [networks, width, has_relu] : shape.matrices)
     for (int64_t n = 0; n < networks; ++n)
       made.push_back(call.output(static_cast<int>(made.size()), kType<N>, {of.batch, width}));
-  Products<N>::forward(of, x.data<N>(), pointers<N>(w).data(), pointers<N>(biases).data(), pointers<N>(made).data());
+  Products::forward(of, x.data<N>(), pointers<N>(w).data(), pointers<N>(biases).data(), pointers<N>(made).data());
 }
 
-template <typename N>
+template <typename Products>
 void inputs_gradient(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   std::vector<Tensor> results = shape.networks(call, 0, "outputs", kAny),
                       gradients = shape.networks(call, shape.outputs, "gradients", results[0].dim(0)),
                       w = shape.weights(call, 2 * shape.outputs, at_least(1)), of_biases;
   Layer of(results[0].dim(0), w[0].dim(0), shape.matrices);
   Tensor of_x = call.output(0, kType<N>, {of.batch, of.inputs});
-  Tensor kept = call.output(1, kType<N>, {Products<N>::kept_size(of)});
+  Tensor kept = call.output(1, kType<N>, {Products::kept_size(of)});
   for (int m = 0; m < shape.count; ++m)
     of_biases.push_back(call.output(2 + m, TF_FLOAT, {shape.matrices[m].columns()}));
-  Products<N>::inputs_gradient(of, pointers<N>(results).data(), pointers<N>(gradients).data(), pointers<N>(w).data(),
-                               of_x.data<N>(), kept.data<N>(), pointers<float>(of_biases).data());
+  Products::inputs_gradient(of, pointers<N>(results).data(), pointers<N>(gradients).data(), pointers<N>(w).data(),
+                            of_x.data<N>(), kept.data<N>(), pointers<float>(of_biases).data());
 }
 
-template <typename N>
+template <typename Products>
 void weights_gradient(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
   Layer of(x.dim(0), x.dim(1), shape.matrices);
-  Tensor kept = call.input(1, "kept", {Products<N>::kept_size(of)});
+  Tensor kept = call.input(1, "kept", {Products::kept_size(of)});
   std::vector<Tensor> of_w;
   for (int m = 0; m < shape.count; ++m)
     of_w.push_back(call.output(m, kType<N>, {of.inputs, shape.matrices[m].columns()}));
-  Products<N>::weights_gradient(of, x.data<N>(), kept.data<N>(), pointers<N>(of_w).data());
+  Products::weights_gradient(of, x.data<N>(), kept.data<N>(), pointers<N>(of_w).data());
 }
 
-template <typename N>
+template <typename Products>
 void gradient(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
   std::vector<Tensor> results = shape.networks(call, 1, "outputs", x.dim(0)),
                       gradients = shape.networks(call, 1 + shape.outputs, "gradients", x.dim(0)),
@@ -102,10 +135,12 @@ void gradient(const Shape& shape, Call& call) {
     of_w.push_back(call.output(1 + m, kType<N>, {of.inputs, shape.matrices[m].columns()}));
     of_biases.push_back(call.output(1 + shape.count + m, TF_FLOAT, {shape.matrices[m].columns()}));
   }
-  Products<N>::gradient(of, x.data<N>(), pointers<N>(results).data(), pointers<N>(gradients).data(),
-                        pointers<N>(w).data(), of_x.data<N>(), pointers<N>(of_w).data(),
-                        pointers<float>(of_biases).data());
+  Products::gradient(of, x.data<N>(), pointers<N>(results).data(), pointers<N>(gradients).data(),
+                     pointers<N>(w).data(), of_x.data<N>(), pointers<N>(of_w).data(),
+                     pointers<float>(of_biases).data());
 }
+
+#define BY_UNIT(NAME) by_unit<NAME<FloatProducts>, NAME<HalfProducts<Amx>>, NAME<HalfProducts<Dots>>>
 
 // Number type, and the attributes that `Shape` reads; M matrices, OUTPUTS networks.
 Operation& layer_attributes(Operation& operation) {
@@ -116,38 +151,23 @@ Operation& layer_attributes(Operation& operation) {
 [[maybe_unused]] const bool registered =
     layer_attributes(Operation("SangamLayer").input("x: N").input("w: M * N").input("biases: M * N")
                          .output("outputs: OUTPUTS * N"))
-        .kernel<Shape, either<Shape, forward<float>, forward<Half>>>() &&
+        .kernel<Shape, BY_UNIT(forward)>() &&
     layer_attributes(Operation("SangamLayerGradient").input("x: N").input("outputs: OUTPUTS * N")
                          .input("gradients: OUTPUTS * N").input("w: M * N").output("of_x: N").output("of_w: M * N")
                          .output("of_biases: M * float"))
-        .kernel<Shape, either<Shape, gradient<float>, gradient<Half>>>() &&
+        .kernel<Shape, BY_UNIT(gradient)>() &&
     layer_attributes(Operation("SangamLayerInputsGradient").input("outputs: OUTPUTS * N")
                          .input("gradients: OUTPUTS * N").input("w: M * N").output("of_x: N").output("kept: N")
                          .output("of_biases: M * float"))
-        .kernel<Shape, either<Shape, inputs_gradient<float>, inputs_gradient<Half>>>() &&
+        .kernel<Shape, BY_UNIT(inputs_gradient)>() &&
     layer_attributes(Operation("SangamLayerWeightsGradient").input("x: N").input("kept: N").output("of_w: M * N"))
-        .kernel<Shape, either<Shape, weights_gradient<float>, weights_gradient<Half>>>();
-
-bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq");
-}
-
-// Whether the processor has AMX for bfloat16 and the kernel lets this process use it, which it must request.
-bool has_amx() {
-  constexpr unsigned kBfloat16 = 1u << 5, kTiles = 1u << 24, kTilesOfBfloat16 = 1u << 22;
-  constexpr long kAsk = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & kTiles) || !(d & kTilesOfBfloat16)) return false;
-  if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & kBfloat16)) return false;
-  return syscall(SYS_arch_prctl, kAsk, kTileData) == 0;
-}
+        .kernel<Shape, BY_UNIT(weights_gradient)>();
 
 }  // namespace
 
 // Whether this process can compute layers of this number type.
 extern "C" __attribute__((visibility("default"))) bool sangam_has_layers(bool bfloat16) noexcept {
-  return has_avx512() && (!bfloat16 || has_amx());
+  return bfloat16 ? has_dots() : has_avx512();
 }
 
 }  // namespace sangam

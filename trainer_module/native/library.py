@@ -16,7 +16,7 @@ from sangam.trainer_module.native.compiler import CPP, compiled
 
 _FOLDER = Path(__file__).parent
 _SOURCES = ("dense.cc", "inputs.cc", "layers.cc", "rows.cc", "shared_memory.cc")
-_HEADERS = ("kernel.h", "products.h", "float_products.h", "half_products.h", "transpose.h")
+_HEADERS = ("kernel.h", "products.h", "float_products.h", "half_products.h", "half_units.h", "transpose.h")
 _OPTIONS = (
     *("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"),
     "-ffp-contract=off",  # Round a * b + c as TensorFlow's operations do.

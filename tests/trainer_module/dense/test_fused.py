@@ -60,7 +60,7 @@ def of_layers(request: pytest.FixtureRequest) -> Any:
     from sangam.trainer_module.dense.fused import has_units_for
 
     flags = Path("/proc/cpuinfo").read_text()
-    unit = "amx_bf16" if request.param == tf.bfloat16 else "avx512bw"
+    unit = "avx512_bf16" if request.param == tf.bfloat16 else "avx512bw"  # A processor with AMX has both.
     assert has_units_for(request.param) == (unit in flags)
     if unit not in flags:
         pytest.skip(f"this processor has no {unit}")
