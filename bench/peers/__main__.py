@@ -16,7 +16,7 @@ from pathlib import Path
 from bench import report
 from bench.machine import at_highest_priority, this_machine
 from bench.peers import tables
-from bench.peers.plan import NAMES, Memory, take, turns
+from bench.peers.plan import NAMES, WAYS, Memory, take, turns
 from bench.torch_processes import PYTHON
 
 
@@ -24,6 +24,7 @@ def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[], choices=NAMES, metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS, metavar="WAY", help=", ".join(WAYS))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--batches", type=int, default=16, help="of each rank, passed over twice")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no turn begins after so many")
@@ -35,7 +36,8 @@ def main() -> None:
     machine = this_machine()
     print(f"peers: {machine.line}; {at_highest_priority()}", flush=True)
     memory = Memory(arguments.output, machine)
-    left = [turn for turn in turns(arguments.repeats, arguments.only, with_torch=with_torch) if not memory.has(turn)]
+    wanted = turns(arguments.repeats, arguments.only, arguments.ways, with_torch=with_torch)
+    left = [turn for turn in wanted if not memory.has(turn)]
     for number, turn in enumerate(left):
         if time.monotonic() > until:
             print(f"peers: {len(left) - number} turns are left: the same command resumes", flush=True)

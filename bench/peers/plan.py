@@ -39,6 +39,7 @@ _WAYS: dict[str, tuple[str, ...]] = {
     "sangam_defaults": ("1",),
 }
 NAMES = (LIMIT, *_WAYS)
+WAYS = ("1", "2", APART, "4")
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Turn:
         return f"repeat {self.repeat}: {CONTESTANTS[self.name].label}, {how}"
 
 
-def turns(repeats: int, only: Sequence[str], *, with_torch: bool) -> Iterator[Turn]:
+def turns(repeats: int, only: Sequence[str], among: Sequence[str] = WAYS, *, with_torch: bool) -> Iterator[Turn]:
     """Yields all turns, repeat after repeat, so that a slower machine slows all contestants."""
     for repeat in range(repeats):
         if not only or LIMIT in only:
@@ -73,7 +74,7 @@ def turns(repeats: int, only: Sequence[str], *, with_torch: bool) -> Iterator[Tu
             contestant = CONTESTANTS[name]
             is_wanted = (not only or name in only) and (with_torch or not contestant.is_in_torch)
             if is_wanted and repeat < contestant.most_repeats:
-                yield from (Turn(repeat, name, way) for way in ways)
+                yield from (Turn(repeat, name, way) for way in ways if way in among)
 
 
 class Memory:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from bench.contest import Result
 from bench.contestants import CONTESTANTS
 from bench.limit import limit_of
-from bench.peers.plan import APART, LIMIT, Memory, Turn
+from bench.peers.plan import APART, LIMIT, WAYS, Memory, Turn
 from bench.report import Goal
 from bench.results import table
 
@@ -64,12 +64,11 @@ def goals(memory: Memory) -> list[Goal]:
 
 def speed_table(memory: Memory) -> str:
     """Returns examples per second, by contestant and way: the median, least and most of the repeats."""
-    ways = ("1", "2", APART, "4")
-    names = [name for name in CONTESTANTS if any(memory.results(name, way) for way in ways)]
+    names = [name for name in CONTESTANTS if any(memory.results(name, way) for way in WAYS)]
     rows = []
     for name in names:
         rows.append([_label(name)])
-        for way in ways:
+        for way in WAYS:
             found = list(speed(memory, name, way).values())
             steps = [result for results in memory.results(name, way).values() for result in results]
             rows[-1].append(_cell(found, steps))

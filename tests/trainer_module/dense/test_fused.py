@@ -51,6 +51,7 @@ _SIZES = {
     "less than a tile": (B, INPUTS, N, H),
     "whole tiles": (128, 64, 2, 32),
     "more than a block": (1_100, 33, 3, 40),
+    "inputs in parts": (260, 720, 1, 40),
 }
 
 

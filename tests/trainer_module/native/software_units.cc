@@ -164,7 +164,7 @@ void compare(const char* what, double error, double most) {
 template <typename Products>
 void compare_layer(double most) {
   using N = typename Products::Number;
-  int64_t batch = size(80, 1300), inputs = size(70, 400);
+  int64_t batch = size(80, 1300), inputs = size(70, 900);
   std::vector<Networks> matrices;
   for (int64_t left = whole(1, 3); left > 0; --left) matrices.push_back({whole(1, 4), size(40, 150), whole(0, 1) == 1});
   Layer of(batch, inputs, matrices);
