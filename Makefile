@@ -66,7 +66,7 @@ itest-flink: setup ## run the demo on a Flink cluster of this machine; JAR=Beam'
 
 .PHONY: bench
 bench: setup ## compare the engine with TFRA and Keras, as ratios within one run; measure many rows; 2 quiet cores, 20 minutes
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.peers --only sangam sangam_bf16 sangam_horovod tfra tfra_tables tfra_bf16 keras_1m --output runs/contest.json
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.peers --only sangam sangam_bf16 sangam_horovod tfra tfra_tables tfra_bf16 keras keras_adagrad --output runs/contest.json
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.engine
 
 .PHONY: bench-peers

@@ -30,12 +30,14 @@ class Result:
         step_s: seconds of every measured step of rank 0.
         cpu_s: processor seconds of rank 0 per step.
         losses: summed over the tasks: of the last step of the first pass over the data, and of the second.
+        precision: precision of the dense part, as chosen where `auto` chooses.
     """
 
     ranks: int
     step_s: Sequence[float]
     cpu_s: float
     losses: Sequence[float]
+    precision: str
 
     @property
     def median_s(self) -> float:
@@ -58,6 +60,7 @@ def compete(name: str, *, ranks: int = 1, trainings: int = 1, batches: int) -> l
         batches: batches of each rank; one pass warms up, one is measured.
     """
     contestant = CONTESTANTS[name]
+    batches = min(batches, contestant.most_batches)
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory, ExitStack() as stack:
         folder, started, beside = Path(directory), [], []
         for number in range(trainings):

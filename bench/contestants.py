@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["sangam", "tfra_one_table", "tfra_table_per_feature", "keras_fixed_table", "torch_ddp", "torchrec"]
+from bench.dimensions import TOTAL_IDS
+
+Kind = Literal[
+    "sangam", "tfra_one_table", "tfra_table_per_feature", "keras_adam", "keras_adagrad", "torch_ddp", "torchrec"
+]
+Precision = Literal["float32", "bfloat16", "auto"]
 
 
 @dataclass(frozen=True)
@@ -13,10 +18,11 @@ class Contestant:
     Attributes:
         label: name in the printed table.
         kind: library, and layout of its tables.
-        bfloat16: precision of the dense part; weights and optimizers are float32.
+        precision: precision of the dense part; weights and optimizers are float32.
         shares_memory: whether ranks exchange messages through memory, not by Horovod.
         rows: initial capacity of TFRA's tables; fixed size of Keras' table.
         most_repeats: bound of its repeats.
+        most_batches: bound of the batches of a pass.
         rowwise: whether row-wise Adagrad updates the rows, not Adam.
         staleness: bound of a parameter server; None: rows are on the ranks.
         is_plain: argument of `workload.ranker`.
@@ -24,10 +30,11 @@ class Contestant:
 
     label: str
     kind: Kind
-    bfloat16: bool = False
+    precision: Precision = "float32"
     shares_memory: bool = False
     rows: int = 0
     most_repeats: int = 99
+    most_batches: int = 999
     rowwise: bool = False
     staleness: int | None = None
     is_plain: bool = True
@@ -44,7 +51,7 @@ class Contestant:
 
     def training(self) -> dict[str, object]:
         """Returns the fields of `training` that differ from the workload's."""
-        fields: dict[str, object] = {"dense_precision": "bfloat16" if self.bfloat16 else "float32"}
+        fields: dict[str, object] = {"dense_precision": self.precision}
         if self.rowwise:
             fields["embedding_optimizer"] = {"kind": "rowwise_adagrad", "learning_rate": 0.01}
         if self.staleness is not None:
@@ -54,26 +61,30 @@ class Contestant:
 
 CONTESTANTS = {
     "sangam": Contestant("Sangam, float32", "sangam", shares_memory=True),
-    "sangam_bf16": Contestant("Sangam, dense part in bfloat16", "sangam", True, shares_memory=True),
+    "sangam_bf16": Contestant("Sangam, dense part in bfloat16", "sangam", "bfloat16", shares_memory=True),
+    "sangam_auto": Contestant("Sangam, precision by `auto`", "sangam", "auto", shares_memory=True),
     "sangam_horovod": Contestant("Sangam over Horovod, float32", "sangam"),
     "tfra": Contestant("TFRA, all features in one table, float32", "tfra_one_table", rows=1 << 21),
     "tfra_bf16": Contestant(
-        "TFRA, all features in one table, dense part in bfloat16", "tfra_one_table", True, rows=1 << 21, most_repeats=1
+        "TFRA, all features in one table, dense part in bfloat16",
+        "tfra_one_table",
+        "bfloat16",
+        rows=1 << 21,
+        most_repeats=1,
     ),
     "tfra_tables": Contestant("TFRA, a table for each feature, float32", "tfra_table_per_feature", rows=1 << 21),
-    "keras_1m": Contestant(
-        "Keras, fixed table of 1 M rows, float32", "keras_fixed_table", rows=1_000_000, most_repeats=1
-    ),
+    "keras": Contestant("TensorFlow, Keras' Embedding, Adam, float32", "keras_adam", rows=TOTAL_IDS, most_batches=2),
+    "keras_adagrad": Contestant("TensorFlow, Keras' Embedding under Adagrad, float32", "keras_adagrad", rows=TOTAL_IDS),
     "sangam_rowwise": Contestant("Sangam, row-wise Adagrad, float32", "sangam", shares_memory=True, rowwise=True),
     "sangam_rowwise_bf16": Contestant(
-        "Sangam, row-wise Adagrad, bfloat16", "sangam", True, shares_memory=True, rowwise=True
+        "Sangam, row-wise Adagrad, bfloat16", "sangam", "bfloat16", shares_memory=True, rowwise=True
     ),
     "sangam_stale": Contestant("Sangam, `stale` 4 and a server, float32", "sangam", staleness=4),
     "sangam_defaults": Contestant(
         "Sangam, numbers and average by default, float32", "sangam", is_plain=False, most_repeats=1
     ),
     "torch": Contestant("PyTorch, sparse Adam, DDP, float32", "torch_ddp"),
-    "torch_bf16": Contestant("PyTorch, sparse Adam, DDP, bfloat16", "torch_ddp", True),
+    "torch_bf16": Contestant("PyTorch, sparse Adam, DDP, bfloat16", "torch_ddp", "bfloat16"),
     "torchrec": Contestant("TorchRec, row-wise Adagrad, float32", "torchrec"),
-    "torchrec_bf16": Contestant("TorchRec, row-wise Adagrad, bfloat16", "torchrec", True),
+    "torchrec_bf16": Contestant("TorchRec, row-wise Adagrad, bfloat16", "torchrec", "bfloat16"),
 }

@@ -2,14 +2,14 @@
 
 import itertools
 from collections.abc import Iterable
-from typing import Any
 
 import tensorflow as tf
 
 from bench.rivals import Step
 from bench.served import ATTEMPT
-from bench.workload import Pool, ranker
+from bench.workload import Pool
 from sangam.schemas.contracts.training_job import TrainJob
+from sangam.schemas.spec import RankerSpec
 from sangam.trainer_module import collectives
 from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.loop.in_step import InStepTrainer
@@ -19,9 +19,8 @@ from sangam.trainer_module.parameter_server.client import find_servers
 from sangam.trainer_module.ranker import Ranker
 
 
-def trainer_step(pool: Pool, batch_size: int, *, rank: int, ranks: int, bfloat16: bool = False, **more: Any) -> Step:
-    """Returns the trainer's own step over a pool; `more` goes to `workload.ranker`."""
-    declared = ranker(**{"dense_precision": "bfloat16" if bfloat16 else "float32", **more})
+def trainer_step(pool: Pool, batch_size: int, declared: RankerSpec, *, rank: int, ranks: int) -> Step:
+    """Returns the trainer's own step over a pool."""
     return _step(InStepTrainer(Ranker(declared), rank=rank, ranks=ranks), pool, batch_size)
 
 

@@ -16,7 +16,7 @@ from bench.workload import DIM, EXPERT_UNITS, NUM_EXPERTS, NUM_FLOATS, NUM_IDS, 
 Step = Callable[[], float]
 """Trains on the next batch of a pool, which starts over when it ends, and returns the loss."""
 
-_LEARNING_RATE = 0.001
+_LEARNING_RATE, _ROW_LEARNING_RATE = 0.001, 0.01
 _SIGNATURE = (
     tf.TensorSpec([None, NUM_IDS], tf.int64),
     tf.TensorSpec([None, NUM_FLOATS], tf.float32),
@@ -43,10 +43,16 @@ def tfra_table_per_feature(pool: Pool, batch_size: int, *, rows: int, bfloat16: 
     return _tfra_step(pool, batch_size, embed, bfloat16=bfloat16)
 
 
-def keras_fixed_table(pool: Pool, batch_size: int, *, rows: int, bfloat16: bool) -> Step:
-    """Keras' Embedding of `rows` rows, ids hashed to it: ids that meet share a row. Every rank has all of it."""
-    model = _model(_HashedTable(rows), bfloat16=bfloat16)
+def keras_table(pool: Pool, batch_size: int, *, rows: int, bfloat16: bool, with_adagrad: bool) -> Step:
+    """Keras' Embedding of `rows` rows, ids hashed to it: ids that meet share a row. Every rank has all of it.
+
+    Keras' Adam moves the moments of every row in every step. `with_adagrad` updates the table by Adagrad, which touches
+    the rows of the batch alone.
+    """
+    embed = _HashedTable(rows)
+    model = _model(embed, bfloat16=bfloat16)
     optimizer = tf.keras.optimizers.legacy.Adam(_LEARNING_RATE)
+    of_rows = tf.keras.optimizers.legacy.Adagrad(_ROW_LEARNING_RATE) if with_adagrad else optimizer
 
     @tf.function(input_signature=_SIGNATURE)
     def train(keys_BF: tf.Tensor, floats: tf.Tensor, labels_BT: tf.Tensor) -> tf.Tensor:
@@ -58,7 +64,10 @@ def keras_fixed_table(pool: Pool, batch_size: int, *, rows: int, bfloat16: bool)
             gradients = [
                 hvd.allreduce(gradient, op=hvd.Average, name=f"gradient_{n}") for n, gradient in enumerate(gradients)
             ]
-        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        pairs = list(zip(gradients, variables, strict=True))
+        table = embed.trainable_variables[0]
+        of_rows.apply_gradients([pair for pair in pairs if pair[1] is table])
+        optimizer.apply_gradients([pair for pair in pairs if pair[1] is not table])
         return loss
 
     return _over_pool(train, pool, batch_size)

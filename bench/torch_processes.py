@@ -31,7 +31,8 @@ def ranks_of(
         ids = examples.keys % np.array(cardinalities())
         for name, column in {"ids": ids, "floats": examples.floats, "labels": examples.labels}.items():
             np.save(folder / f"{name}-{rank}.npy", column)
-        precision, core = "bfloat16" if contestant.bfloat16 else "float32", usable[rank % len(usable)]
-        command = ["bench.peers.torch_rank", contestant.kind, precision, str(rank), str(ranks), str(folder), str(core)]
+        core = str(usable[rank % len(usable)])
+        how = [contestant.kind, contestant.precision, str(rank), str(ranks), str(folder), core]
+        command = ["bench.peers.torch_rank", *how]
         started.append(Process(command, {**environment, **ENVIRONMENT}, python=str(PYTHON)))
     return started

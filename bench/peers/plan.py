@@ -12,6 +12,7 @@ from bench import processes, results
 from bench.contest import AS_LAUNCHED, Result, compete, measure
 from bench.contestants import CONTESTANTS
 from bench.limit import write_positions
+from bench.machine import Machine
 from bench.processes import Process
 from bench.torch_processes import ENVIRONMENT, PYTHON
 
@@ -19,6 +20,7 @@ LIMIT = "limit"
 APART = "apart"
 """Two independent trainings of one rank at the same time."""
 _WAYS: dict[str, tuple[str, ...]] = {
+    "sangam_auto": ("1", "2"),
     "sangam": ("1", "2", APART, "4"),
     "torchrec": ("1", "2"),
     "torch": ("1", "2"),
@@ -32,10 +34,12 @@ _WAYS: dict[str, tuple[str, ...]] = {
     "tfra": ("1", "2"),
     "tfra_tables": ("1", "2"),
     "tfra_bf16": ("1", "2"),
-    "keras_1m": ("1", "2"),
+    "keras": ("1",),
+    "keras_adagrad": ("1", "2"),
     "sangam_defaults": ("1",),
 }
 NAMES = (LIMIT, *_WAYS)
+WAYS = ("1", "2", APART, "4")
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Turn:
         return f"repeat {self.repeat}: {CONTESTANTS[self.name].label}, {how}"
 
 
-def turns(repeats: int, only: Sequence[str], *, with_torch: bool) -> Iterator[Turn]:
+def turns(repeats: int, only: Sequence[str], among: Sequence[str] = WAYS, *, with_torch: bool) -> Iterator[Turn]:
     """Yields all turns, repeat after repeat, so that a slower machine slows all contestants."""
     for repeat in range(repeats):
         if not only or LIMIT in only:
@@ -70,15 +74,22 @@ def turns(repeats: int, only: Sequence[str], *, with_torch: bool) -> Iterator[Tu
             contestant = CONTESTANTS[name]
             is_wanted = (not only or name in only) and (with_torch or not contestant.is_in_torch)
             if is_wanted and repeat < contestant.most_repeats:
-                yield from (Turn(repeat, name, way) for way in ways)
+                yield from (Turn(repeat, name, way) for way in ways if way in among)
 
 
 class Memory:
-    """The results so far, in a file: the same command resumes an interrupted run."""
+    """The results so far, in a file: the same command resumes an interrupted run.
 
-    def __init__(self, file: Path):
-        self._file = file
-        self.entries: list[dict[str, Any]] = json.loads(file.read_text())["turns"] if file.exists() else []
+    Raises:
+        SystemExit: the file is of another machine: ratios are of one.
+    """
+
+    def __init__(self, file: Path, of: Machine):
+        self._file, self._machine = file, dataclasses.asdict(of)
+        document = json.loads(file.read_text()) if file.exists() else {"machine": self._machine, "turns": []}
+        if document["machine"] != self._machine:
+            raise SystemExit(f"peers: {file}: of another machine (got {document['machine']}); name another --output")
+        self.entries: list[dict[str, Any]] = document["turns"]
 
     def has(self, turn: Turn) -> bool:
         """Whether the turn has been taken."""
@@ -91,7 +102,7 @@ class Memory:
 
     def write(self, more: dict[str, Any]) -> None:
         """Writes all results, and more members beside them."""
-        results.write(self._file, {"turns": self.entries, **more})
+        results.write(self._file, {"machine": self._machine, "turns": self.entries, **more})
 
     def results(self, name: str, way: str) -> dict[int, list[Result]]:
         """Returns by repeat the results of a contestant: one, or one of each independent training."""

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from bench.contest import Result
 from bench.contestants import CONTESTANTS
 from bench.limit import limit_of
-from bench.peers.plan import APART, LIMIT, Memory, Turn
+from bench.peers.plan import APART, LIMIT, WAYS, Memory, Turn
 from bench.report import Goal
 from bench.results import table
 
-_PRECISIONS = {"float32": False, "bfloat16": True}
 _SUFFIX = {"float32": "", "bfloat16": "_bf16"}
+_PEER, _LIMIT, _APART = 1.5, 0.75, 0.93
+"""Goals: speed over that of the fastest peer; over the limit of a core; of two ranks over that of independent ones."""
 
 OfRepeats = Mapping[int, float]
 """A number by repeat."""
@@ -26,11 +27,11 @@ def speed(memory: Memory, name: str, way: str) -> dict[int, float]:
 
 
 def best_peer(memory: Memory, precision: str, way: str) -> str | None:
-    """Returns the peer of a precision whose median is highest; None: none was measured."""
+    """Returns the peer of a precision, `auto` for any, whose median is highest; None: none was measured."""
     medians = {
         name: statistics.median(found.values())
         for name, contestant in CONTESTANTS.items()
-        if contestant.is_peer and contestant.bfloat16 == _PRECISIONS[precision]
+        if contestant.is_peer and precision in ("auto", contestant.precision)
         for found in [speed(memory, name, way)]
         if found
     }
@@ -45,18 +46,17 @@ def limits(memory: Memory, precision: str, optimizer: str) -> dict[int, float]:
 def goals(memory: Memory) -> list[Goal]:
     """Returns the goals whose turns were taken."""
     found: list[Goal | None] = []
+    for way in ("1", "2"):
+        found.append(_over(memory, "sangam_auto", best_peer(memory, "auto", way), way, _PEER))
     for precision, suffix in _SUFFIX.items():
         ours, rowwise, torchrec = f"sangam{suffix}", f"sangam_rowwise{suffix}", f"torchrec{suffix}"
-        for way, wanted in (("1", 1.5), ("2", 1.4)):
-            for name in (ours, rowwise) if way == "2" else (ours,):
-                rival = torchrec if name == rowwise else best_peer(memory, precision, way)
-                if rival is not None:
-                    what = f"{_label(name)} / {_label(rival)}, {_ranks(way)}"
-                    found.append(_at_least(what, speed(memory, name, way), speed(memory, rival, way), wanted))
+        for way in ("1", "2"):
+            found.append(_over(memory, ours, best_peer(memory, precision, way), way, _PEER))
+        found.append(_over(memory, rowwise, torchrec, "2", _PEER))
         for name, optimizer in ((ours, "adam"), (rowwise, "rowwise_adagrad")):
             what = f"{_label(name)}, 1 rank / the limit"
-            found.append(_at_least(what, speed(memory, name, "1"), limits(memory, precision, optimizer), 0.7))
-    for name, wanted in (("sangam", 0.93), ("sangam_bf16", 0.93), ("sangam_stale", 0.97)):
+            found.append(_at_least(what, speed(memory, name, "1"), limits(memory, precision, optimizer), _LIMIT))
+    for name, wanted in (("sangam", _APART), ("sangam_bf16", _APART), ("sangam_stale", 0.97)):
         what = f"{_label(name)}: 2 ranks / two independent ones"
         found.append(_at_least(what, speed(memory, name, "2"), speed(memory, name, APART), wanted))
     return [goal for goal in found if goal is not None]
@@ -64,12 +64,11 @@ def goals(memory: Memory) -> list[Goal]:
 
 def speed_table(memory: Memory) -> str:
     """Returns examples per second, by contestant and way: the median, least and most of the repeats."""
-    ways = ("1", "2", APART, "4")
-    names = [name for name in CONTESTANTS if any(memory.results(name, way) for way in ways)]
+    names = [name for name in CONTESTANTS if any(memory.results(name, way) for way in WAYS)]
     rows = []
     for name in names:
         rows.append([_label(name)])
-        for way in ways:
+        for way in WAYS:
             found = list(speed(memory, name, way).values())
             steps = [result for results in memory.results(name, way).values() for result in results]
             rows[-1].append(_cell(found, steps))
@@ -79,7 +78,7 @@ def speed_table(memory: Memory) -> str:
 def limit_table(memory: Memory) -> str:
     """Returns the limit of a rank and its parts."""
     rows = []
-    for precision in _PRECISIONS:
+    for precision in _SUFFIX:
         for optimizer in ("adam", "rowwise_adagrad"):
             of = [limit_of(found, precision, optimizer) for found in memory.limits().values()]
             if of:
@@ -93,12 +92,19 @@ def line(memory: Memory, turn: Turn) -> str:
     """Returns the result of a turn, in a line."""
     if turn.name == LIMIT:
         found = memory.limits()[turn.repeat]
-        of = {precision: limit_of(found, precision, "adam") for precision in _PRECISIONS}
+        of = {precision: limit_of(found, precision, "adam") for precision in _SUFFIX}
         return ", ".join(
             f"{precision} {limit.dense_s * 1e3:.1f} + {limit.rows_s * 1e3:.1f} ms" for precision, limit in of.items()
         )
     results = memory.results(turn.name, turn.way)[turn.repeat]
-    return ", ".join(f"{result.median_s * 1e3:.1f} ms" for result in results) + " a step"
+    return ", ".join(f"{result.median_s * 1e3:.1f} ms" for result in results) + f" a step in {results[0].precision}"
+
+
+def _over(memory: Memory, ours: str, rival: str | None, way: str, wanted: float) -> Goal | None:
+    if rival is None:
+        return None
+    what = f"{_label(ours)} / {_label(rival)}, {_ranks(way)}"
+    return _at_least(what, speed(memory, ours, way), speed(memory, rival, way), wanted)
 
 
 def _at_least(what: str, above: OfRepeats, below: OfRepeats, wanted: float) -> Goal | None:

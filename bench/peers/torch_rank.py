@@ -49,6 +49,7 @@ def main(kind: str, precision: str, rank: str, ranks: str, folder: str, core: st
     if rank == "0":
         cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         result = {"step_s": seconds, "losses": [first_loss, loss], "cpu_s": cpu_s / len(batches)}
+        result["precision"] = precision
         (place / "result.json").write_text(json.dumps(result))
     distributed.barrier()
     # Pipelines and reducers keep threads, which Python's end would meet in any order.

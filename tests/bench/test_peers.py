@@ -7,6 +7,7 @@ import pytest
 from bench.contest import Result
 from bench.dimensions import BATCH_SIZE_PER_RANK, dense_weights, layers, multiply_adds, products
 from bench.limit import limit_of
+from bench.machine import Machine, machine_of
 from bench.peers.plan import LIMIT, Memory, Turn, turns
 from bench.peers.tables import best_peer, goals, speed_table
 from bench.workload import ranker
@@ -15,15 +16,18 @@ from sangam.schemas.derived.sizes import dense_parts
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
+_MACHINE = Machine("EPYC", 2, "avx512f")
+
+
 @pytest.fixture
 def memory(tmp_path: Path) -> Memory:
-    return Memory(tmp_path / "peers.json")
+    return Memory(tmp_path / "peers.json", _MACHINE)
 
 
 def _took(memory: Memory, name: str, way: str, *seconds: float, repeat: int = 0) -> None:
     ranks = 1 if way == "apart" else int(way)
-    results = [dataclasses.asdict(Result(ranks, [each], cpu_s=0.0, losses=[1.0, 1.0])) for each in seconds]
-    memory.add(Turn(repeat, name, way), results)
+    results = [Result(ranks, [each], cpu_s=0.0, losses=[1.0, 1.0], precision="float32") for each in seconds]
+    memory.add(Turn(repeat, name, way), list(map(dataclasses.asdict, results)))
 
 
 def test_the_peers_model_has_as_many_dense_weights_as_ours() -> None:
@@ -55,10 +59,21 @@ def test_turns_are_taken_repeat_after_repeat_and_without_torch_where_there_is_no
 
 def test_a_turn_is_not_taken_again_by_a_later_run(memory: Memory, tmp_path: Path) -> None:
     _took(memory, "sangam", "2", 0.1)
-    later = Memory(tmp_path / "peers.json")
+    later = Memory(tmp_path / "peers.json", _MACHINE)
     assert later.has(Turn(0, "sangam", "2"))
     assert not later.has(Turn(1, "sangam", "2"))
     assert later.results("sangam", "2") == memory.results("sangam", "2")
+
+
+def test_results_of_another_machine_are_refused(memory: Memory, tmp_path: Path) -> None:
+    _took(memory, "sangam", "2", 0.1)
+    with pytest.raises(SystemExit, match="another machine"):
+        Memory(tmp_path / "peers.json", dataclasses.replace(_MACHINE, units="avx512f, amx_bf16"))
+
+
+def test_a_machine_is_described_by_its_processor_and_its_units() -> None:
+    cpuinfo = "processor : 0\nmodel name\t: A: B\nflags\t\t: sse avx2 avx512f avx512_bf16\n\nprocessor : 1\n"
+    assert machine_of(cpuinfo, 2) == Machine("A: B", 2, "avx2, avx512f, avx512_bf16")
 
 
 def test_the_best_peer_has_the_precision_of_ours(memory: Memory) -> None:
@@ -68,6 +83,7 @@ def test_the_best_peer_has_the_precision_of_ours(memory: Memory) -> None:
     assert best_peer(memory, "float32", "1") == "torch"
     assert best_peer(memory, "bfloat16", "1") == "torchrec_bf16"
     assert best_peer(memory, "float32", "2") is None
+    assert best_peer(memory, "auto", "1") == "torchrec_bf16"
 
 
 def test_ratios_are_of_the_same_repeat(memory: Memory) -> None:

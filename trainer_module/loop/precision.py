@@ -1,7 +1,7 @@
 """Precision of the dense layers: the spec's, or the faster one on this machine.
 
-Processors without matrix units for bfloat16 (AMX) multiply more slowly in it than in float32, and the spec does not
-say which processor runs the job. So each job measures.
+Processors without units for bfloat16 (AMX, AVX512-BF16) multiply more slowly in it than in float32, and the spec does
+not say which processor runs the job. So each job measures.
 """
 
 import logging

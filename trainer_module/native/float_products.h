@@ -15,6 +15,7 @@ struct FloatProducts {
   using Number = float;
   static constexpr int64_t kRows = 14;
   static constexpr int64_t kDepth = 176;            // Inputs of a product per pass.
+  static constexpr int64_t kPart = 2 * kDepth;      // Inputs of a block's examples that stay in the second-level cache.
   static constexpr int64_t kBlock = 18 * kRows;     // Examples summed into a weight's gradient before it is written.
   static constexpr int64_t kSubblock = 9 * kRows;   // Examples whose gradients stay in the second-level cache.
 
@@ -25,36 +26,9 @@ struct FloatProducts {
   static void forward(const Layer& of, const float* x_BI, const float* const* w, const float* const* biases,
                       float* const* outputs) {
     float* packed = pack(of, w);
-    for (int64_t first = 0; first < of.batch; first += kBlock) {
-      int64_t end = std::min(of.batch, first + kBlock);
-      for (int64_t number = 0; number < of.num_panels(); ++number) {
-        const Panel& panel = of.panels[number];
-        const float* bias = biases[panel.matrix] + panel.column;
-        __m512 low = _mm512_maskz_loadu_ps(mask(panel.used), bias);
-        __m512 high = _mm512_maskz_loadu_ps(mask(panel.used - 16), bias + 16);
-        // Split inputs, so that the panel's rows for one part stay in the first-level cache.
-        for (int64_t k = 0; k < of.inputs; k += kDepth) {
-          int64_t depth = std::min(kDepth, of.inputs - k);
-          for (int64_t row = first; row < end; row += kRows) {
-            int64_t rows = std::min(kRows, end - row);
-            const float* x = x_BI + row * of.inputs;
-            if (rows < kRows) x = whole_rows(x, rows, of.inputs);
-            float* to = outputs[panel.output] + row * panel.width + panel.start;
-            Sums sums;
-            if (k == 0)
-              sums.clear();
-            else
-              sums.load(to, panel.width, rows, panel.used);
-            add(x + k, of.inputs, 1, packed + (number * of.inputs + k) * kColumns, depth, sums);
-            if (k + depth == of.inputs) {
-              sums.add(low, high);
-              if (panel.has_relu) sums.relu();
-            }
-            store(sums, to, panel.width, rows, panel.used);
-          }
-        }
-      }
-    }
+    for (int64_t first = 0; first < of.batch; first += kBlock)
+      for (int64_t begin = 0; begin < of.inputs; begin += kPart)
+        forward_of_part(of, first, begin, x_BI, packed, biases, outputs);
   }
 
   // The gradients after the relus, `kept`: [blocks, panels, kBlock, 32], and from them those of x and biases.
@@ -134,24 +108,30 @@ struct FloatProducts {
     return count >= 16 ? 0xffff : count <= 0 ? 0 : static_cast<__mmask16>((1u << count) - 1);
   }
 
-  // Adds to tile[r, :] the sum over k of a[r * row_stride + k * k_stride] b[k, :].
-  ALWAYS_INLINE static void add(const float* a, int64_t row_stride, int64_t k_stride,
-                                                        const float* b, int64_t depth, Sums& sums) {
+  // Adds to tile[r, :] the sum over k of a[r * row_stride + k * k_stride] b[k, :]; the second half only if it is used.
+  ALWAYS_INLINE static void add(const float* a, int64_t row_stride, int64_t k_stride, const float* b, int64_t depth,
+                                int64_t columns, Sums& sums) {
+    columns > 16 ? add<true>(a, row_stride, k_stride, b, depth, sums) : add<false>(a, row_stride, k_stride, b, depth, sums);
+  }
+
+  template <bool has_high>
+  ALWAYS_INLINE static void add(const float* a, int64_t row_stride, int64_t k_stride, const float* b, int64_t depth,
+                                Sums& sums) {
     for (int64_t k = 0; k < depth; ++k) {
       __m512 low = _mm512_load_ps(b + k * kColumns), high = _mm512_load_ps(b + k * kColumns + 16);
 #pragma GCC unroll 14
       for (int64_t r = 0; r < kRows; ++r) {
         __m512 x = _mm512_set1_ps(a[r * row_stride + k * k_stride]);
         sums.of[r][0] = _mm512_fmadd_ps(x, low, sums.of[r][0]);
-        sums.of[r][1] = _mm512_fmadd_ps(x, high, sums.of[r][1]);
+        if (has_high) sums.of[r][1] = _mm512_fmadd_ps(x, high, sums.of[r][1]);
       }
     }
   }
 
   ALWAYS_INLINE static void multiply(const float* a, int64_t row_stride, int64_t k_stride,
-                                                             const float* b, int64_t depth, Sums& sums) {
+                                                             const float* b, int64_t depth, int64_t columns, Sums& sums) {
     sums.clear();
-    add(a, row_stride, k_stride, b, depth, sums);
+    add(a, row_stride, k_stride, b, depth, columns, sums);
   }
 
   ALWAYS_INLINE static void store(const Sums& sums, float* to, int64_t stride, int64_t rows,
@@ -162,6 +142,41 @@ struct FloatProducts {
       if (r == rows) return;
       _mm512_mask_storeu_ps(to + r * stride, low, sums.of[r][0]);
       _mm512_mask_storeu_ps(to + r * stride + 16, high, sums.of[r][1]);
+    }
+  }
+
+  // Adds to a block of outputs the products of one part of the inputs.
+  static void forward_of_part(const Layer& of, int64_t first, int64_t begin, const float* x_BI, const float* packed,
+                              const float* const* biases, float* const* outputs) {
+    int64_t end = std::min(of.batch, first + kBlock), inputs = std::min(kPart, of.inputs - begin), stride = of.inputs;
+    const float* x = x_BI + first * of.inputs + begin;
+    // A tile reads whole rows, and rows that are a power of two apart would compete for the same cache sets.
+    if (of.inputs > kPart || end - first < kBlock) x = part(x, end - first, inputs, std::exchange(stride, kPart));
+    for (int64_t number = 0; number < of.num_panels(); ++number) {
+      const Panel& panel = of.panels[number];
+      const float* bias = biases[panel.matrix] + panel.column;
+      __m512 low = _mm512_maskz_loadu_ps(mask(panel.used), bias);
+      __m512 high = _mm512_maskz_loadu_ps(mask(panel.used - 16), bias + 16);
+      // Split once more, so that the panel's rows stay in the first-level cache.
+      for (int64_t k = 0; k < inputs; k += kDepth) {
+        int64_t depth = std::min(kDepth, inputs - k);
+        for (int64_t row = first; row < end; row += kRows) {
+          int64_t rows = std::min(kRows, end - row);
+          float* to = outputs[panel.output] + row * panel.width + panel.start;
+          Sums sums;
+          if (begin + k == 0)
+            sums.clear();
+          else
+            sums.load(to, panel.width, rows, panel.used);
+          add(x + (row - first) * stride + k, stride, 1, packed + (number * of.inputs + begin + k) * kColumns, depth,
+              panel.used, sums);
+          if (begin + k + depth == of.inputs) {
+            sums.add(low, high);
+            if (panel.has_relu) sums.relu();
+          }
+          store(sums, to, panel.width, rows, panel.used);
+        }
+      }
     }
   }
 
@@ -179,7 +194,8 @@ struct FloatProducts {
           sums.clear();
           for (int64_t panel = 0; panel < of.num_panels(); ++panel)
             add(block + panel * of_panel + (row - first) * kColumns, kColumns, 1,
-                packed + (column / kColumns * depth + panel * kColumns) * kColumns, kColumns, sums);
+                packed + (column / kColumns * depth + panel * kColumns) * kColumns, of.panels[panel].used,
+                of.inputs - column, sums);
           store(sums, of_x_BI + row * of.inputs + column, of.inputs, std::min(kRows, end - row),
                 std::min(kColumns, of.inputs - column));
         }
@@ -202,7 +218,7 @@ struct FloatProducts {
       for (int64_t i = 0; i < of.inputs; i += kRows, sums += kRows * kColumns) {
         for (int64_t line = 0; line < kRows * kColumns; line += 16) _mm_prefetch(sums + line, _MM_HINT_T0);
         Sums more;
-        multiply(x + i * kBlock, 1, kRows, kept + panel * kBlock * kColumns, examples, more);
+        multiply(x + i * kBlock, 1, kRows, kept + panel * kBlock * kColumns, examples, of.panels[panel].used, more);
         more.add_to(sums);
       }
   }
@@ -278,11 +294,12 @@ struct FloatProducts {
     return packed;
   }
 
-  static const float* whole_rows(const float* x, int64_t rows, int64_t inputs) {
-    float* whole = scratch<float, 1>(kRows * inputs);
-    std::memset(whole, 0, kRows * inputs * sizeof(float));
-    std::memcpy(whole, x, rows * inputs * sizeof(float));
-    return whole;
+  // Copies a part of a block's inputs: whole tiles of rows, kPart apart.
+  static const float* part(const float* x, int64_t rows, int64_t inputs, int64_t stride) {
+    float* copied = scratch<float, 1>(kBlock * kPart);
+    for (int64_t r = 0; r < rows; ++r) std::memcpy(copied + r * kPart, x + r * stride, inputs * sizeof(float));
+    std::memset(copied + rows * kPart, 0, (rounded_up(rows, kRows) - rows) * kPart * sizeof(float));
+    return copied;
   }
 
   // Packs examples of x into tiles of 14 inputs: [tiles, kBlock, 14]; those beyond the last input are 0.

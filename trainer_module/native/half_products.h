@@ -1,14 +1,11 @@
-// Products of layers in bfloat16, with AMX: tiles of 32 examples and 32 columns, summed as float32.
-//
-// The unit multiplies 16 rows of 32 numbers by 16 pairs of rows of 16 columns: [32, 16] as [16, 16, 2].
+// Products of layers in bfloat16: tiles of 32 examples and 32 columns, summed as float32 by a unit of the processor.
 #pragma once
 
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <limits>
 
+#include "trainer_module/native/half_units.h"
 #include "trainer_module/native/products.h"
 #include "trainer_module/native/transpose.h"
 
@@ -17,6 +14,8 @@
 
 namespace sangam {
 
+// `Unit` is `Amx` or `Dots`.
+template <typename Unit>
 struct HalfProducts {
   using Number = Half;
   static constexpr int64_t kRows = 32;
@@ -29,8 +28,8 @@ struct HalfProducts {
 
   static void forward(const Layer& of, const Half* x_BI, const Half* const* w, const Half* const* biases,
                       Half* const* outputs) {
-    Tiles tiles;
-    int64_t depth = rounded_up(of.inputs, kColumns);
+    [[maybe_unused]] Unit unit;
+    int64_t depth = rounded_up(of.inputs, Unit::kDepth);
     Half* packed = pack(of, w);
     for (int64_t first = 0; first < of.batch; first += kSubblock) {
       int64_t end = std::min(of.batch, first + kSubblock);
@@ -46,8 +45,8 @@ struct HalfProducts {
         __m512 least = _mm512_set1_ps(panel.has_relu ? 0.0f : -std::numeric_limits<float>::infinity());
         for (int64_t row = first; row < end; row += kRows) {
           alignas(64) float sums[kRows][kColumns];
-          multiply({x + (row - first) * depth, depth, 16 * depth, 32}, packed + number * depth * kColumns, depth,
-                   &sums[0][0], false);
+          Unit::multiply({x + (row - first) * depth, depth, 16 * depth, 32}, packed + number * depth * kColumns, depth,
+                         panel.used, &sums[0][0], false);
           Half* to = outputs[panel.output] + row * panel.width + panel.start;
           for (int64_t r = 0; r < std::min(kRows, end - row); ++r)
             store(_mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(sums[r]), low)),
@@ -61,7 +60,7 @@ struct HalfProducts {
   // As in `FloatProducts`; `kept` is [blocks, panels, kBlock / 2, 32, 2].
   static void inputs_gradient(const Layer& of, const Half* const* outputs, const Half* const* gradients,
                               const Half* const* w, Half* of_x_BI, Half* kept, float* const* of_biases) {
-    Tiles tiles;
+    [[maybe_unused]] Unit unit;
     const Half* packed = pack_transposed(of, w);
     of.clear(of_biases);
     for (int64_t first = 0; first < of.batch; first += kBlock)
@@ -69,7 +68,7 @@ struct HalfProducts {
   }
 
   static void weights_gradient(const Layer& of, const Half* x_BI, const Half* kept, Half* const* of_w) {
-    Tiles tiles;
+    [[maybe_unused]] Unit unit;
     float* sums = cleared_sums(of);
     for (int64_t first = 0; first < of.batch; first += kBlock)
       weights_of_block(of, first, x_BI, kept + first * of.padded_columns(), sums);
@@ -79,7 +78,7 @@ struct HalfProducts {
   // As in `FloatProducts`.
   static void gradient(const Layer& of, const Half* x_BI, const Half* const* outputs, const Half* const* gradients,
                        const Half* const* w, Half* of_x_BI, Half* const* of_w, float* const* of_biases) {
-    Tiles tiles;
+    [[maybe_unused]] Unit unit;
     const Half* packed = pack_transposed(of, w);
     Half* kept = scratch<Half, 2>(kBlock * of.padded_columns());
     float* sums = cleared_sums(of);
@@ -92,22 +91,6 @@ struct HalfProducts {
   }
 
  private:
-  // The shape of the tile registers: four of sums, two of rows and two of pairs of rows, each 16 times 64 bytes.
-  struct Tiles {
-    Tiles() {
-      struct alignas(64) {
-        uint8_t palette = 1, start_row = 0, reserved[14] = {};
-        uint16_t bytes_of_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-        uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-      } shape;
-      static_assert(sizeof(shape) == 64);
-      // The intrinsic declares 8 of the 64 bytes that the processor reads.
-      asm volatile("" : : "m"(shape));
-      _tile_loadconfig(&shape);
-    }
-    ~Tiles() { _tile_release(); }
-  };
-
   static __mmask32 mask(int64_t count) {
     return count >= 32 ? ~0u : count <= 0 ? 0u : (1u << count) - 1;
   }
@@ -116,45 +99,6 @@ struct HalfProducts {
 
   static void store(__m512 low, __m512 high, Half* to, int64_t columns) {
     _mm512_mask_storeu_epi16(to, mask(columns), reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
-  }
-
-  // 32 rows of numbers, of which the unit reads [16, 32] at a time. Strides: to the next row, to the 17th, and to the
-  // next 32 numbers.
-  struct Rows {
-    const Half* first;
-    int64_t to_next, to_17th, to_32_more;
-  };
-
-  // Stores, or adds, the sums over k of a[r, k] b[k / 2, c, k % 2]: [32, 32].
-  ALWAYS_INLINE static void multiply(Rows a, const Half* b, int64_t depth, float* sums, bool adds) {
-    constexpr int64_t kLine = kColumns * sizeof(float);
-    // The intrinsics do not declare the memory that tiles are loaded from: what was stored there has to be there.
-    asm volatile("" : : : "memory");
-    if (adds) {
-      _tile_loadd(0, sums, kLine);
-      _tile_loadd(1, sums + 16, kLine);
-      _tile_loadd(2, sums + 16 * kColumns, kLine);
-      _tile_loadd(3, sums + 16 * kColumns + 16, kLine);
-    } else {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
-    }
-    for (int64_t k = 0; k < depth; k += 32, a.first += a.to_32_more) {
-      _tile_loadd(4, a.first, a.to_next * 2);
-      _tile_loadd(6, b + k * kColumns, kColumns * 4);
-      _tile_loadd(7, b + k * kColumns + 32, kColumns * 4);
-      _tile_dpbf16ps(0, 4, 6);
-      _tile_dpbf16ps(1, 4, 7);
-      _tile_loadd(5, a.first + a.to_17th, a.to_next * 2);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
-    }
-    _tile_stored(0, sums, kLine);
-    _tile_stored(1, sums + 16, kLine);
-    _tile_stored(2, sums + 16 * kColumns, kLine);
-    _tile_stored(3, sums + 16 * kColumns + 16, kLine);
   }
 
   // Interleaves two rows of 32 numbers: [32, 2].
@@ -178,8 +122,8 @@ struct HalfProducts {
       for (int64_t column = 0; column < of.inputs; column += kColumns) {
         for (int64_t row = first; row < end; row += kRows) {
           alignas(64) float sums[kRows][kColumns];
-          multiply({rows + (row - first) * stride, stride, 16 * stride, 32}, packed + column * depth, depth,
-                   &sums[0][0], false);
+          Unit::multiply({rows + (row - first) * stride, stride, 16 * stride, 32}, packed + column * depth, depth,
+                         of.inputs - column, &sums[0][0], false);
           for (int64_t r = 0; r < std::min(kRows, end - row); ++r)
             store(_mm512_load_ps(sums[r]), _mm512_load_ps(sums[r] + 16), of_x_BI + (row + r) * of.inputs + column,
                   std::min(kColumns, of.inputs - column));
@@ -201,8 +145,8 @@ struct HalfProducts {
     const Half* columns = columns_of(of, x_BI, first, examples);
     for (int64_t panel = 0; panel < of.num_panels(); ++panel)
       for (int64_t i = 0; i < of.inputs; i += kRows, sums += kRows * kColumns)
-        multiply({columns + i * kBlock, 32, 16 * kBlock, 16 * 32}, kept + panel * kBlock * kColumns, examples, sums,
-                 true);
+        Unit::multiply({columns + i * kBlock, 32, 16 * kBlock, 16 * 32}, kept + panel * kBlock * kColumns, examples,
+                       of.panels[panel].used, sums, true);
   }
 
   static void store_weights(const Layer& of, const float* sums, Half* const* of_w) {
@@ -258,7 +202,7 @@ struct HalfProducts {
 
   // Packs matrices as pairs of rows in panels of 32 columns: [panels, rounded inputs / 2, 32, 2].
   static Half* pack(const Layer& of, const Half* const* w) {
-    int64_t depth = rounded_up(of.inputs, kColumns);
+    int64_t depth = rounded_up(of.inputs, Unit::kDepth);
     Half* packed = scratch<Half, 0>(of.padded_columns() * depth);
     Half* to = packed;
     for (const Panel& panel : of.panels) {
@@ -308,7 +252,7 @@ struct HalfProducts {
   }
 
   static const Half* whole_rows(const Half* x, int64_t rows, int64_t inputs) {
-    int64_t depth = rounded_up(inputs, kColumns);
+    int64_t depth = rounded_up(inputs, Unit::kDepth);
     Half* whole = scratch<Half, 1>(kSubblock * depth);
     for (int64_t r = 0; r < rounded_up(rows, kRows); ++r) {
       int64_t used = r < rows ? inputs : 0;

@@ -1,6 +1,8 @@
-// Layers that compute products, biases and relus in one pass over memory, on processors with AVX-512 or AMX: see
+// Layers that compute products, biases and relus in one pass over memory, on processors with AVX-512: see
 // `FloatProducts` and `HalfProducts`.
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "trainer_module/native/float_products.h"
 #include "trainer_module/native/half_products.h"
@@ -10,8 +12,35 @@
 namespace sangam {
 namespace {
 
-template <typename N>
-using Products = std::conditional_t<sizeof(N) == sizeof(float), FloatProducts, HalfProducts>;
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+}
+
+bool has_dots() {
+  constexpr unsigned kDots = 1u << 5;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & kDots);
+}
+
+// Whether the processor has AMX for bfloat16 and the kernel lets this process use it, which it must request.
+bool has_amx() {
+  constexpr unsigned kTiles = 1u << 24, kTilesOfBfloat16 = 1u << 22;
+  constexpr long kAsk = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!has_dots() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & kTiles) || !(d & kTilesOfBfloat16)) return false;
+  return syscall(SYS_arch_prctl, kAsk, kTileData) == 0;
+}
+
+struct Shape;
+using Compute = void(const Shape& shape, Call& call);
+
+// Runs the version for the number type and, in bfloat16, for the widest unit.
+template <Compute of_floats, Compute of_amx, Compute of_dots>
+void by_unit(const Shape& shape, Call& call) {
+  static const bool is_amx = has_amx();
+  (call.type_of(0) == TF_FLOAT ? of_floats : is_amx ? of_amx : of_dots)(shape, call);
+}
 
 // Examples of one member of an ensemble, computed by one thread.
 struct Slice {
@@ -129,8 +158,9 @@ class Sums {
   std::vector<std::vector<N>> others_;
 };
 
-template <typename N>
+template <typename Products>
 void forward(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
   int64_t batch = x.dim(0), inputs = x.dim(1);
   std::vector<Tensor> w = shape.weights(call, 1, inputs), biases, made;
@@ -144,7 +174,7 @@ void forward(const Shape& shape, Call& call) {
   std::vector<Slice> slices = shape.slices(batch);
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
-    Products<N>::forward(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
+    Products::forward(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
                          shape.own(pointers<N>(w), slice.member, inputs).data(),
                          shape.own(pointers<N>(biases), slice.member, 1).data(),
                          shape.rows(pointers<N>(made), slice).data());
@@ -152,28 +182,29 @@ void forward(const Shape& shape, Call& call) {
 }
 
 // The first row of each slice's part of `kept`, and behind the last one their number.
-template <typename N>
+template <typename Products>
 std::vector<int64_t> parts_of_kept(const Shape& shape, const std::vector<Slice>& slices, int64_t inputs) {
   std::vector<int64_t> begins{0};
-  for (const Slice& slice : slices) begins.push_back(begins.back() + Products<N>::kept_size(shape.layer(slice, inputs)));
+  for (const Slice& slice : slices) begins.push_back(begins.back() + Products::kept_size(shape.layer(slice, inputs)));
   return begins;
 }
 
-template <typename N>
+template <typename Products>
 void inputs_gradient(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   std::vector<Tensor> results = shape.networks(call, 0, "outputs", kAny),
                       gradients = shape.networks(call, shape.outputs, "gradients", results[0].dim(0)), of_biases;
   int64_t batch = results[0].dim(0), inputs = call.rows_of(2 * shape.outputs, {"w", 0}) / shape.members;
   std::vector<Tensor> w = shape.weights(call, 2 * shape.outputs, inputs);
   std::vector<Slice> slices = shape.slices(batch);
-  std::vector<int64_t> parts = parts_of_kept<N>(shape, slices, inputs);
+  std::vector<int64_t> parts = parts_of_kept<Products>(shape, slices, inputs);
   Tensor of_x = call.output(0, kType<N>, {batch, inputs}), kept = call.output(1, kType<N>, {parts.back()});
   for (int m = 0; m < shape.count; ++m)
     of_biases.push_back(call.output(2 + m, TF_FLOAT, {shape.members * shape.matrices[m].columns()}));
   Sums<float> biases(shape, slices, pointers<float>(of_biases), 1);
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
-    Products<N>::inputs_gradient(shape.layer(slice, inputs), shape.rows(pointers<N>(results), slice).data(),
+    Products::inputs_gradient(shape.layer(slice, inputs), shape.rows(pointers<N>(results), slice).data(),
                                  shape.rows(pointers<N>(gradients), slice).data(),
                                  shape.own(pointers<N>(w), slice.member, inputs).data(),
                                  of_x.data<N>() + slice.first * inputs, kept.data<N>() + parts[number],
@@ -182,12 +213,13 @@ void inputs_gradient(const Shape& shape, Call& call) {
   biases.add();
 }
 
-template <typename N>
+template <typename Products>
 void weights_gradient(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
   int64_t batch = x.dim(0), inputs = x.dim(1);
   std::vector<Slice> slices = shape.slices(batch);
-  std::vector<int64_t> parts = parts_of_kept<N>(shape, slices, inputs);
+  std::vector<int64_t> parts = parts_of_kept<Products>(shape, slices, inputs);
   Tensor kept = call.input(1, "kept", {parts.back()});
   std::vector<Tensor> of_w;
   for (int m = 0; m < shape.count; ++m)
@@ -195,14 +227,15 @@ void weights_gradient(const Shape& shape, Call& call) {
   Sums<N> sums(shape, slices, pointers<N>(of_w), inputs);
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
-    Products<N>::weights_gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
+    Products::weights_gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
                                   kept.data<N>() + parts[number], sums.of(number).data());
   });
   sums.add();
 }
 
-template <typename N>
+template <typename Products>
 void gradient(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
   int64_t batch = x.dim(0), inputs = x.dim(1);
   std::vector<Tensor> results = shape.networks(call, 1, "outputs", batch),
@@ -219,7 +252,7 @@ void gradient(const Shape& shape, Call& call) {
   Sums<float> biases(shape, slices, pointers<float>(of_biases), 1);
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
-    Products<N>::gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
+    Products::gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
                           shape.rows(pointers<N>(results), slice).data(),
                           shape.rows(pointers<N>(gradients), slice).data(),
                           shape.own(pointers<N>(w), slice.member, inputs).data(),
@@ -228,6 +261,8 @@ void gradient(const Shape& shape, Call& call) {
   sums.add();
   biases.add();
 }
+
+#define BY_UNIT(NAME) by_unit<NAME<FloatProducts>, NAME<HalfProducts<Amx>>, NAME<HalfProducts<Dots>>>
 
 // Number type, and the attributes that `Shape` reads; M matrices, OUTPUTS networks.
 Operation& layer_attributes(Operation& operation) {
@@ -239,38 +274,23 @@ Operation& layer_attributes(Operation& operation) {
 [[maybe_unused]] const bool registered =
     layer_attributes(Operation("SangamLayer").input("x: N").input("w: M * N").input("biases: M * N")
                          .output("outputs: OUTPUTS * N"))
-        .kernel<Shape, either<Shape, forward<float>, forward<Half>>>() &&
+        .kernel<Shape, BY_UNIT(forward)>() &&
     layer_attributes(Operation("SangamLayerGradient").input("x: N").input("outputs: OUTPUTS * N")
                          .input("gradients: OUTPUTS * N").input("w: M * N").output("of_x: N").output("of_w: M * N")
                          .output("of_biases: M * float"))
-        .kernel<Shape, either<Shape, gradient<float>, gradient<Half>>>() &&
+        .kernel<Shape, BY_UNIT(gradient)>() &&
     layer_attributes(Operation("SangamLayerInputsGradient").input("outputs: OUTPUTS * N")
                          .input("gradients: OUTPUTS * N").input("w: M * N").output("of_x: N").output("kept: N")
                          .output("of_biases: M * float"))
-        .kernel<Shape, either<Shape, inputs_gradient<float>, inputs_gradient<Half>>>() &&
+        .kernel<Shape, BY_UNIT(inputs_gradient)>() &&
     layer_attributes(Operation("SangamLayerWeightsGradient").input("x: N").input("kept: N").output("of_w: M * N"))
-        .kernel<Shape, either<Shape, weights_gradient<float>, weights_gradient<Half>>>();
-
-bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq");
-}
-
-// Whether the processor has AMX for bfloat16 and the kernel lets this process use it, which it must request.
-bool has_amx() {
-  constexpr unsigned kBfloat16 = 1u << 5, kTiles = 1u << 24, kTilesOfBfloat16 = 1u << 22;
-  constexpr long kAsk = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & kTiles) || !(d & kTilesOfBfloat16)) return false;
-  if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & kBfloat16)) return false;
-  return syscall(SYS_arch_prctl, kAsk, kTileData) == 0;
-}
+        .kernel<Shape, BY_UNIT(weights_gradient)>();
 
 }  // namespace
 
 // Whether this process can compute layers of this number type.
 extern "C" __attribute__((visibility("default"))) bool sangam_has_layers(bool bfloat16) noexcept {
-  return has_avx512() && (!bfloat16 || has_amx());
+  return bfloat16 ? has_dots() : has_avx512();
 }
 
 }  // namespace sangam

@@ -15,8 +15,6 @@ from sangam.schemas.errors import UserError
 from sangam.trainer_module.native.compiler import CPP, compiled
 
 _FOLDER = Path(__file__).parent
-_SOURCES = ("cuts.cc", "dense.cc", "dropout.cc", "inputs.cc", "layers.cc", "rows.cc", "shared_memory.cc", "usage.cc")
-_HEADERS = ("kernel.h", "threads.h", "products.h", "float_products.h", "half_products.h", "transpose.h")
 _OPTIONS = (
     *("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"),
     "-ffp-contract=off",  # Round a * b + c as TensorFlow's operations do.
@@ -26,19 +24,22 @@ _OPTIONS = (
 def library() -> Path:
     """Returns the compiled library.
 
-    UserError: the library is missing and cannot be compiled.
+    Raises:
         UserError: it is missing and cannot be compiled.
     """
-    content = [(_FOLDER / name).read_bytes() for name in (*_SOURCES, *_HEADERS)]
+    content = [file.read_bytes() for file in [*_sources(), *sorted(_FOLDER.glob("*.h"))]]
     made_of = [*content, " ".join(_OPTIONS).encode(), version("tensorflow").encode()]
     return compiled("sangam-native", CPP, made_of, _arguments)
+
+
+def _sources() -> list[Path]:
+    return sorted(_FOLDER.glob("*.cc"))
 
 
 def _arguments(output: Path) -> list[str]:
     tensorflow = _folder_of_tensorflow()
     places = ["-I", str(_FOLDER.parent.parent), "-I", str(tensorflow / "include"), f"-L{tensorflow}"]
-    sources = [str(_FOLDER / name) for name in _SOURCES]
-    return [*_OPTIONS, *places, "-o", str(output), *sources, "-l:libtensorflow_framework.so.2"]
+    return [*_OPTIONS, *places, "-o", str(output), *map(str, _sources()), "-l:libtensorflow_framework.so.2"]
 
 
 @functools.cache

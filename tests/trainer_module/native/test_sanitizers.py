@@ -63,11 +63,11 @@ def test_operations_of_random_sizes_stay_in_their_memory(tmp_path: Path) -> None
     _fuzz(library, 240, seed=2, LD_PRELOAD=preloaded, ASAN_OPTIONS=asan)
 
 
-def test_products_for_amx_are_right_and_stay_in_their_memory(tmp_path: Path) -> None:
+def test_products_for_every_unit_are_right_and_stay_in_their_memory(tmp_path: Path) -> None:
     if "avx512bw" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this processor has no avx512bw")
-    program = _build(tmp_path / "software_amx", [_HERE / "software_amx.cc"], *_MEMORY)
-    assert "bfloat16: 30 layers" in _run(str(program), "30", "11")
+    program = _build(tmp_path / "software_units", [_HERE / "software_units.cc"], *_MEMORY)
+    assert "bfloat16: 2 x 30 layers" in _run(str(program), "30", "11")
 
 
 _PUBLISH = ("word.store(value, std::memory_order_release)", "word.store(value, std::memory_order_relaxed)")

@@ -1,6 +1,6 @@
 // Layers of random sizes by HalfProducts and FloatProducts, compared with sums in double: PROGRAM LAYERS SEED.
 //
-// AMX and avx512_bf16 are computed in software, so that any processor with AVX-512 runs the code for both. Arrays end where
+// AMX and AVX512-BF16 are computed in software, so that any processor with AVX-512 runs the code for both. Arrays end where
 // their memory does: sanitizers see one element too many.
 #include <immintrin.h>
 
@@ -79,6 +79,16 @@ inline __m512i rounded_pairs(__m512 high, __m512 low) {
   for (int at = 0; at < 32; ++at) to[at] = rounded(from[at]);
   return _mm512_load_si512(to);
 }
+
+inline __m512 dots(__m512 sums, __m512i a, __m512i b) {
+  alignas(64) float to[16];
+  alignas(64) uint16_t left[32], right[32];
+  _mm512_store_ps(to, sums);
+  _mm512_store_si512(left, a);
+  _mm512_store_si512(right, b);
+  for (int at = 0; at < 32; ++at) to[at / 2] += wide(left[at]) * wide(right[at]);
+  return _mm512_load_ps(to);
+}
 #pragma GCC pop_options
 
 void* memory_if_there_is(size_t alignment, size_t bytes) {
@@ -98,6 +108,7 @@ void* memory_if_there_is(size_t alignment, size_t bytes) {
 #define _tile_zero(tile) std::memset(unit::sums[tile], 0, sizeof unit::sums[tile])
 #define _tile_dpbf16ps(sum, a, b) unit::multiply(sum, a, b)
 #define _mm512_cvtne2ps_pbh unit::rounded_pairs
+#define _mm512_dpbf16_ps(sums, a, b) unit::dots(sums, (__m512i)(a), (__m512i)(b))
 namespace std { using unit::memory_if_there_is; }
 #define aligned_alloc memory_if_there_is
 #include "trainer_module/native/float_products.h"
@@ -153,7 +164,7 @@ void compare(const char* what, double error, double most) {
 template <typename Products>
 void compare_layer(double most) {
   using N = typename Products::Number;
-  int64_t batch = size(80, 1300), inputs = size(70, 400);
+  int64_t batch = size(80, 1300), inputs = size(70, 900);
   std::vector<Networks> matrices;
   for (int64_t left = whole(1, 3); left > 0; --left) matrices.push_back({whole(1, 4), size(40, 150), whole(0, 1) == 1});
   Layer of(batch, inputs, matrices);
@@ -232,8 +243,9 @@ int main(int count, char** arguments) {
   generator.seed(std::atoi(arguments[2]));
   run_out_of_memory();
   int layers = std::atoi(arguments[1]);
-  for (int layer = 0; layer < layers; ++layer) compare_layer<HalfProducts>(6e-3);
-  std::printf("bfloat16: %d layers, largest error %.2e\n", layers, std::exchange(worst, 0));
+  for (int layer = 0; layer < layers; ++layer) compare_layer<HalfProducts<Amx>>(6e-3);
+  for (int layer = 0; layer < layers; ++layer) compare_layer<HalfProducts<Dots>>(6e-3);
+  std::printf("bfloat16: 2 x %d layers, largest error %.2e\n", layers, std::exchange(worst, 0));
   for (int layer = 0; layer < layers; ++layer) compare_layer<FloatProducts>(3e-6);
   std::printf("float32: %d layers, largest error %.2e\n", layers, worst);
 }
