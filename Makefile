@@ -76,7 +76,7 @@ bench-peers: setup ## compare with PyTorch, TorchRec, TFRA and Keras, and with t
 
 .PHONY: bench-serving
 bench-serving: setup ## measure evaluation, export of ten million rows, a server of MODEL=<a pushed version>; 2 quiet cores, 25 minutes
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.evaluation 100000
+	TF_CPP_MIN_LOG_LEVEL=3 taskset -c 0 $(BIN)/python -W ignore -m bench.evaluation build/bench/evaluation 200000
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.export_scale
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving $(MODEL)
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving_load $(MODEL)

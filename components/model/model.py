@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sangam.components.examples.reading import serialized
+from sangam.components.examples.blocks import plain
 from sangam.components.model import explaining
 from sangam.components.model.columns import ModelColumn, model_columns
 from sangam.components.model.embeddings import Embeddings, embeddings
@@ -19,7 +19,7 @@ from sangam.components.model.places import Place, place_of
 from sangam.components.server.model import LoadedModel, NotServable
 from sangam.components.server.request_error import RequestError
 from sangam.components.steps.pusher.manifest import FILE_NAME, Manifest, read_manifest
-from sangam.schemas.contracts.export import SERVE, Description
+from sangam.schemas.contracts.export import BLOCKS, Description
 from sangam.schemas.derived.columns import columns, serving_columns, task_columns
 from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column
@@ -142,7 +142,7 @@ class Model:
             UserError: the model cannot compute them.
         """
         try:
-            answer = self._loaded.run(self._loaded.signature(SERVE), {"examples": np.array(serialized(rows), object)})
+            answer = self._loaded.run(self._loaded.signature(BLOCKS), {"blocks": np.array([plain(rows)], object)})
         except RequestError as error:
             raise UserError(f"data: {error.text}") from None
         return {task: answer[task][:, 0] for task in self.tasks}

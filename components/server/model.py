@@ -19,6 +19,7 @@ from sangam.components.server.request_error import Code, RequestError, invalid
 from sangam.components.server.signature import Signature, signatures_of
 from sangam.components.server.tensors import to_array
 from sangam.schemas.contracts.export import (
+    BLOCKS,
     CUSTOM_OPS,
     DESCRIPTION_FILE,
     MODEL_FILE,
@@ -126,7 +127,8 @@ class LoadedModel:
             except Exception as error:
                 text = f"{path}: request {len(recorded) + 1} fails ({_one_line(error)})"
                 raise NotServable("warmup_failed", text) from error
-        others = [signature for name, signature in self.signatures.items() if name not in recorded]
+        # Blocks are for batches of rows, not for requests: preparing one more graph would delay the first answer.
+        others = [signature for name, signature in self.signatures.items() if name not in (*recorded, BLOCKS)]
         return len(recorded) + sum(self._run_synthetic(signature) for signature in others if not signature.is_update)
 
     def signature_defs(self) -> dict[str, meta_graph_pb2.SignatureDef]:

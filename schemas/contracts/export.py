@@ -14,7 +14,9 @@ SERVE = "serving_default"
 """Serialized tf.Examples in, a prediction of every task out."""
 RANK = "rank"
 """Columns of the candidates of one request in, a prediction of every task out."""
-KNOWN_IDS = "known_ids"
+BLOCKS = "score_blocks"
+"""Blocks of rows in, see `example_files`, decompressed; a prediction of every task out, and `known_ids_of` each feature
+of kind id: whether the id of each row has a row in its table. It is the fastest for many rows."""
 TABLE_SIZE = "table_size"
 UPSERT, REMOVE = "upsert", "remove"
 REPLACE_DENSE = "replace_dense"
@@ -23,6 +25,8 @@ EMBEDDINGS = "embeddings"
 """Ids of one table as texts in; `VECTORS`, and whether each id has a row, `IS_KNOWN`, out. There is one per table, with
 `export.ids`."""
 VECTORS, IS_KNOWN = "vectors", "is_known"
+
+_KNOWN_IDS = "known_ids/"
 
 MODEL_FILE = "saved_model.pb"
 """The file written last: a folder with it is a whole model."""
@@ -58,6 +62,16 @@ def of_group(signature: str, group: str, num_groups: int) -> str:
 def embeddings_of(table: str) -> str:
     """Returns the name of the signature that gives a table's vectors."""
     return f"{EMBEDDINGS}_{table}"
+
+
+def known_ids_of(feature: str) -> str:
+    """Returns the output of `BLOCKS` that says whether the ids of a feature have rows."""
+    return f"{_KNOWN_IDS}{feature}"
+
+
+def feature_of_known_ids(output: str) -> str | None:
+    """Returns the feature whose ids an output of `BLOCKS` is about; None for the prediction of a task."""
+    return output.removeprefix(_KNOWN_IDS) if output.startswith(_KNOWN_IDS) else None
 
 
 def ids_file(table: str) -> str:

@@ -18,20 +18,21 @@ def write_blocks(file: Path | str, examples: Iterable[bytes], block_rows: int = 
     left = iter(examples)
     with tf.io.TFRecordWriter(str(file)) as writer:
         while rows := list(islice(left, block_rows)):
-            writer.write(zlib.compress(_block(rows), 1))
+            writer.write(zlib.compress(plain_block(rows), 1))
 
 
 def batch_of(ranker: RankerSpec, examples: Sequence[bytes]) -> Batch:
     """Returns Transform's examples, serialized, as a batch."""
     reader = transformed_reader(ranker)
-    return reader.batch_of(reader.table.decode(tf.constant([zlib.compress(_block(examples))])))
+    return reader.batch_of(reader.table.decode(tf.constant([zlib.compress(plain_block(examples))])))
 
 
-def _block(rows: Sequence[bytes]) -> bytes:
+def plain_block(rows: Sequence[bytes], columns: Iterable[str] = ()) -> bytes:
+    """Returns serialized examples as a block before its compression, with columns of which no example has a value."""
     examples = [tf.train.Example.FromString(row).features.feature for row in rows]
     whole = tf.train.Example()
     block = whole.features.feature
-    for name in sorted({name for example in examples for name in example}):
+    for name in sorted({*columns, *(name for example in examples for name in example)}):
         lengths = []
         block[values_of(name)].SetInParent()
         for example in examples:

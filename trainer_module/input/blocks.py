@@ -46,11 +46,15 @@ class Table:
 
     def decode(self, blocks_W: tf.Tensor) -> Rows:
         """Returns the rows of compressed blocks, one block after another."""
+        return self.parse(tf.io.decode_compressed(blocks_W, COMPRESSION))
+
+    def parse(self, blocks_W: tf.Tensor) -> Rows:
+        """Returns the rows of decompressed blocks, one block after another."""
         columns = [(name, kind) for kind, names in self.names.items() for name in names]
         keys = [values_of(name) for name, _ in columns] + [lengths_of(name) for name, _ in columns]
         types = [tf.as_dtype(kind) for _, kind in columns] + [tf.int64] * len(columns)
         parsed = tf.raw_ops.ParseExampleV2(
-            serialized=tf.io.decode_compressed(blocks_W, COMPRESSION),
+            serialized=blocks_W,
             names=tf.zeros([0], tf.string),
             sparse_keys=tf.zeros([0], tf.string),
             dense_keys=tf.zeros([0], tf.string),

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.export import (
+    BLOCKS,
     IS_KNOWN,
-    KNOWN_IDS,
     RANK,
     REMOVE,
     REPLACE_DENSE,
@@ -19,12 +19,14 @@ from sangam.schemas.contracts.export import (
     UPSERT,
     VECTORS,
     embeddings_of,
+    known_ids_of,
     of_group,
 )
 from sangam.schemas.derived.columns import serving_columns
 from sangam.schemas.derived.ids import id_columns
 from sangam.schemas.parts.columns import Column
 from sangam.trainer_module.input.batch import Columns
+from sangam.trainer_module.input.blocks import Table, num_rows
 from sangam.trainer_module.ranker import Ranker
 from sangam.trainer_module.serving.candidates import candidate_logits
 from sangam.trainer_module.serving.missing import without_missing
@@ -34,6 +36,7 @@ from sangam.trainer_module.transforms.graph import TransformGraph
 from sangam.trainer_module.transforms.keys import id_keys
 
 _EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")
+_BLOCKS = tf.TensorSpec([None], tf.string, name="blocks")
 _KEYS = tf.TensorSpec([None], tf.int64, name="keys")
 _IDS = tf.TensorSpec([None], tf.string, name="ids")
 
@@ -65,6 +68,7 @@ class ServedRanker(tf.Module):
         self.columns: dict[str, Column] = {column.name: column for column in serving_columns(ranker.spec)}
         self.history_as_of = transform.history.as_of
         self._parsed = {name: tf.io.VarLenFeature(transform.columns[name]) for name in self.columns}
+        self._table = Table({name: transform.columns[name] for name in self.columns})
 
     @property
     def calibrations(self) -> Mapping[str, Calibration]:
@@ -94,11 +98,10 @@ class ServedRanker(tf.Module):
         flat = tf.TensorSpec(self._flat.shape, tf.float32, name="flat")
         signatures: dict[str, Signature] = {
             SERVE: self.serve_examples,
+            BLOCKS: _signature(self._score_blocks, _BLOCKS),
             RANK: self._rank(),
             REPLACE_DENSE: _signature(self._replace_dense, flat),
         }
-        if self._ranker.layout.all_ids:
-            signatures[KNOWN_IDS] = _signature(self._known_ids, _EXAMPLES)
         if self.tables:
             signatures[TABLE_SIZE] = _signature(lambda: {name: table.num_rows() for name, table in self.tables.items()})
         for name, table in self.tables.items():
@@ -122,15 +125,24 @@ class ServedRanker(tf.Module):
 
         return _signature(rank, input_specs(self.columns))
 
-    def _known_ids(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns {feature of one id: [batch] bool}: whether its id has a row; an absent id has none."""
-        columns = self._transformed(self._columns_of(examples), tf.size(examples, tf.int64))
-        known: dict[str, tf.Tensor] = {}
-        for group, table in self.tables.items():
+    def _score_blocks(self, blocks: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns {task: [rows, 1]} for the rows of blocks, and by feature of one id whether its id has a row.
+
+        An absent id has none.
+        """
+        rows = self._table.parse(blocks)
+        # Ingestion has left out missing values.
+        columns = self._transformed(self._table.sparse(rows), num_rows(rows))
+        batch = self._ranker.layout.pack_features(columns)
+        found = {group: self.tables[group].read(keys) for group, keys in self._ranker.keys(batch).items()}
+        embeddings = {group: rows_nD for group, (rows_nD, _) in found.items()}
+        answer = dict(self._ranker.predictions(self._ranker.logits(self._weights(), batch, embeddings)))
+        for group, (_, is_known_n) in found.items():
             if names := self._ranker.layout.ids[group]:
-                is_known = table.find(tf.concat([columns[name] for name in names], 0))[1]
-                known |= zip(names, tf.split(is_known, len(names)), strict=True)
-        return known
+                # The keys of ids come first, row after row.
+                of_ids = tf.reshape(is_known_n[: tf.size(batch["ids"][:, 0]) * len(names)], [-1, len(names)])
+                answer |= zip(map(known_ids_of, names), tf.unstack(of_ids, axis=1), strict=True)
+        return answer
 
     def _replace_dense(self, flat: tf.Tensor) -> dict[str, tf.Tensor]:
         """Replaces all dense weights at once: [size] float32; a request has read either the old ones or the new."""

@@ -29,9 +29,13 @@ class ServedTable(tf.Module, ABC):
 
     def __call__(self, keys_n: tf.Tensor) -> tf.Tensor:
         """Returns the embeddings of keys: [n] int64 to [n, dim]."""
+        return self.read(keys_n)[0]
+
+    def read(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the embeddings of keys, and which of them have a row: [n] int64 to [n, dim] and [n] bool."""
         rows_nD, is_known_n = self.find(keys_n)
         defaults_n1 = tf.gather(self._defaults, tf.minimum(tags_of(keys_n), len(self._defaults) - 1))
-        return tf.where(is_known_n[:, None], rows_nD, defaults_n1)
+        return tf.where(is_known_n[:, None], rows_nD, defaults_n1), is_known_n
 
     def upsert(self, keys_n: tf.Tensor, rows_nD: tf.Tensor) -> tf.Tensor:
         """Adds or replaces whole rows; returns their number, int64 scalar.

@@ -13,6 +13,7 @@ from tfx.types import artifact_utils
 from tfx.utils import path_utils
 
 from sangam.components.beam.execution import BeamExecutor
+from sangam.components.examples.blocks import plain
 from sangam.components.registry import seal
 from sangam.components.registry.blessed import BlessedModel, baseline_for, read_all
 from sangam.components.reports import importance
@@ -30,7 +31,7 @@ from sangam.components.steps.evaluator.models.baseline_days import evaluation_da
 from sangam.components.steps.evaluator.models.examples import first_rows, num_examples, sources, spread_rows
 from sangam.components.steps.evaluator.models.scoring import Models, scores_of
 from sangam.components.steps.evaluator.plan import Plan, plan_of
-from sangam.components.steps.evaluator.slices.measuring import measure
+from sangam.components.steps.evaluator.slices.measuring import EXAMPLES_PER_PART, measure
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.contracts.training_job import EXPORT_REPORT_FILE
@@ -43,8 +44,6 @@ from sangam.schemas.spec.tasks import BinaryTask
 _LOG = logging.getLogger(__name__)
 _GATES: TypeAdapter[tuple[Gate, ...]] = TypeAdapter(tuple[Gate, ...])
 
-_EXAMPLES_PER_PART = 50_000
-"""Examples whose groups are measured together."""
 _LEAK_EXAMPLES = 20_000
 """Examples in which a column that tells a label is looked for."""
 
@@ -130,7 +129,7 @@ class Executor(BeamExecutor):
                 sources=sources(examples, EVAL),
                 models=Models(paths, CANDIDATE if is_asked else None),
                 plan=plan,
-                num_parts=1 + num_examples(examples, EVAL) // _EXAMPLES_PER_PART,
+                num_parts=1 + num_examples(examples, EVAL) // EXAMPLES_PER_PART,
                 folder=folder,
             )
 
@@ -147,7 +146,7 @@ def _write_importances(
     rows, models = spread_rows(examples, EVAL, most_examples(columns)), Models({CANDIDATE: model_path})
 
     def score(batch: pa.RecordBatch) -> Mapping[str, NDArray[Any]]:
-        return scores_of(batch, models).by_model[CANDIDATE]
+        return scores_of([plain(batch)], models).by_model[CANDIDATE]
 
     found = importances(inputs, evaluation, metrics, rows, score)
     with fileio.open(os.path.join(folder, importance.FILE_NAME), "w") as file:

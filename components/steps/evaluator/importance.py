@@ -66,7 +66,7 @@ def importances(
     confidence = evaluation.confidence
     only = evaluation.model_copy(update={"slices": (), "metrics": {}, "new_ids": (), "group": None, "list": None})
     plan = plan_of(inputs=inputs, evaluation=only, gates=())
-    block, _ = block_of(rows, Scores({CANDIDATE: score(rows)}, {}), plan)
+    block, _ = block_of(rows, Scores({CANDIDATE: score(rows)}, {}), plan, lambda: rows)
     draws = Draws.of(block.units, min(_REPLICATES, confidence.replicates), confidence.seed)
     chosen = {task: _measurable(metric, plan.kinds[task]) for task, metric in metrics.items()}
     whole = _measured(plan, block, draws, chosen)
@@ -75,7 +75,8 @@ def importances(
     for columns, features in shuffled_together(inputs).items():
         if not set(columns) <= set(rows.schema.names):
             continue
-        other, _ = block_of(rows, Scores({CANDIDATE: score(shuffled(rows, columns, order))}, {}), plan)
+        scores = Scores({CANDIDATE: score(shuffled(rows, columns, order))}, {})
+        other, _ = block_of(rows, scores, plan, lambda: rows)
         found = _measured(plan, replace(block, scores=other.scores), draws, chosen)
         for task, metric in chosen.items():
             better, worse = whole[task], found[task]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sangam.components.examples.blocks import decode, encode
-from sangam.components.examples.reading import batches, first_examples
+from sangam.components.examples.blocks import decode, encode, plain, rows_of
+from sangam.components.examples.reading import batches, blocks_with_rows
 from sangam.components.examples.writer import BlockWriter
 from sangam.schemas.contracts.example_files import BLOCK_ROWS
 
@@ -81,15 +81,17 @@ def test_no_rows_leave_one_empty_file(tmp_path: Path) -> None:
     assert numbers(tmp_path / writer.names[0]) == []
 
 
-def test_rows_become_one_example_each(tmp_path: Path) -> None:
-    import tensorflow as tf
-
+def test_blocks_read_together_have_their_rows_one_after_another(tmp_path: Path) -> None:
+    whole = pa.RecordBatch.from_pydict(COLUMNS)
+    parts = [whole.slice(start, rows) for start, rows in ((2, 2), (0, 1), (1, 1))]
+    together = rows_of([plain(part) for part in parts])
+    assert together.schema.types == whole.schema.types
+    assert together.to_pylist() == [row for part in parts for row in part.to_pylist()]
     with BlockWriter(str(tmp_path), None, 0) as writer:
-        writer.write(pa.RecordBatch.from_pydict(COLUMNS))
-    examples = first_examples([str(tmp_path / name) for name in writer.names], 2)
-    first, second = (tf.train.Example.FromString(example).features.feature for example in examples)
-    assert list(first["words"].bytes_list.value) == ["ü".encode(), b""]
-    assert [sorted(name for name in row if row[name].WhichOneof("kind")) for row in (first, second)] == [
-        ["count", "price", "words"],
-        ["price"],
-    ]
+        writer.write(rows(0, 3 * BLOCK_ROWS + 5))
+    found = list(blocks_with_rows(str(tmp_path / writer.names[0]), 2))
+    assert [(len(blocks), batch.num_rows) for blocks, batch in found] == [(2, 2 * BLOCK_ROWS), (2, BLOCK_ROWS + 5)]
+    assert [batch.to_pylist() for _, batch in found] == [rows_of(blocks).to_pylist() for blocks, _ in found]
+    every = list(blocks_with_rows(str(tmp_path / writer.names[0]), 2, most_bytes=1))
+    assert [batch.num_rows for _, batch in every] == [BLOCK_ROWS, BLOCK_ROWS, BLOCK_ROWS, 5]
+    assert [n for _, batch in found for [n] in batch.column(0).to_pylist()] == list(range(3 * BLOCK_ROWS + 5))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sangam.schemas.contracts.export import feature_of_known_ids
 from sangam.schemas.contracts.training_job import TrainJob
 
 pytestmark = pytest.mark.slow
@@ -52,6 +53,24 @@ def _examples(rows: list[Any]) -> Any:
     return tf.constant([encoded(row) for row in rows], tf.string)
 
 
+def _blocks(*blocks: list[Any]) -> Any:
+    from sangam.schemas.derived.columns import serving_columns
+    from tests.trainer_module.sample_blocks import plain_block
+    from tests.trainer_module.serving.sample_training import declared, encoded
+
+    read = [column.name for column in serving_columns(declared())]
+    return tf.constant([plain_block([encoded(row) for row in rows], read) for rows in blocks], tf.string)
+
+
+def _by_task(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values for name, values in answer.items() if feature_of_known_ids(name) is None}
+
+
+def _known_ids(answer: Mapping[str, Any]) -> dict[str, list[bool]]:
+    found = {feature_of_known_ids(name): flags for name, flags in answer.items()}
+    return {feature: flags.numpy().tolist() for feature, flags in found.items() if feature is not None}
+
+
 def _of_one_user(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the inputs with one user's columns given once, and the same with them repeated."""
     count = len(inputs["post_id"])
@@ -68,6 +87,8 @@ def test_columns_score_as_examples_do_for_every_kind_of_feature(loaded: Any, for
     signatures = loaded(form, stored).signatures
     by_examples = signatures["serving_default"](examples=_examples(some))
     _assert_alike(by_examples, signatures["rank"](**ranked(some)), within=1e-6)
+    by_blocks = signatures["score_blocks"](blocks=_blocks(some[:130], some[130:]))
+    _assert_alike(by_examples, _by_task(by_blocks), within=1e-6)
     assert {name: tuple(scores.shape) for name, scores in by_examples.items()} == {"like": (200, 1), "watch": (200, 1)}
     assert np.std(by_examples["like"]) > 0.01
 
@@ -104,6 +125,7 @@ def test_an_example_with_nothing_in_its_lists_scores_by_columns_too(loaded: Any,
     assert ranked(some)["history"].shape == (1, 0)
     by_examples = signatures["serving_default"](examples=_examples(some))
     _assert_alike(by_examples, signatures["rank"](**ranked(some)), within=1e-6)
+    _assert_alike(by_examples, _by_task(signatures["score_blocks"](blocks=_blocks(some))), within=1e-6)
 
 
 @pytest.mark.long
@@ -116,7 +138,7 @@ def test_both_forms_answer_exactly_the_same(loaded: Any, stored: str) -> None:
     assert set(stock) == set(tfra)
     for name, inputs in (
         ("serving_default", {"examples": _examples(some)}),
-        ("known_ids", {"examples": _examples(some)}),
+        ("score_blocks", {"blocks": _blocks(some)}),
         ("rank", ranked(some)),
         ("table_size", {}),
     ):
@@ -213,9 +235,9 @@ def test_known_ids_are_those_with_a_row(loaded: Any, form: str, stored: str) -> 
         row | {"User ID": ["stranger"], "friend": ["u2"], "post-id": [4]},
         row | {"User ID": [], "friend": [], "post-id": [POSTS[1]]},
     ]
-    known = loaded(form, stored).signatures["known_ids"](examples=_examples(some))
+    answer = loaded(form, stored).signatures["score_blocks"](blocks=_blocks(some))
     # A missing user is read as u3; a missing friend is nobody.
-    assert {name: flags.numpy().tolist() for name, flags in known.items()} == {
+    assert _known_ids(answer) == {
         "user": [True, False, True],
         "friend": [False, True, False],
         "post": [True, False, True],
@@ -230,7 +252,8 @@ def test_rows_can_be_changed_in_one_loaded_model_alone(exported: Exported, form:
 
     path = exported(form, stored).model_dir
     changed, other = tf.saved_model.load(path), tf.saved_model.load(path)
-    request = tf.constant([encoded(rows(1)[0] | {"User ID": ["new"], "friend": ["u5"]})])
+    row = rows(1)[0] | {"User ID": ["new"], "friend": ["u5"]}
+    request = tf.constant([encoded(row)])
     before = _numbers(other.signatures["serving_default"](examples=request))
     sizes = {name: len(keys) for name, (keys, _) in embeddings().items()}
     assert {name: int(size) for name, size in changed.signatures["table_size"]().items()} == sizes
@@ -238,8 +261,8 @@ def test_rows_can_be_changed_in_one_loaded_model_alone(exported: Exported, form:
     answer = changed.signatures["upsert_adagrad_8"](keys=keys, rows=tf.constant([[1.0] * 8, [-1.0] * 8]))
     assert int(answer["upserted"]) == 2
     assert int(changed.signatures["table_size"]()["adagrad_8"]) == sizes["adagrad_8"] + 1
-    known = changed.signatures["known_ids"](examples=request)
-    assert (bool(known["user"][0]), bool(known["friend"][0])) == (True, True)
+    known = _known_ids(changed.signatures["score_blocks"](blocks=_blocks([row])))
+    assert (known["user"], known["friend"]) == ([True], [True])
     after = _numbers(changed.signatures["serving_default"](examples=request))
     assert abs(after["watch"] - before["watch"]).max() > 1e-4
     assert int(changed.signatures["remove_adagrad_8"](keys=keys)["removed"]) == 2
@@ -290,9 +313,9 @@ def test_requests_at_the_same_time_never_mix_and_insert_nothing(exported: Export
 @pytest.mark.parametrize(
     ("features", "names"),
     [
-        (["age", "spent"], {"serving_default", "rank", "replace_dense"}),
-        (["age", "history"], {"serving_default", "rank", "replace_dense", "table_size", "upsert", "remove"}),
-        (["user"], {"serving_default", "rank", "replace_dense", "table_size", "upsert", "remove", "known_ids"}),
+        (["age", "spent"], set()),
+        (["age", "history"], {"table_size", "upsert", "remove"}),
+        (["user"], {"table_size", "upsert", "remove"}),
     ],
 )
 def test_a_ranker_has_the_signatures_that_its_features_need(
@@ -312,4 +335,4 @@ def test_a_ranker_has_the_signatures_that_its_features_need(
     tables = {name: StockTable(group, "float32", none) for name, group in ranker.groups.items()}
     transform = TransformGraph(str(served_world / "transform"))
     served = ServedRanker(ranker, transform, ranker.weights.initial(seed=1), tables)
-    assert set(served.signatures()) == names
+    assert set(served.signatures()) == names | {"serving_default", "rank", "score_blocks", "replace_dense"}

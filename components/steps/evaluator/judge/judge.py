@@ -23,6 +23,7 @@ from sangam.components.steps.evaluator.judge.reduced_rows import ReducedRows, ro
 from sangam.components.steps.evaluator.judge.warnings import warnings_of
 from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, SliceResult, name_of, paired_change
 from sangam.components.steps.evaluator.metrics.measured import Metrics as MeasuredMetrics
+from sangam.schemas.contracts.export import known_ids_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.metrics import declared_for, fits, new_id_slice, slice_name
@@ -177,7 +178,7 @@ class GateEvaluator:
 
     def _why_missing(self, gate: Gate) -> str:
         if gate.new_id is not None and self.known_id_features is not None and gate.new_id not in self.known_id_features:
-            return "the model has no signature known_ids"
+            return f"the model has no output {known_ids_of(gate.new_id)}"
         return f"no example is in {'such a' if gate.each else 'that'} slice"
 
     def _without_baseline(self, gate: Gate) -> Iterator[str]:

@@ -20,9 +20,9 @@ class Block:
     """Scored examples.
 
     Attributes:
-        ids: hash of each example.
+        ids: hash of each example, by which ranks are sampled; of its unit where there are none.
         units: hash of each example's bootstrap unit.
-        groups: hash of each example's group, by purpose: `group` or `list`; 0 without one.
+        groups: hash of each example's group, by the feature or key that groups; 0 without one.
         labels: labels by task; NaN for an example that is masked for the task.
         scores: scores by model and task, float32 or float64.
         masked: tasks that mask examples.

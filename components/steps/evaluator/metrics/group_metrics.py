@@ -10,18 +10,19 @@ Arrays carry shape suffixes: N examples sorted by group and falling score, T run
 groups, S slices, R for 1 + replicates, of which the first is the data itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from sangam.components.steps.evaluator.metrics.bootstrap import weights
+from sangam.components.steps.evaluator.metrics.draws import Draws
 from sangam.components.steps.evaluator.metrics.totals_histogram import Floats, Ints, ratio
 
 Weigh = Literal["examples", "positives", "groups"]
+Values = tuple[Floats, Floats]
+"""A metric of each group, NaN without one, and how much it weighs: [G]."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,8 @@ class Groups:
     """Examples of one task and one model, sorted by group and falling score.
 
     Attributes:
-        drawn_GR: how often each group counts.
+        draws: how often each group counts.
         slices_G: number of the slice of each group, ascending.
-        num_slices: number of slices of all groups.
         negatives_T: negatives of a run of equal scores.
         positives_T: positives of the run.
         before_T: examples of the run's group that rank above it.
@@ -69,9 +69,8 @@ class Groups:
         of_group_G: index of each group's first run.
     """
 
-    drawn_GR: Floats
+    draws: Draws
     slices_G: Ints
-    num_slices: int
     negatives_T: Floats
     positives_T: Floats
     before_T: Floats
@@ -86,32 +85,28 @@ class Groups:
 def grouped(
     *,
     groups: Ints,
-    drawn_GR: Floats,
+    draws: Draws,
     is_positive: NDArray[np.bool_],
-    scores: NDArray[np.floating[Any]],
+    scores: NDArray[np.float32],
     slices_G: Ints,
-    num_slices: int,
 ) -> Groups:
-    """Sorts examples into groups.
+    """Counts examples by group and run of equal scores.
 
     Args:
-        groups: number of the group of each example, at least one; none is skipped.
-        drawn_GR: how often each group counts: see `draws`.
+        groups: number of the group of each example, at least one, ascending; none is skipped.
+        draws: how often each group counts: see `draws_of`.
         is_positive: label of each example.
-        scores: scores of each example, finite; models return float32, and other types are cast to it to compare scores.
+        scores: scores of each example, falling within a group: see `order_of`.
         slices_G: number of each group's slice, rising.
-        num_slices: number of slices of all groups.
     """
-    order = np.argsort(_places(groups, scores))
-    is_new_group = _is_start(groups[order])
-    starts = np.flatnonzero(is_new_group | _is_start(scores[order].astype(np.float32)))
+    is_new_group = _is_start(groups)
+    starts = np.flatnonzero(is_new_group | _is_start(scores))
     of_group = np.flatnonzero(is_new_group[starts])
-    positives = np.add.reduceat(is_positive[order].astype(np.float64), starts)
+    positives = np.add.reduceat(is_positive, starts, dtype=np.float64)
     sizes = np.diff(np.append(starts, len(groups))).astype(np.float64)
     return Groups(
-        drawn_GR=drawn_GR,
+        draws=draws,
         slices_G=slices_G,
-        num_slices=num_slices,
         negatives_T=sizes - positives,
         positives_T=positives,
         before_T=_before(sizes, of_group),
@@ -120,16 +115,19 @@ def grouped(
     )
 
 
-def _places(groups: Ints, scores: NDArray[np.floating[Any]]) -> NDArray[np.uint64]:
-    """Returns numbers that rise with the group and, within it, as scores fall: one sort is faster than two."""
+def order_of(groups: Ints, scores: NDArray[np.float32]) -> Ints:
+    """Returns the order of examples by the number of their group and, within it, by falling score.
+
+    One sort of 64 bits is faster than two.
+    """
     # 0.0 and -0.0 are equal. The bits rise with positive floats, and fall with negative ones.
-    bits = (scores.astype(np.float32) + np.float32(0)).view(np.uint32)
+    bits = (scores + np.float32(0)).view(np.uint32)
     rising = np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31))
-    return groups.astype(np.uint64) << np.uint64(32) | ~rising
+    return np.argsort(groups.astype(np.uint64) << np.uint64(32) | ~rising)
 
 
-def draws(units: NDArray[np.uint64], groups: NDArray[np.uint64], starts: Ints, replicates: int, seed: int) -> Floats:
-    """Returns how often each group counts, [G, R].
+def draws_of(units: NDArray[np.uint64], groups: NDArray[np.uint64], starts: Ints, replicates: int, seed: int) -> Draws:
+    """Returns how often each group counts.
 
     Args:
         units: hash of each example's bootstrap unit; examples of a group are together.
@@ -139,23 +137,23 @@ def draws(units: NDArray[np.uint64], groups: NDArray[np.uint64], starts: Ints, r
         seed: seed of the bootstrap.
     """
     lowest, highest = (edge.reduceat(units, starts) for edge in (np.minimum, np.maximum))
-    return weights(np.where(lowest == highest, lowest, groups), replicates, seed).astype(np.float64)
+    return Draws.of(np.where(lowest == highest, lowest, groups), replicates, seed)
 
 
-def gauc(groups: Groups, weigh: Weigh) -> list[MeanSums]:
-    """Returns for each slice the mean over groups of the AUC within the group; groups of one class are skipped.
+def gauc(groups: Groups, weigh: Weigh) -> Values:
+    """Returns the AUC within each group; groups of one class have none.
 
     Reference: Zhou et al., Deep Interest Network, 2018, equation 6.
     """
     negatives, positives = groups.per_group(groups.negatives_T), groups.per_group(groups.positives_T)
     # Pairs of a run's positives and negatives above it are in the wrong order.
     wrong = groups.per_group(groups.positives_T * (groups.negatives_before_T + groups.negatives_T / 2))
-    counts_by = {"examples": negatives + positives, "positives": positives, "groups": np.ones_like(positives)}
-    return _mean(groups, 1 - ratio(wrong, negatives * positives), counts_by[weigh])
+    weights_by = {"examples": negatives + positives, "positives": positives, "groups": np.ones_like(positives)}
+    return 1 - ratio(wrong, negatives * positives), weights_by[weigh]
 
 
-def at_k(groups: Groups, ks: Sequence[int]) -> dict[str, list[MeanSums]]:
-    """Returns by slice the metrics of `AT_K` at each k: means over lists with a positive; others are skipped."""
+def at_k(groups: Groups, ks: Sequence[int]) -> dict[str, Values]:
+    """Returns the metrics of `AT_K` of each list at each k; lists without a positive have none."""
     metrics: dict[str, Callable[[Groups, int], Floats]] = {
         "ndcg": _ndcg,
         "recall": _recall,
@@ -163,7 +161,39 @@ def at_k(groups: Groups, ks: Sequence[int]) -> dict[str, list[MeanSums]]:
         "mrr": _mrr,
     }
     ones = np.ones(len(groups.of_group_G))
-    return {f"{name}_at_{k}": _mean(groups, metric(groups, k), ones) for k in ks for name, metric in metrics.items()}
+    return {f"{name}_at_{k}": (metric(groups, k), ones) for k in ks for name, metric in metrics.items()}
+
+
+def means(groups: Groups, metrics: Mapping[str, Values]) -> dict[int, dict[str, MeanSums]]:
+    """Returns by slice the means of metrics over its groups."""
+    first = np.flatnonzero(_is_start(groups.slices_G))
+    sizes = np.diff(np.append(first, len(groups.slices_G)))
+    values_MG, weights_MG = (np.stack(each) for each in zip(*metrics.values(), strict=True))
+    has_value_MG = np.isfinite(values_MG)
+    wholes_MG = np.where(has_value_MG, weights_MG, 0.0)
+    columns_CG = np.concatenate([np.where(has_value_MG, values_MG, 0.0) * wholes_MG, wholes_MG])
+    counted_MS = np.add.reduceat(has_value_MG, first, axis=1, dtype=np.int64)
+    return {
+        code: {
+            name: MeanSums(parts_R, wholes_R, counted, size - counted)
+            for name, parts_R, wholes_R, counted in zip(metrics, *np.split(sums_CR, 2), counted_M, strict=True)
+        }
+        for code, size, sums_CR, counted_M in zip(
+            groups.slices_G[first].tolist(),
+            sizes.tolist(),
+            _summed(groups.draws, columns_CG, first, sizes),
+            counted_MS.T.tolist(),
+            strict=True,
+        )
+    }
+
+
+def _summed(draws: Draws, columns_CG: Floats, first: Ints, sizes: Ints) -> Iterable[Floats]:
+    """Returns the sums of columns over the groups of each slice, [C, R]."""
+    if draws.replicates == 0:  # There may be very many such slices.
+        return np.add.reduceat(columns_CG, first, axis=1).T[:, :, None]
+    slices = [slice(start, start + size) for start, size in zip(first.tolist(), sizes.tolist(), strict=True)]
+    return (draws.where(of_slice).summed(list(columns_CG[:, of_slice])) for of_slice in slices)
 
 
 def _ndcg(groups: Groups, k: int) -> Floats:
@@ -205,8 +235,9 @@ def _of_first_positive(groups: Groups, k: int, worth: Floats) -> Floats:
     """
     has_positive_T = groups.positives_T > 0
     of_run_T = np.repeat(np.arange(len(groups.of_group_G)), np.diff(np.append(groups.of_group_G, len(has_positive_T))))
-    found, first = np.unique(of_run_T[has_positive_T], return_index=True)
-    runs = np.flatnonzero(has_positive_T)[first]
+    runs = np.flatnonzero(has_positive_T)
+    runs = runs[_is_start(of_run_T[runs])] if len(runs) else runs
+    found = of_run_T[runs]
     before, positives = groups.before_T[runs].astype(np.int64), groups.positives_T[runs]
     sizes = positives + groups.negatives_T[runs]
     total, is_later = np.zeros(len(runs)), np.ones(len(runs))
@@ -231,25 +262,6 @@ def _at_places(groups: Groups, k: int, worth: Floats) -> Floats:
 
 def _places_to(counts: Floats, k: int) -> Ints:
     return np.minimum(counts, k).astype(np.int64)
-
-
-def _mean(groups: Groups, values_G: Floats, counts_by_G: Floats) -> list[MeanSums]:
-    has_value = np.isfinite(values_G)
-    wholes, slices_G = counts_by_G[has_value], groups.slices_G[has_value]
-    drawn_GR = groups.drawn_GR[has_value]
-    ends = np.arange(len(wholes) + 1)
-
-    def summed(of_G: Floats) -> Floats:
-        # One non-zero in each column: SciPy adds each group's row to its slice's.
-        return sparse.csc_matrix((of_G, slices_G, ends), (groups.num_slices, len(of_G))) @ drawn_GR
-
-    parts_SR, wholes_SR = summed(values_G[has_value] * wholes), summed(wholes)
-    counted_S = np.bincount(slices_G, minlength=groups.num_slices).tolist()
-    all_S = np.bincount(groups.slices_G, minlength=groups.num_slices).tolist()
-    return [
-        MeanSums(parts, whole, counted, total - counted)
-        for parts, whole, counted, total in zip(parts_SR, wholes_SR, counted_S, all_S, strict=True)
-    ]
 
 
 def _before(values_T: Floats, of_group_G: Ints) -> Floats:

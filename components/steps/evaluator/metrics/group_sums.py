@@ -1,6 +1,7 @@
 """Sums over groups for GAUC and metrics at k, of all slices at once.
 
-A group contains only the slice's examples: its examples in other slices do not count.
+A group contains only the slice's examples: its examples in other slices do not count. Examples are sorted once by group
+and once for each model and task by group and score; each slice has a part of this order.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,13 +13,20 @@ from numpy.typing import NDArray
 
 from sangam.components.steps.evaluator.metrics.block import Block, Target
 from sangam.components.steps.evaluator.metrics.columns import MISSING
-from sangam.components.steps.evaluator.metrics.draws import Units
-from sangam.components.steps.evaluator.metrics.group_metrics import MeanSums, at_k, draws, gauc, grouped
+from sangam.components.steps.evaluator.metrics.draws import Draws, Units
+from sangam.components.steps.evaluator.metrics.group_metrics import (
+    MeanSums,
+    Values,
+    at_k,
+    draws_of,
+    gauc,
+    grouped,
+    means,
+    order_of,
+)
 from sangam.components.steps.evaluator.metrics.settings import Settings
-from sangam.components.steps.evaluator.metrics.totals_histogram import Floats, Ints
+from sangam.components.steps.evaluator.metrics.totals_histogram import Ints
 
-GROUP, LIST = "group", "list"
-"""Purposes of groups."""
 SumsOfSlice = dict[Target, dict[str, MeanSums]]
 _NO_PART = np.int8(-1)
 
@@ -38,6 +46,15 @@ class SliceCodes:
     def where(self, rows: NDArray[np.generic]) -> "SliceCodes":
         """Returns the slices of some of the examples."""
         return SliceCodes(self.slices, self.codes[rows])
+
+    def order(self, rows: Ints) -> Ints:
+        """Returns examples by slice, those of one slice in the given order."""
+        if len(self.slices) == 1:
+            return rows
+        codes = self.codes[rows]
+        # NumPy sorts 16 bits by radix.
+        small = codes.astype(np.int16) if len(self.slices) < 1 << 15 else codes
+        return rows[np.argsort(small, kind="stable")]
 
     @classmethod
     def joined(cls, parts: Sequence["SliceCodes"]) -> "SliceCodes":
@@ -89,103 +106,112 @@ class GroupRows:
 def split(
     block: Block, codes: list[SliceCodes], targets: Sequence[Target], num_parts: int
 ) -> Iterator[tuple[tuple[str, int], GroupRows]]:
-    """Yields a block's examples by purpose and part of the groups' hashes."""
+    """Yields a block's examples by what groups them and part of the groups' hashes."""
     labels = {
         task: np.where(np.isnan(block.labels[task]), _NO_PART, block.labels[task] > 0).astype(np.int8)
         for task in {task for _, task in targets}
     }
     scores = {target: block.scores[target] for target in targets}
-    for purpose, groups in block.groups.items():
+    for by, groups in block.groups.items():
         rows = GroupRows(groups, block.units, codes, labels, scores)
         parts = np.where(groups == MISSING, -1, (groups % np.uint64(num_parts)).astype(np.int64))
         for part in np.unique(parts[parts >= 0]).tolist():
-            yield (purpose, part), rows.where(np.flatnonzero(parts == part))
+            yield (by, part), rows.where(np.flatnonzero(parts == part))
 
 
 def summed(
-    purpose: str, rows: GroupRows, settings: Settings, targets: Sequence[Target], sizes: Mapping[str, int]
+    by: str, rows: GroupRows, settings: Settings, targets: Sequence[Target], sizes: Mapping[str, int]
 ) -> Iterator[tuple[str, SumsOfSlice]]:
     """Yields each slice with the sums over its groups.
 
     Args:
-        purpose: purpose of the groups.
+        by: feature or key that groups the examples.
         rows: all examples of these groups.
         settings: metrics to measure.
         targets: models and tasks.
         sizes: number of examples of each slice: small ones have no replicates.
     """
+    rows = rows.where(np.argsort(rows.groups))
+    numbers = np.cumsum(_is_first(rows.groups)) - 1
+    # A score that is not finite makes all metrics of the slice undefined later; here any number works.
+    scores = {target: np.nan_to_num(rows.scores[target].astype(np.float32)) for target in targets}
+    orders = {target: order_of(numbers, scores[target]) for target in targets}
     for codes in rows.codes:
         # Slices with replicates, and those without.
         has_replicates = np.array([sizes[name] >= settings.least_examples for name in codes.slices], bool)
         for replicates, chosen in ((settings.confidence.replicates, has_replicates), (0, ~has_replicates)):
-            mine = (codes.codes >= 0) & np.append(chosen, False)[codes.codes]
-            if mine.any():
-                yield from _summed(purpose, rows.where(mine), codes.where(mine), settings, targets, replicates)
-
-
-def _summed(
-    purpose: str, rows: GroupRows, codes: SliceCodes, settings: Settings, targets: Sequence[Target], replicates: int
-) -> Iterator[tuple[str, SumsOfSlice]]:
-    order = np.lexsort((rows.groups, codes.codes))
-    every = _Sorted.of(rows.where(order), codes.codes[order], settings, replicates)
-    sums: dict[int, SumsOfSlice] = {}
-    for target in targets:
-        mine = every
-        if target[1] in settings.masked:
-            takes_part = every.rows.labels[target[1]] != _NO_PART
-            if not takes_part.any():
-                continue
-            mine = _Sorted.of(every.rows.where(takes_part), every.codes[takes_part], settings, replicates)
-        found = _measured(purpose, mine, len(codes.slices), settings, target)
-        for code in np.unique(mine.codes).tolist():
-            sums.setdefault(code, {})[target] = {name: of_slices[code] for name, of_slices in found.items()}
-    for code, of_slice in sums.items():
-        yield codes.slices[code], of_slice
+            is_mine = np.append(chosen, False)[codes.codes]
+            every = _Grouped.of(rows, codes, is_mine, settings, replicates)
+            sums: dict[int, SumsOfSlice] = {}
+            for target in targets:
+                mine = every
+                if target[1] in settings.masked:
+                    takes_part = rows.labels[target[1]] != _NO_PART
+                    mine = _Grouped.of(rows, codes, is_mine & takes_part, settings, replicates)
+                if mine is not None:
+                    for code, of_slice in mine.measured(by, settings, target, orders[target], scores[target]).items():
+                        sums.setdefault(code, {})[target] = of_slice
+            for code, found in sums.items():
+                yield codes.slices[code], found
 
 
 @dataclass(frozen=True)
-class _Sorted:
-    """Examples sorted by slice and group.
+class _Grouped:
+    """Examples of some slices, by slice and group.
 
     Attributes:
-        rows: the examples.
-        codes: codes of their slices.
-        starts: index of the first example of each group within its slice.
-        numbers: numbers of each example's group within its slice.
-        drawn_GR: how often each group counts.
+        rows: all examples, sorted by group.
+        codes: their slices.
+        is_mine: which of them are of these slices.
+        numbers: number of the group within its slice of each of these, ascending.
+        slices_G: code of each group's slice.
+        draws: how often each group counts.
     """
 
     rows: GroupRows
-    codes: NDArray[np.int32]
-    starts: Ints
+    codes: SliceCodes
+    is_mine: NDArray[np.bool_]
     numbers: Ints
-    drawn_GR: Floats
+    slices_G: Ints
+    draws: Draws
 
     @classmethod
-    def of(cls, rows: GroupRows, codes: NDArray[np.int32], settings: Settings, replicates: int) -> "_Sorted":
-        is_first = np.ones(len(codes), bool)
-        is_first[1:] = (rows.groups[1:] != rows.groups[:-1]) | (codes[1:] != codes[:-1])
+    def of(
+        cls, rows: GroupRows, codes: SliceCodes, is_mine: NDArray[np.bool_], settings: Settings, replicates: int
+    ) -> "_Grouped | None":
+        """Sorts them; None if there are none."""
+        mine = codes.order(np.flatnonzero(is_mine))
+        if not len(mine):
+            return None
+        groups, slices = rows.groups[mine], codes.codes[mine]
+        is_first = _is_first(groups) | _is_first(slices)
         starts: Ints = np.flatnonzero(is_first)
-        drawn_GR = draws(rows.units, rows.groups[starts], starts, replicates, settings.confidence.seed)
-        return cls(rows, codes, starts, np.cumsum(is_first) - 1, drawn_GR)
+        draws = draws_of(rows.units[mine], groups[starts], starts, replicates, settings.confidence.seed)
+        return cls(rows, codes, is_mine, np.cumsum(is_first) - 1, slices[starts].astype(np.int64), draws)
+
+    def measured(
+        self, by: str, settings: Settings, target: Target, order: Ints, scores: NDArray[np.float32]
+    ) -> dict[int, dict[str, MeanSums]]:
+        """Returns each metric by slice, given the order of all examples by group and falling score."""
+        # The groups of this order are as long as those of `numbers`.
+        mine = self.codes.order(order[self.is_mine[order]])
+        groups = grouped(
+            groups=self.numbers,
+            draws=self.draws,
+            is_positive=self.rows.labels[target[1]][mine] > 0,
+            scores=scores[mine],
+            slices_G=self.slices_G,
+        )
+        metrics: dict[str, Values] = {}
+        if settings.group is not None and settings.group.by == by:
+            metrics["gauc"] = gauc(groups, settings.group.weigh)
+        if settings.list is not None and settings.list.by == by:
+            metrics |= at_k(groups, settings.list.k)
+        return means(groups, metrics)
 
 
-def _measured(
-    purpose: str, examples: _Sorted, num_slices: int, settings: Settings, target: Target
-) -> dict[str, list[MeanSums]]:
-    """Returns each metric by slice."""
-    groups = grouped(
-        groups=examples.numbers,
-        drawn_GR=examples.drawn_GR,
-        is_positive=examples.rows.labels[target[1]] > 0,
-        # A score that is not finite makes all metrics of the slice undefined later; here any number works.
-        scores=np.nan_to_num(examples.rows.scores[target]),
-        slices_G=examples.codes[examples.starts].astype(np.int64),
-        num_slices=num_slices,
-    )
-    if purpose == GROUP and settings.group is not None:
-        return {"gauc": gauc(groups, settings.group.weigh)}
-    return at_k(groups, settings.list.k) if settings.list is not None else {}
+def _is_first(ordered: NDArray[np.generic]) -> NDArray[np.bool_]:
+    return np.concatenate([[True], ordered[1:] != ordered[:-1]])
 
 
 def joined(parts: Iterable[GroupRows]) -> GroupRows:

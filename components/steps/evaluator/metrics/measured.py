@@ -90,15 +90,19 @@ class SliceResult:
 
 def encoded(slice_key: str, results: Mapping[Target, Result], level: float) -> list[Row]:
     """Returns the rows of a slice, with intervals of the level."""
-    is_all = not json.loads(slice_key)
     return [
-        _row(slice_key, target, name, values, level, result, is_all=is_all)
+        _row(slice_key, target, name, values, level, result)
         for target, result in results.items()
         for name, values in ({name: [value] for name, value in result.report.items()} | result.metrics).items()
     ]
 
 
-def _row(slice_key: str, target: Target, name: str, values: Any, level: float, result: Result, *, is_all: bool) -> Row:
+def is_all(slice_key: str) -> bool:
+    """Says whether a slice is that of all examples."""
+    return not json.loads(slice_key)
+
+
+def _row(slice_key: str, target: Target, name: str, values: Any, level: float, result: Result) -> Row:
     value, replicates = float(values[0]), list(map(float, values[1:]))
     ends = interval(replicates, level) if math.isfinite(value) else None
     lower, upper = ends or (None, None)
@@ -112,7 +116,7 @@ def _row(slice_key: str, target: Target, name: str, values: Any, level: float, r
         "upper": upper,
         "replicates": replicates if ends else None,
         "calibration_buckets": json.dumps(result.buckets) if name == "calibration" and result.buckets else None,
-        CURVE_COLUMN: result.curve.model_dump_json() if name == "auc" and is_all and result.curve else None,
+        CURVE_COLUMN: result.curve.model_dump_json() if name == "auc" and result.curve else None,
     }
 
 

@@ -26,7 +26,7 @@ NewTotals = Callable[[int, int], Totals]
 _MOST_WAITING = 65_536
 """Examples kept before they are counted: some 4 MB, less than the totals of several tasks."""
 _AT_ONCE = 32_768
-"""Examples that are counted at once: for 100 replicates 40 MB."""
+"""Examples that are counted at once: their draws for 100 replicates take 7 MB."""
 _COUNTS = {"gauc": ("num_groups", "num_groups_skipped"), "ndcg": ("num_lists", "num_lists_skipped")}
 """Names of a metric's two counts of groups."""
 
@@ -39,7 +39,7 @@ class Result:
         metrics: metrics of the data, then of each replicate; NaN where undefined.
         report: counts and means.
         buckets: calibration by tenths of the examples.
-        curve: curve of a binary task; None where it is undefined.
+        curve: curve of a binary task; None where it is undefined, or not asked for.
     """
 
     metrics: dict[str, Floats]
@@ -127,7 +127,7 @@ class Tally:
         if len(self._waiting) > 1:
             self._waiting = [joined(self._waiting)]
 
-    def result(self, least_examples: int) -> dict[Target, Result]:
+    def result(self, least_examples: int, *, with_curves: bool = True) -> dict[Target, Result]:
         """Returns the metrics, without replicates for tasks with fewer examples than `least_examples`."""
         self.compact()
         waiting = self._waiting[0] if self._waiting else None
@@ -135,7 +135,7 @@ class Tally:
         for target, number in replicates.items():
             self._totals.setdefault(target, self._measures.totals[target](number, self._measures.seed))
         self._count_waiting(max(replicates.values(), default=0))
-        return {target: self._result(target, replicates[target]) for target in replicates}
+        return {target: self._result(target, replicates[target], with_curve=with_curves) for target in replicates}
 
     def _replicates_of(self, target: Target, waiting: Block | None, least_examples: int) -> int:
         examples = self._totals[target].sums.num_examples if target in self._totals else 0
@@ -143,7 +143,7 @@ class Tally:
             examples += waiting.num_examples(target)
         return self._measures.replicates if examples >= least_examples else 0
 
-    def _result(self, target: Target, replicates: int) -> Result:
+    def _result(self, target: Target, replicates: int, *, with_curve: bool) -> Result:
         totals = self._totals[target]
         metrics = {name: values[: 1 + replicates] for name, values in totals.metrics().items()}
         report = totals.report()
@@ -152,7 +152,7 @@ class Tally:
             metrics[name] = sums.mean()[: 1 + replicates] * defined
             for count, value in zip(_COUNTS.get(name.split("_")[0], ()), (sums.counted, sums.skipped), strict=False):
                 report[count] = float(value)
-        return Result(metrics, report, totals.buckets(), totals.curve())
+        return Result(metrics, report, totals.buckets(), totals.curve() if with_curve else None)
 
     def _wait(self, blocks: list[Block]) -> None:
         self._waiting += blocks

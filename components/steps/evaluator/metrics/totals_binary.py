@@ -9,6 +9,7 @@ from sangam.components.steps.evaluator.metrics.totals import Part, Sums, own_wei
 from sangam.components.steps.evaluator.metrics.totals_histogram import (
     Floats,
     Histogram,
+    Ordered,
     areas,
     bucketed,
     calibration_buckets,
@@ -82,7 +83,7 @@ class BinaryTotals:
         """Returns the calibration by tenths of the examples; empty if undefined."""
         if not self.sums.is_defined or not self.sums.num_examples:
             return []
-        predictions, positives, rows = (values[:, 0] for values in calibration_buckets(self.exact))
+        predictions, positives, rows = (values[:, 0] for values in calibration_buckets(Ordered.of(self.exact)))
         return [
             {"mean_prediction": prediction / count, "mean_label": positive / count, "num_examples": count}
             for prediction, positive, count in zip(predictions.tolist(), positives.tolist(), rows.tolist(), strict=True)
@@ -103,9 +104,10 @@ def _entropy(rate: Floats) -> Floats:
 
 def _of_order(histogram: Histogram) -> tuple[Floats, Floats, Floats]:
     """Returns AUC, average precision, and calibration error: the mean distance of prediction and label over tenths."""
-    predictions, positives, rows = calibration_buckets(histogram)
+    counts = Ordered.of(histogram)
+    predictions, positives, rows = calibration_buckets(counts)
     error = ratio(np.abs(predictions - positives).sum(axis=0), rows.sum(axis=0))
-    return (*areas(histogram), error)
+    return (*areas(counts), error)
 
 
 def _unbiased(replicates: Floats) -> Floats:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sangam.components.steps.evaluator.metrics.draws import Draws
 
@@ -25,6 +24,10 @@ BUCKETS_PER_UNIT = 10_000
 _SMALLEST_SCORE = 1e-12
 """Scores are clipped this far from 0 and 1, far below float32's resolution at 1: 553,000 buckets."""
 NUM_CALIBRATION_BUCKETS = 10
+_STEPS = 16
+"""Buckets whose running sums are computed beside those of other blocks."""
+_WIDEST = 16
+"""Most possible buckets per example among which those in use are found by marking them."""
 _MOST_WAITING = 65_536
 """Minimum number of waiting buckets that are added to the others: 2 MB."""
 
@@ -50,8 +53,20 @@ class Bucketed:
 
 def bucketed(scores_N: Floats) -> Bucketed:
     """Returns which examples have scores in the same bucket."""
-    keys_K, index_N = np.unique(score_buckets(scores_N), return_inverse=True)
-    return Bucketed(keys_K, index_N)
+    return Bucketed(*_numbered(score_buckets(scores_N)))
+
+
+def _numbered(buckets_N: Ints) -> tuple[Ints, Ints]:
+    """Returns the buckets that occur, ascending, and the number of each: `np.unique`, without its sort."""
+    lowest = int(buckets_N.min(initial=0))
+    spread = int(buckets_N.max(initial=0)) - lowest + 1
+    if spread > _WIDEST * len(buckets_N):
+        keys_K, index_N = np.unique(buckets_N, return_inverse=True)
+        return keys_K, index_N
+    is_used = np.zeros(spread, bool)
+    is_used[buckets_N - lowest] = True
+    numbers = np.cumsum(is_used) - 1
+    return np.flatnonzero(is_used) + lowest, numbers[buckets_N - lowest]
 
 
 @dataclass(frozen=True)
@@ -107,7 +122,7 @@ class Histogram:
         keys_K = keys_K[is_first]
         places_N = index_N * 2 + is_positive_N
         own_scores_N = scores_N if own_weights_N is None else scores_N * own_weights_N
-        counts = self._counted(places_N, 2 * len(keys_K), draws, own_weights_N)
+        counts = draws.first(self.replicates - 1).counted(places_N, 2 * len(keys_K), own_weights_N)
         self._append(
             _Counts(
                 keys_K,
@@ -115,16 +130,6 @@ class Histogram:
                 np.bincount(index_N, own_scores_N, len(keys_K)).astype(np.float64),
             )
         )
-
-    def _counted(self, places_N: Ints, size: int, draws: Draws, own_weights_N: Floats | None) -> NDArray[Any]:
-        """Returns the counts at each place, [size, R]."""
-        if self.replicates == 1:
-            return np.bincount(places_N, own_weights_N, size)
-        times_NR = draws.singles_NR if own_weights_N is None else draws.doubles_NR
-        weights_N = np.ones(len(places_N), np.float32) if own_weights_N is None else own_weights_N
-        ends = np.arange(len(places_N) + 1, dtype=np.int32)
-        # One non-zero in each column: SciPy adds each example's row to the row of its place.
-        return sparse.csc_matrix((weights_N, places_N.astype(np.int32), ends), (size, len(places_N))) @ times_NR
 
     def merge(self, other: "Histogram") -> None:
         """Adds another histogram, which may join neighbors of `other`."""
@@ -158,7 +163,7 @@ class Histogram:
         """Returns the level at which the own buckets and `keys`, given at `level`, are within the limit."""
         if self.limit is None:
             return level
-        union = np.union1d(self.keys_K >> (level - self.level), keys)
+        union, _ = _numbered(np.concatenate([self.keys_K >> (level - self.level), keys]))
         while len(union) > self.limit:
             level += 1
             union = _unique(union >> 1)
@@ -181,20 +186,19 @@ class Histogram:
 
     def _add_replicates(self, counts: _Counts) -> None:
         """Adds counts in place: the replicates' counts are large."""
-        keys = np.union1d(self.keys_K, counts.keys_K)
+        keys, index = _numbered(np.concatenate([self.keys_K, counts.keys_K]))
+        own, places = np.split(index, [len(self.keys_K)])
         if len(keys) > len(self.keys_K):
-            places = np.searchsorted(keys, self.keys_K)
             grown = _Counts(keys, np.zeros((len(keys), 2, self.replicates), self.dtype), np.zeros(len(keys)))
-            grown.counts_K2R[places], grown.scores_K[places] = self.counts_K2R, self.scores_K
+            grown.counts_K2R[own], grown.scores_K[own] = self.counts_K2R, self.scores_K
             self._set(grown)
-        places = np.searchsorted(keys, counts.keys_K)
         self.counts_K2R[places] += counts.counts_K2R
         self.scores_K[places] += counts.scores_K
 
 
 def _summed(parts: Sequence[_Counts]) -> _Counts:
     """Returns the sums by bucket, as new arrays."""
-    keys, index = np.unique(np.concatenate([part.keys_K for part in parts]), return_inverse=True)
+    keys, index = _numbered(np.concatenate([part.keys_K for part in parts]))
     counts = np.concatenate([part.counts_K2R for part in parts])
     scores = np.concatenate([part.scores_K for part in parts])
     if counts.shape[2] == 1:
@@ -215,45 +219,95 @@ def _unique(ordered: Ints) -> Ints:
     return ordered[_is_first(ordered)]
 
 
-def areas(histogram: Histogram) -> tuple[Floats, Floats]:
+@dataclass(frozen=True)
+class Ordered:
+    """The counts of a histogram by rising score, and in all buckets up to each one.
+
+    Attributes:
+        negatives_KR: negatives.
+        positives_KR: positives.
+        negatives_to_KR: negatives of this bucket and those before.
+        positives_to_KR: positives of this bucket and those before.
+        scores_K: sum of the scores of the data.
+    """
+
+    negatives_KR: Floats
+    positives_KR: Floats
+    negatives_to_KR: Floats
+    positives_to_KR: Floats
+    scores_K: Floats
+
+    @classmethod
+    def of(cls, histogram: Histogram) -> "Ordered":
+        """Returns the counts of a histogram."""
+        histogram.settle()
+        negatives_KR, positives_KR = (histogram.counts_K2R[:, each].astype(np.float64) for each in (0, 1))
+        sums = map(_running_sums, (negatives_KR, positives_KR))
+        return cls(negatives_KR, positives_KR, *sums, histogram.scores_K)
+
+
+def _running_sums(values_KR: Floats) -> Floats:
+    """Returns the sums of each bucket and those before: `np.cumsum`, which adds one number after another."""
+    size, replicates = values_KR.shape
+    if replicates == 1 or size < _STEPS:
+        return np.cumsum(values_KR, axis=0)
+    whole = size - size % _STEPS
+    blocks_BSR = values_KR[:whole].reshape(-1, _STEPS, replicates).copy()
+    for step in range(1, _STEPS):
+        blocks_BSR[:, step] += blocks_BSR[:, step - 1]
+    blocks_BSR[1:] += np.cumsum(blocks_BSR[:-1, -1], axis=0)[:, None]
+    sums_KR = np.empty_like(values_KR)
+    sums_KR[:whole] = blocks_BSR.reshape(whole, replicates)
+    sums_KR[whole:] = sums_KR[whole - 1] + np.cumsum(values_KR[whole:], axis=0)
+    return sums_KR
+
+
+def areas(counts: Ordered) -> tuple[Floats, Floats]:
     """Returns AUC and average precision per replicate, NaN without examples of both classes.
 
     The AUC is the share of (negative, positive) pairs in the right order, ties counted half (Fawcett, An introduction
     to ROC analysis, 2006, section 7). The average precision is the sum over thresholds of the gain in recall times the
     precision, as in scikit-learn, except that it is undefined here if a class is missing.
     """
-    histogram.settle()
-    counts = histogram.counts_K2R.astype(np.float64)
-    negatives, positives = counts[:, 0], counts[:, 1]
-    below = np.cumsum(negatives, axis=0) - negatives
-    in_order = (positives * (below + negatives / 2)).sum(axis=0)
-    num_negatives, num_positives = negatives.sum(axis=0), positives.sum(axis=0)
-    above_positives = num_positives - np.cumsum(positives, axis=0) + positives
-    above = above_positives + num_negatives - below
-    precise = positives * ratio(above_positives, above, empty=0.0)
+    num_negatives, num_positives = counts.negatives_KR.sum(axis=0), counts.positives_KR.sum(axis=0)
+    before = counts.negatives_to_KR - counts.negatives_KR / 2
+    in_order = np.einsum("kr,kr->r", counts.positives_KR, before)
+    above_positives = counts.positives_KR - counts.positives_to_KR
+    above_positives += num_positives
+    above = counts.negatives_KR - counts.negatives_to_KR
+    above += num_negatives
+    above += above_positives
+    # Nothing is above where nothing is in the bucket either.
+    np.divide(above_positives, above, out=above, where=above > 0)
+    precise = np.einsum("kr,kr->r", counts.positives_KR, above)
     is_one_class = (num_negatives == 0) | (num_positives == 0)
-    precision = np.where(is_one_class, np.nan, ratio(precise.sum(axis=0), num_positives))
+    precision = np.where(is_one_class, np.nan, ratio(precise, num_positives))
     return ratio(in_order, num_negatives * num_positives), precision
 
 
-def calibration_buckets(histogram: Histogram) -> tuple[Floats, Floats, Floats]:
+def calibration_buckets(counts: Ordered) -> tuple[Floats, Floats, Floats]:
     """Returns sums of predictions, of positives and of examples by tenth of the examples, each [10, R].
 
     Tenths are by ascending score. Examples of equal score all belong to the tenth that contains their middle one.
     """
-    histogram.settle()
-    rows_KR = histogram.counts_K2R.sum(axis=1, dtype=np.float64)
-    totals_R = rows_KR.sum(axis=0)
-    middles_KR = np.cumsum(rows_KR, axis=0) - rows_KR / 2
-    tenths_KR = np.floor(NUM_CALIBRATION_BUCKETS * ratio(middles_KR, totals_R, empty=0.0))
+    rows_KR = counts.negatives_KR + counts.positives_KR
+    so_far_KR = counts.negatives_to_KR + counts.positives_to_KR
+    middles_RK = np.ascontiguousarray((so_far_KR - rows_KR / 2).T)
+    borders_RT = rows_KR.sum(axis=0)[:, None] * np.arange(1, NUM_CALIBRATION_BUCKETS) / NUM_CALIBRATION_BUCKETS
+    ends_TR = np.stack([np.searchsorted(*each) for each in zip(middles_RK, borders_RT, strict=True)], axis=1)
     # All examples of a bucket may have weight 0.
-    predictions_KR = rows_KR * ratio(histogram.scores_K, rows_KR[:, 0], empty=0.0)[:, None]
-    sums = np.zeros((3, NUM_CALIBRATION_BUCKETS, histogram.replicates))
-    for tenth in range(NUM_CALIBRATION_BUCKETS):
-        is_in = tenths_KR == tenth
-        for index, values in enumerate((predictions_KR, histogram.counts_K2R[:, 1], rows_KR)):
-            sums[index, tenth] = (values * is_in).sum(axis=0)
-    return sums[0], sums[1], sums[2]
+    predictions_KR = rows_KR * ratio(counts.scores_K, rows_KR[:, 0], empty=0.0)[:, None]
+    sums_KR = (_running_sums(predictions_KR), counts.positives_to_KR, so_far_KR)
+    predictions, positives, rows = (_between(each, ends_TR) for each in sums_KR)
+    return predictions, positives, rows
+
+
+def _between(so_far_KR: Floats, ends_TR: Ints) -> Floats:
+    """Returns sums of buckets, from one end to the next one, of cumulative sums: [1 + T, R]."""
+    if not len(so_far_KR):
+        return np.zeros((1 + len(ends_TR), so_far_KR.shape[1]))
+    before_TR = np.where(ends_TR > 0, np.take_along_axis(so_far_KR, np.maximum(ends_TR - 1, 0), axis=0), 0.0)
+    return np.diff(before_TR, axis=0, prepend=0.0, append=so_far_KR[-1:])
 
 
 def ratio(part: NDArray[np.generic], whole: NDArray[np.generic], empty: float = np.nan) -> Floats:

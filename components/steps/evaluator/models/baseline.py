@@ -41,8 +41,11 @@ def usable_baseline(uri: str | None, *, sealed: str, wanted: Collection[str], ex
     if not fileio.exists(os.path.join(path, MODEL_FILE)):
         return Baseline(uri=None, tasks=frozenset(), problem=f"the blessed model {uri} is gone")
     seal.refuse_changed(path, sealed, _FIX)
+    rows = probe.first_examples(examples, split)
+    if rows is None:
+        return NO_BASELINE  # `judge` refuses an evaluation without examples.
     try:
-        outputs = frozenset(probe.score(path, probe.first_examples(examples, split)))
+        outputs = frozenset(probe.score(path, rows))
     except probe.MISFITS as error:
         _LOG.warning("baseline=%s unusable=%r", uri, error)
         problem = f"the blessed model {uri} cannot score today's examples ({probe.in_short(error)})"

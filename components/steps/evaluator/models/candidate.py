@@ -13,7 +13,7 @@ from tfx.utils import path_utils
 
 from sangam.components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
 from sangam.components.steps.evaluator.models import probe
-from sangam.schemas.contracts.export import KNOWN_IDS, MODEL_FILE, SERVE
+from sangam.schemas.contracts.export import BLOCKS, MODEL_FILE, feature_of_known_ids
 
 
 def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str) -> dict[str, str]:
@@ -28,28 +28,29 @@ def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str
     path = path_utils.serving_model_path(uri)
     if not fileio.exists(os.path.join(path, MODEL_FILE)):
         return dict.fromkeys(tasks, f"there is no {MODEL_FILE}")
-    records = probe.first_examples(examples, split)
-    if not records:
+    rows = probe.first_examples(examples, split)
+    if rows is None:
         return {}  # `judge` refuses an evaluation without examples.
     try:
-        outputs = probe.score(path, records)
+        outputs = probe.score(path, rows)
     except probe.MISFITS as error:
         return dict.fromkeys(tasks, f"the model cannot score the examples ({probe.in_short(error)})")
     shapes = {name: (tuple(output.shape), output.dtype.name) for name, output in outputs.items()}
-    problems = {task: _problem(task, shapes, len(records)) for task in tasks}
+    problems = {task: _problem(task, shapes, rows.num_rows) for task in tasks}
     return {task: problem for task, problem in problems.items() if problem}
 
 
 def features_with_known_ids(model_path: str) -> frozenset[str]:
-    """Returns the features whose known ids a SavedModel reports; none without the signature `known_ids`."""
+    """Returns the features whose known ids a SavedModel reports."""
     saved_model = saved_model_pb2.SavedModel()
     with fileio.open(os.path.join(model_path, MODEL_FILE), "rb") as file:
         saved_model.ParseFromString(file.read())
     return frozenset(
-        name
+        feature
         for graph in saved_model.meta_graphs
-        if KNOWN_IDS in graph.signature_def
-        for name in graph.signature_def[KNOWN_IDS].outputs
+        if BLOCKS in graph.signature_def
+        for feature in map(feature_of_known_ids, graph.signature_def[BLOCKS].outputs)
+        if feature is not None
     )
 
 
@@ -68,7 +69,7 @@ def refusal(problems: Mapping[str, str], tasks: Iterable[str]) -> Verdict:
 
 def _problem(task: str, shapes: Mapping[str, tuple[tuple[int, ...], str]], rows: int) -> str:
     if task not in shapes:
-        return f"the signature {SERVE} has no output of this name (got {', '.join(sorted(shapes)) or 'none'})"
+        return f"the signature {BLOCKS} has no output of this name (got {', '.join(sorted(shapes)) or 'none'})"
     shape, dtype = shapes[task]
     if shape != (rows, 1) or dtype != "float32":
         return f"its scores of {rows} examples are {dtype}{list(shape)}, not float32[{rows}, 1]"
@@ -76,4 +77,4 @@ def _problem(task: str, shapes: Mapping[str, tuple[tuple[int, ...], str]], rows:
 
 
 def _refused(problem: str) -> GateVerdict:
-    return GateVerdict(kind="output", metric=SERVE, bound=0.0, value=None, passed=False, reason=problem)
+    return GateVerdict(kind="output", metric=BLOCKS, bound=0.0, value=None, passed=False, reason=problem)

@@ -1,15 +1,19 @@
-"""Reads examples, and converts them to models' inputs."""
+"""Reads examples, as arrays and as models take them."""
 
 import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import tensorflow as tf
 
+from sangam.components.examples.blocks import Types
 from sangam.components.examples.listing import read_listing
-from sangam.components.examples.reading import batches, serialized
+from sangam.components.examples.reading import batches, blocks_with_rows
 from sangam.components.steps.evaluator.judge.leaks import of_one_type
+from sangam.schemas.contracts.example_files import BLOCK_ROWS
+
+_BLOCKS_AT_ONCE = 4096 // BLOCK_ROWS
+"""Blocks that are scored at once, if they are small: a model costs less per row for 4,096 of them than for 1,024."""
 
 
 def sources(examples: Any, split: str) -> list[str]:
@@ -25,6 +29,17 @@ def num_examples(examples: Any, split: str) -> int:
 def read(source: str) -> Iterator[pa.RecordBatch]:
     """Yields the examples of a source: a list of values per example and column."""
     yield from batches(source)
+
+
+def read_with_blocks(source: str, only: Types | None) -> Iterator[tuple[list[bytes], pa.RecordBatch]]:
+    """Yields the examples of a source as models take them, and some columns as lists of values; None: all."""
+    yield from blocks_with_rows(source, _BLOCKS_AT_ONCE, only)
+
+
+def first_block(examples: Any, split: str, most: int) -> pa.RecordBatch | None:
+    """Returns the first examples of a split, at most as many as a block has; None without any."""
+    some = itertools.chain.from_iterable(map(read, sources(examples, split)))
+    return next((batch.slice(0, most) for batch in some if batch.num_rows), None)
 
 
 def first_rows(examples: Any, split: str, columns: list[str], most: int) -> pa.Table:
@@ -55,8 +70,3 @@ def _some(source: str, most: int) -> Iterator[pa.RecordBatch]:
         most -= batch.num_rows
         if most <= 0:
             return
-
-
-def model_input(batch: pa.RecordBatch) -> tf.Tensor:
-    """Returns the examples as a model's signatures take them: serialized."""
-    return tf.constant(serialized(batch), tf.string)

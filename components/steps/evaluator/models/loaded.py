@@ -68,6 +68,16 @@ def calibrations_of(path: str) -> dict[str, Calibration]:
     return {name: task.calibration for name, task in tasks.items() if task.calibration is not None}
 
 
+def columns_of(path: str) -> frozenset[str]:
+    """Returns the columns that an exported model reads; empty for a model without a description.
+
+    Raises:
+        UserError: its description is damaged, or of another format.
+    """
+    described = _description(path)
+    return frozenset(described.columns) if described else frozenset()
+
+
 def _description(path: str) -> Description | None:
     file = os.path.join(path, DESCRIPTION_FILE)
     if not fileio.exists(file):

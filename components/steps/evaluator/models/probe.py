@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import pyarrow as pa
 import tensorflow as tf
 
-from sangam.components.examples import reading
-from sangam.components.steps.evaluator.models.examples import sources
-from sangam.components.steps.evaluator.models.loaded import load
-from sangam.schemas.contracts.export import SERVE
+from sangam.components.examples.blocks import plain
+from sangam.components.steps.evaluator.models.examples import first_block
+from sangam.components.steps.evaluator.models.loaded import columns_of, load
+from sangam.components.steps.evaluator.models.scoring import call
+from sangam.schemas.contracts.export import BLOCKS
 
 MISFITS = (
     tf.errors.DataLossError,
@@ -22,23 +24,24 @@ transient and must not let a worse model through: it ends the run."""
 _PROBE_EXAMPLES = 64
 
 
-def first_examples(examples: Any, split: str) -> list[bytes]:
-    """Returns the first serialized examples of a split."""
-    return reading.first_examples(sources(examples, split), _PROBE_EXAMPLES)
+def first_examples(examples: Any, split: str) -> pa.RecordBatch | None:
+    """Returns the first examples of a split; None without any."""
+    return first_block(examples, split, _PROBE_EXAMPLES)
 
 
-def score(path: str, records: list[bytes]) -> dict[str, tf.Tensor]:
-    """Returns the outputs of a SavedModel for the records, by name."""
-    return call(load(path), SERVE, tf.constant(records, tf.string))
+def score(path: str, examples: pa.RecordBatch) -> dict[str, tf.Tensor]:
+    """Returns a SavedModel's predictions of examples, by task.
 
-
-def call(model: Any, signature: str, records: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Returns the outputs of a signature of a loaded model for serialized examples, by name."""
-    function = model.signatures[signature]
-    # By name: given a positional argument, TensorFlow first formats all records into an unused error message.
-    (argument,) = function.structured_input_signature[1]
-    outputs: dict[str, tf.Tensor] = function(**{argument: records})
-    return outputs
+    Raises:
+        ValueError: it has no signature for blocks, or reads a column that they do not have. Others of `MISFITS` are
+            TensorFlow's.
+    """
+    model = load(path)
+    if BLOCKS not in model.signatures:
+        raise ValueError(f"it has no signature {BLOCKS}; a version of Sangam without it has exported it")
+    if missing := columns_of(path) - set(examples.schema.names):
+        raise ValueError(f"it reads column '{min(missing)}', which they do not have")
+    return call(model, [plain(examples)])[0]
 
 
 def in_short(error: Exception) -> str:

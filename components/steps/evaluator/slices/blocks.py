@@ -1,6 +1,6 @@
 """Creates blocks of scored examples from record batches and the models' scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sangam.components.steps.evaluator.metrics.block import Block
 from sangam.components.steps.evaluator.metrics.columns import MISSING, example_ids, first_values, keys, numbers
-from sangam.components.steps.evaluator.metrics.group_sums import GROUP, LIST, SliceCodes
+from sangam.components.steps.evaluator.metrics.draws import Units
+from sangam.components.steps.evaluator.metrics.group_sums import SliceCodes
 from sangam.components.steps.evaluator.metrics.measured import CANDIDATE, UNCALIBRATED
 from sangam.components.steps.evaluator.metrics.settings import Settings
 from sangam.components.steps.evaluator.metrics.totals_histogram import Floats
@@ -21,21 +22,27 @@ from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.spec.metrics import new_id_slice
 
 
-def block_of(batch: pa.RecordBatch, scores: Scores, plan: Plan) -> tuple[Block, list[SliceCodes]]:
-    """Returns the scored examples of a batch, and their slices."""
+def block_of(
+    batch: pa.RecordBatch, scores: Scores, plan: Plan, whole: Callable[[], pa.RecordBatch]
+) -> tuple[Block, list[SliceCodes]]:
+    """Returns the scored examples of a batch, and their slices.
+
+    Args:
+        batch: the columns of `plan.read`.
+        scores: outputs of the models.
+        plan: what is measured.
+        whole: returns the same examples with all columns.
+    """
     settings = plan.settings
     values = {name: first_values(batch, column) for name, column in settings.columns.items()}
     values |= {name: texts_of(part, batch) for name, part in settings.sliced_by.items()}
-    ids = example_ids(batch)
     weights = {task: numbers(first_values(batch, column)) for task, column in settings.weights.items()}
-    by = settings.confidence.by
-    drawn_by = ids if by is None else keys(values[by])
-    groupings = {GROUP: settings.group, LIST: settings.list}
+    ids, units = _units(values, plan, whole)
+    grouped_by = {part.by for part in (settings.group, settings.list) if part is not None}
     block = Block(
         ids=ids,
-        # An example without a value of `by` is a separate unit.
-        units=np.where(drawn_by != MISSING, drawn_by, ids),
-        groups={name: keys(values[part.by]) for name, part in groupings.items() if part is not None},
+        units=units,
+        groups={name: keys(values[name]) for name in sorted(grouped_by)},
         labels={task: _labels(batch, column, settings, task, weights) for task, column in plan.labels.items()},
         scores={(model, task): _scores_of(scores, model, task, len(ids), plan) for model, task in plan.targets},
         masked=frozenset(settings.masked),
@@ -45,6 +52,21 @@ def block_of(batch: pa.RecordBatch, scores: Scores, plan: Plan) -> tuple[Block, 
         known = is_known.reshape(-1)
         values[new_id_slice(feature)] = pa.array(np.ones(len(known), np.int64), mask=known)
     return block, _codes(plan, values, len(block))
+
+
+def _units(values: Mapping[str, pa.Array], plan: Plan, whole: Callable[[], pa.RecordBatch]) -> tuple[Units, Units]:
+    """Returns the hash of each example, and that of its bootstrap unit."""
+    by = plan.settings.confidence.by
+    if by is None:
+        ids = example_ids(whole())
+        return ids, ids
+    units = keys(values[by])
+    is_without = units == MISSING
+    if not plan.needs_ids and not is_without.any():
+        return units, units
+    ids = example_ids(whole())
+    # An example without a value of `by` is a separate unit.
+    return ids, np.where(is_without, ids, units)
 
 
 def _codes(plan: Plan, values: Mapping[str, pa.Array], size: int) -> list[SliceCodes]:

@@ -1,27 +1,30 @@
 """Measures models on Beam: scores examples, slices, counts and groups them, and writes the metrics of every slice."""
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sangam.components.examples.blocks import rows_of
 from sangam.components.steps.evaluator.metrics import group_sums
 from sangam.components.steps.evaluator.metrics.block import Block, joined
 from sangam.components.steps.evaluator.metrics.group_sums import GroupRows, SliceCodes, SumsOfSlice
-from sangam.components.steps.evaluator.metrics.measured import encoded, write_measured
+from sangam.components.steps.evaluator.metrics.measured import encoded, is_all, write_measured
 from sangam.components.steps.evaluator.metrics.tally import Tally
-from sangam.components.steps.evaluator.models.examples import read
+from sangam.components.steps.evaluator.models.examples import read_with_blocks
 from sangam.components.steps.evaluator.models.loaded import load
 from sangam.components.steps.evaluator.models.scoring import Models, scores_of
 from sangam.components.steps.evaluator.plan import Plan
 from sangam.components.steps.evaluator.slices.blocks import block_of, joined_codes
 from sangam.components.steps.evaluator.slices.slicing import count
 
-_LEAST_COUNTED = 32_768
+LEAST_COUNTED = 65_536
 """Minimum examples that are counted at once, from one or more batches."""
+EXAMPLES_PER_PART = 50_000
+"""Examples whose groups are measured together."""
 _GROUPS = "groups"
 
 
@@ -90,9 +93,10 @@ class _Count(beam.DoFn):
         self._waiting: list[tuple[Block, list[SliceCodes]]] = []
 
     def process(self, source: Any) -> Iterator[Any]:
-        for batch in read(source):
-            self._waiting.append(self._scored(batch))
-            if sum(len(block) for block, _ in self._waiting) >= _LEAST_COUNTED:
+        for blocks, batch in read_with_blocks(source, self._plan.read):
+            scores = scores_of(blocks, self._models)
+            self._waiting.append(block_of(batch, scores, self._plan, functools.partial(rows_of, blocks)))
+            if sum(len(block) for block, _ in self._waiting) >= LEAST_COUNTED:
                 yield from self._count()
 
     def finish_bundle(self) -> Iterator[Any]:
@@ -103,9 +107,6 @@ class _Count(beam.DoFn):
             tally.compact()
             yield WindowedValue((name, tally), end, windows)
         self._tallies = {}
-
-    def _scored(self, batch: pa.RecordBatch) -> tuple[Block, list[SliceCodes]]:
-        return block_of(batch, scores_of(batch, self._models), self._plan)
 
     def _count(self) -> Iterator[Any]:
         """Counts the waiting examples, and yields them by group."""
@@ -158,10 +159,10 @@ def _size(name: str, tally: Tally) -> tuple[str, int]:
 def _summed(
     together: tuple[tuple[str, int], Iterable[GroupRows]], plan: Plan, sizes: dict[str, int]
 ) -> Iterator[tuple[str, Tally]]:
-    (purpose, _), parts = together
+    (by, _), parts = together
     measures = plan.measures()
     rows = group_sums.joined(parts)
-    for name, sums in group_sums.summed(purpose, rows, plan.settings, plan.group_targets, sizes):
+    for name, sums in group_sums.summed(by, rows, plan.settings, plan.group_targets, sizes):
         yield name, _tally_of(measures, sums)
 
 
@@ -174,7 +175,8 @@ def _tally_of(measures: Any, sums: SumsOfSlice) -> Tally:
 def _encoded(of_slice: tuple[str, Tally], plan: Plan) -> tuple[None, Any]:
     name, tally = of_slice
     settings = plan.settings
-    return None, encoded(name, tally.result(settings.least_examples), settings.confidence.level)
+    result = tally.result(settings.least_examples, with_curves=is_all(name))
+    return None, encoded(name, result, settings.confidence.level)
 
 
 def _write(everything: tuple[None, Iterable[Any]], folder: str) -> None:

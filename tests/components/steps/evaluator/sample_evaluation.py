@@ -15,7 +15,8 @@ from tfx.utils import path_utils
 from sangam.components.registry import seal
 from sangam.components.reports.evaluation import Verdict
 from sangam.components.steps.evaluator.executor import Executor
-from sangam.schemas.contracts.export import ExportReport
+from sangam.schemas.contracts.example_files import values_of
+from sangam.schemas.contracts.export import BLOCKS, ExportReport, known_ids_of
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.release import Gate
 from sangam.schemas.spec.serving import Export
@@ -89,16 +90,17 @@ def export_model(
         tasks: that it scores.
         column: that it reads in place of x.
         flaw: see Flaw.
-        knows_ids: has the signature of ids that have a row, all but the tab `search`; older models have none.
+        knows_ids: tells the ids that have a row, all but the tab `search`.
     """
     module = tf.Module()
     module.noise = tf.Variable(noise)
-    floats = {name: tf.io.FixedLenFeature([1], tf.float32) for name in (column, "noise")}
-    tab = {"tab_name": tf.io.FixedLenFeature([1], tf.string)} if flaw == "slice" or knows_ids else {}
+    types = {column: tf.float32, "noise": tf.float32} | (
+        {"tab_name": tf.string} if flaw == "slice" or knows_ids else {}
+    )
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-    def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        parsed = tf.io.parse_example(examples, floats | tab)
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="blocks")])
+    def score(blocks: tf.Tensor) -> dict[str, tf.Tensor]:
+        parsed = one_value_each(blocks, types)
         seen = parsed[column] + module.noise * parsed["noise"]
         if flaw == "slice":
             seen = tf.where(parsed["tab_name"] == "search", -seen, seen)
@@ -110,14 +112,18 @@ def export_model(
             every["download"] = 1 - every["download"]
         if flaw == "shape":
             every["download"] = tf.concat([every["download"]] * 2, axis=1)
-        return {task: every[task] for task in tasks}
+        known = {known_ids_of("tab"): parsed["tab_name"][:, 0] != "search"} if knows_ids else {}
+        return {task: every[task] for task in tasks} | known
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-    def known_ids(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"tab": tf.io.parse_example(examples, tab)["tab_name"][:, 0] != "search"}
+    tf.saved_model.save(module, str(uri / "Format-Serving"), signatures={BLOCKS: score})
 
-    signatures = {"serving_default": serve} | ({"known_ids": known_ids} if knows_ids else {})
-    tf.saved_model.save(module, str(uri / "Format-Serving"), signatures=signatures)
+
+def one_value_each(blocks: tf.Tensor, types: dict[str, tf.DType]) -> dict[str, tf.Tensor]:
+    """Returns columns of decompressed blocks of which each row has one value: [rows, 1]."""
+    features = {values_of(name): tf.io.VarLenFeature(kind) for name, kind in types.items()}
+    values = {name: tf.io.parse_example(blocks, features)[values_of(name)].values[:, None] for name in types}
+    with tf.control_dependencies([tf.debugging.assert_positive(tf.size(values[name]), name) for name in types]):
+        return {name: tf.identity(column) for name, column in values.items()}
 
 
 @dataclass(frozen=True)

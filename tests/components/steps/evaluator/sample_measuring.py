@@ -16,10 +16,11 @@ from sangam.components.steps.evaluator.models.scoring import Models
 from sangam.components.steps.evaluator.plan import plan_of
 from sangam.components.steps.evaluator.slices.measuring import measure as measured_by
 from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.contracts.export import BLOCKS, known_ids_of
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.release import Evaluation, Gate
 from tests.beam_args import BEAM_ARGS
-from tests.components.steps.evaluator.sample_evaluation import examples_artifact
+from tests.components.steps.evaluator.sample_evaluation import examples_artifact, one_value_each
 
 NUM_ROWS = 3_000
 INPUTS = Inputs.model_validate_json(
@@ -127,24 +128,20 @@ def export(uri: Path, *, noise: float, known_ids: bool) -> None:
     """Exports a model that scores by `x + noise * column noise`."""
     module = tf.Module()
     module.noise = tf.Variable(noise)
-    serialized = tf.TensorSpec([None], tf.string, name="examples")
 
-    @tf.function(input_signature=[serialized])
-    def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in ("x", "noise")}
-        parsed = tf.io.parse_example(examples, spec)
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="blocks")])
+    def score(blocks: tf.Tensor) -> dict[str, tf.Tensor]:
+        parsed = one_value_each(blocks, {"x": tf.float32, "noise": tf.float32, "user_id": tf.int64})
         seen = parsed["x"] + module.noise * parsed["noise"]
         like = tf.sigmoid(2 * seen - 1)
         broken = tf.where(parsed["x"] > 1.5, math.nan, like)
-        return {"like": like, "broken": broken, "watch": 3 * seen, "buy": like, "dwell": tf.exp(seen), "never": like}
+        answer = {"like": like, "broken": broken, "watch": 3 * seen, "buy": like, "dwell": tf.exp(seen), "never": like}
+        if known_ids:
+            users = parsed["user_id"][:, 0]
+            answer |= {known_ids_of("user"): users % 5 != 0, known_ids_of("language"): users >= 0}
+        return answer
 
-    @tf.function(input_signature=[serialized])
-    def known(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        parsed = tf.io.parse_example(examples, {"user_id": tf.io.FixedLenFeature([], tf.int64)})
-        return {"user": parsed["user_id"] % 5 != 0, "language": parsed["user_id"] >= 0}
-
-    signatures = {"serving_default": serve} | ({"known_ids": known} if known_ids else {})
-    tf.saved_model.save(module, str(uri / "Format-Serving"), signatures=signatures)
+    tf.saved_model.save(module, str(uri / "Format-Serving"), signatures={BLOCKS: score})
 
 
 def measure(folder: Path, *, examples: Path, model: Path, baseline: Path | None) -> dict[str, SliceResult]:

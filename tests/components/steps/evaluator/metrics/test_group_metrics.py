@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 from sangam.components.steps.evaluator.metrics.bootstrap import weights
-from sangam.components.steps.evaluator.metrics.group_metrics import Groups, MeanSums, at_k, draws, gauc, grouped
+from sangam.components.steps.evaluator.metrics.group_metrics import (
+    Groups,
+    MeanSums,
+    at_k,
+    draws_of,
+    gauc,
+    grouped,
+    means,
+    order_of,
+)
 from sangam.schemas.host.splitmix64 import mix64
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
@@ -37,18 +46,21 @@ def groups_of(
     is_first = np.append(True, (keys[1:] != keys[:-1]) | (places[1:] != places[:-1]))
     starts = np.flatnonzero(is_first)
     units = hashed(groups if units is None else units)[order]
+    numbers = np.cumsum(is_first) - 1
+    falling = np.asarray(scores, np.float32)[order]
+    within = order_of(numbers, falling)
     return grouped(
-        groups=np.cumsum(is_first) - 1,
-        drawn_GR=draws(units, keys[starts], starts, replicates, seed=1),
-        is_positive=np.asarray(labels, bool)[order],
-        scores=np.asarray(scores, float)[order],
+        groups=numbers,
+        draws=draws_of(units, keys[starts], starts, replicates, seed=1),
+        is_positive=np.asarray(labels, bool)[order][within],
+        scores=falling[within],
         slices_G=places[starts],
-        num_slices=int(places.max()) + 1,
     )
 
 
 def sums(metric: str, groups: Groups, of_slice: int = 0) -> MeanSums:
-    return (at_k(groups, [K])[metric] if "_at_" in metric else gauc(groups, metric))[of_slice]
+    values = at_k(groups, [K])[metric] if "_at_" in metric else gauc(groups, metric)
+    return means(groups, {metric: values})[of_slice][metric]
 
 
 def expected(metric: str, groups: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> tuple[float, int, int]:
@@ -102,7 +114,7 @@ def test_equals_a_loop_over_the_groups_and_says_how_many_were_skipped(metric: st
 
 def test_metrics_at_k_by_hand() -> None:
     lists = groups_of([1, 1, 1, 1], [False, True, False, True], [0.9, 0.8, 0.7, 0.6])
-    found = {name: of_slices[0] for name, of_slices in at_k(lists, [2]).items()}
+    found = means(lists, at_k(lists, [2]))[0]
     ideal = 1 + 1 / np.log2(3)
     assert found["ndcg_at_2"].mean()[0] == pytest.approx((1 / np.log2(3)) / ideal)
     assert found["recall_at_2"].mean()[0] == 0.5
@@ -111,9 +123,8 @@ def test_metrics_at_k_by_hand() -> None:
 
 def test_the_first_of_many_equal_scores_is_a_positive_with_the_probability_of_its_share() -> None:
     labels, scores = np.arange(1000) == 700, np.zeros(1000)
-    found = {
-        name: of_slices[0].mean()[0] for name, of_slices in at_k(groups_of([1] * 1000, labels, scores), [10]).items()
-    }
+    lists = groups_of([1] * 1000, labels, scores)
+    found = {name: of_slice.mean()[0] for name, of_slice in means(lists, at_k(lists, [10]))[0].items()}
     assert found["hit_rate_at_10"] == pytest.approx(0.01)
     assert found["mrr_at_10"] == pytest.approx(sum(1 / rank for rank in range(1, 11)) / 1000)
 
@@ -135,7 +146,7 @@ def test_a_replicate_equals_the_metric_of_groups_repeated_by_their_weights(metri
 def test_groups_are_drawn_with_their_user_where_they_have_one_and_by_themselves_where_they_have_several() -> None:
     keys = hashed([1, 2, 3])
     units = hashed([7, 7, 7, 7, 8, 9])
-    first, second, third = draws(units, keys, np.array([0, 2, 4]), 30, seed=1).tolist()
+    first, second, third = draws_of(units, keys, np.array([0, 2, 4]), 30, seed=1).times_NR.tolist()
     of_user, of_third = weights(np.stack([units[0], keys[2]]), 30, seed=1).tolist()
     assert first == second == of_user
     assert third == of_third
@@ -167,6 +178,6 @@ def test_sums_over_sets_of_groups_add_up(metric: str) -> None:
 
 
 def test_groups_of_one_class_alone_leave_the_mean_undefined() -> None:
-    [found] = gauc(groups_of([1, 1, 2], [True, True, False], [0.1, 0.2, 0.3], replicates=2), "examples")
+    found = sums("examples", groups_of([1, 1, 2], [True, True, False], [0.1, 0.2, 0.3], replicates=2))
     assert np.isnan(found.mean()).all()
     assert (found.counted, found.skipped) == (0, 2)

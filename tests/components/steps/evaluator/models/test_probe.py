@@ -79,7 +79,7 @@ def test_scores_that_are_no_numbers_are_refused_with_their_number(
     [
         (
             {"tasks": ("like", "watch")},
-            "serving_default ... (got like, watch)",
+            "score_blocks ... (got like, watch)",
         ),
         ({"flaw": "shape"}, "64 examples ... float32[64, 2] ... float32[64, 1]"),
     ],
