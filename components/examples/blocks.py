@@ -2,6 +2,7 @@
 
 import functools
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,12 @@ def decode(block: bytes) -> pa.RecordBatch:
 
     Binary values are of the type large_binary.
     """
-    features = _decoder().DecodeBatch([zlib.decompress(block)])
+    return rows_of([zlib.decompress(block)])
+
+
+def rows_of(examples: Sequence[bytes]) -> pa.RecordBatch:
+    """Returns the rows of decompressed blocks of the same columns; its cost by column is that of one block."""
+    features = _decoder().DecodeBatch(examples)
     index = {name: number for number, name in enumerate(features.schema.names)}
     names = sorted(name.removeprefix(_VALUES) for name in index if name.startswith(_VALUES))
     columns = [

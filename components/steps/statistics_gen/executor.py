@@ -16,8 +16,9 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
 from sangam.components.beam.execution import BeamExecutor
-from sangam.components.examples.by_day import ByDay, large_batches
+from sangam.components.examples.by_day import ByDay
 from sangam.components.examples.listing import read_listing
+from sangam.components.examples.reading import large_batches
 from sangam.components.steps.statistics_gen.column import SCHEMA, Column
 from sangam.components.steps.statistics_gen.proto import to_proto
 

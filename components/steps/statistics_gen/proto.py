@@ -10,6 +10,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from sangam.components.examples.summaries import Points, at_most, boundaries
 from sangam.components.steps.statistics_gen.column import Column, Numbers, Texts
+from sangam.components.steps.statistics_gen.histograms import of_equal_widths, of_quantiles
 
 _LENGTH_BUCKETS, _EQUAL_BUCKETS = 10, 10
 _FINE = 100
@@ -57,8 +58,7 @@ def _common(column: Column, rows: int) -> statistics_pb2.CommonStatistics:
         common.tot_num_values = sum(length * count for length, count in column.lengths.items())
         common.avg_num_values = common.tot_num_values / present
         points = Points(np.array(lengths), np.array([column.lengths[length] for length in lengths], np.float64))
-        histogram = quantiles_util.generate_quantiles_histogram(*_quantiles(points, _LENGTH_BUCKETS))
-        common.num_values_histogram.CopyFrom(histogram)
+        common.num_values_histogram.CopyFrom(of_quantiles(*_quantiles(points, _LENGTH_BUCKETS)))
     return common
 
 
@@ -95,16 +95,16 @@ def _numbers(numbers: Numbers, num_quantiles: int) -> statistics_pb2.NumericStat
         # The outer points are not the bounds if there are fewer points than numbers.
         quantiles[0], quantiles[-1] = found.min, found.max
         found.median = float(quantiles_util.find_median(quantiles))
-        equal = quantiles_util.generate_equi_width_histogram(
-            quantiles=quantiles,
-            cumulative_counts=counts,
-            finite_min=moments.low,
-            finite_max=moments.high,
-            num_buckets=_EQUAL_BUCKETS,
-            num_pos_inf=numbers.positive_infinite,
+        equal = of_equal_widths(
+            quantiles,
+            counts,
+            low=moments.low,
+            high=moments.high,
+            num=_EQUAL_BUCKETS,
+            infinite=numbers.positive_infinite,
         )
         coarse = quantiles_util.rebin_quantiles(quantiles, counts, _FINE)
-        found.histograms.extend([equal, quantiles_util.generate_quantiles_histogram(*coarse)])
+        found.histograms.extend([equal, of_quantiles(*coarse)])
     elif numbers.nan:
         kinds = statistics_pb2.Histogram
         found.histograms.extend([kinds(type=kinds.STANDARD), kinds(type=kinds.QUANTILES)])
