@@ -1,5 +1,6 @@
 """Collects the statistics of each day once, and merges those of each split."""
 
+import functools
 import posixpath
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -94,11 +95,15 @@ class Collect:
 
     def columns(self) -> list[Column]:
         """Returns the columns of the schema, without rows."""
-        schema = text_format.Parse(self.schema, schema_pb2.Schema())
         return [
             Column(feature.name, _TYPES[feature.type], is_id=feature.int_domain.is_categorical, error=self.error)
-            for feature in schema.feature
+            for feature in _parsed(self.schema).feature
         ]
+
+
+@functools.lru_cache(maxsize=1)
+def _parsed(schema: str) -> schema_pb2.Schema:
+    return text_format.Parse(schema, schema_pb2.Schema())
 
 
 def merged(kept: Iterable[pa.Table], collect: Collect) -> list[Column]:
