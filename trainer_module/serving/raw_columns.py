@@ -1,5 +1,6 @@
 """The inputs of `rank`: a tensor for each column of the logs, of one row or one for each candidate."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
@@ -62,18 +63,18 @@ def with_candidates(
 
 def _num_rows(inputs: Mapping[str, tf.Tensor]) -> tuple[list[str], tf.Tensor]:
     """Returns the names of all inputs, and the number of rows of each: int32."""
-    names, rows = [], []
-    for kind, rank in sorted({(tensor.dtype.name, tensor.shape.rank) for tensor in inputs.values()}):
-        of_kind = [
-            name for name in sorted(inputs) if (inputs[name].dtype.name, inputs[name].shape.rank) == (kind, rank)
-        ]
-        names += of_kind
-        rows.append(tf.stack(tf.shape_n([inputs[name] for name in of_kind]))[:, 0])
-    return names, tf.concat(rows, 0)
+
+    def kind(name: str) -> tuple[str, int]:
+        return inputs[name].dtype.name, inputs[name].shape.rank
+
+    names = sorted(inputs, key=lambda name: (kind(name), name))
+    of_kinds = [[inputs[name] for name in of_kind] for _, of_kind in itertools.groupby(names, key=kind)]
+    return names, tf.concat([tf.stack(tf.shape_n(of_kind))[:, 0] for of_kind in of_kinds], 0)
 
 
 def _list_checks(names: Sequence[str], inputs: Mapping[str, tf.Tensor]) -> list[tf.Operation]:
     """Returns checks of the lengths of all lists together."""
+    names = sorted(names, key=lambda name: inputs[name].dtype.name)
     lengths_F = [inputs[name + LENGTH] for name in names]
     num_lengths_F = tf.concat(tf.shape_n(lengths_F, tf.int64), 0)
     shapes_F2 = _shapes([inputs[name] for name in names])
@@ -125,8 +126,9 @@ def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor
 
 
 def _shapes(padded: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns rows and widths of lists: [F, 2] int64."""
-    return tf.ensure_shape(tf.stack(tf.shape_n(padded, tf.int64)), [len(padded), 2])
+    """Returns rows and widths of lists, of which those of a type follow one another: [F, 2] int64."""
+    of_types = [list(of_type) for _, of_type in itertools.groupby(padded, key=lambda each: each.dtype)]
+    return tf.concat([tf.stack(tf.shape_n(of_type, tf.int64)) for of_type in of_types], 0)
 
 
 def _listed(padded: Sequence[tf.Tensor], shapes_F2: tf.Tensor, lengths: Sequence[tf.Tensor]) -> Values:
