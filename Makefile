@@ -88,6 +88,10 @@ bench-modes: setup ## measure parameter servers and the modes of training; 2 qui
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.parameter_server --load
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.modes runs/modes
 
+.PHONY: bench-wide
+bench-wide: setup ## time the steps of a run with 2,000 features, in runs/wide; 2 quiet cores, 10 minutes
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.wide runs/wide
+
 .PHONY: bench-scale
 bench-scale: setup ## compute what 1 to 512 ranks give, from the costs in bench/scale_costs.json; docs/scale.md
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_model

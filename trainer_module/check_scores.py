@@ -1,6 +1,5 @@
 """The ranks' scores of a few raw examples, which the exported model must reproduce."""
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from sangam.schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FI
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.trainer_module.input.batch import Batch, Layout
 from sangam.trainer_module.input.raw_examples import first_examples
-from sangam.trainer_module.transforms.graph import TransformGraph
+from sangam.trainer_module.transforms.graph import transform_graph
 
 NUM_CHECKED = 512
 
@@ -37,12 +36,6 @@ def write_check(job: TrainJob, rank: int, predict: Callable[[Batch | None], dict
         np.savez(Path(job.output_dir) / CHECK_SCORES_FILE, **scores)
 
 
-@functools.lru_cache(maxsize=1)
-def _graph(folder: str) -> TransformGraph:
-    # An online training checks repeatedly, and TensorFlow leaks memory with every graph that it loads.
-    return TransformGraph(folder)
-
-
 def read_check(output_dir: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
     """Returns the raw examples and the ranks' scores: {task: [n, 1]}."""
     raw = list(tf.data.TFRecordDataset(str(output_dir / CHECK_EXAMPLES_FILE)).as_numpy_iterator())
@@ -51,7 +44,7 @@ def read_check(output_dir: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
 
 
 def _transformed(job: TrainJob, raw: list[bytes]) -> Batch:
-    transform = _graph(job.transform_graph)
+    transform = transform_graph(job.transform_graph)
     columns = tf.io.parse_example(
         tf.constant(raw), {name: tf.io.VarLenFeature(kind) for name, kind in transform.columns.items()}
     )

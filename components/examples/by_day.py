@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -11,14 +10,11 @@ import pyarrow as pa
 from sangam.components.arrow_files import read_arrow
 from sangam.components.examples.day_results import missing, read_result, result_file, write_result
 from sangam.components.examples.listing import DayExamples
-from sangam.components.examples.reading import batches
 from sangam.schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _PARTS_OF_DAY = 8
 """Maximum number of results of a day, each of consecutive files, for as many workers."""
-_GROUP_BYTES = 128 * 2**20
-_GROUP_ROWS = 16_384
 
 Compute = Callable[[Sequence[str]], bytes]
 """Computes the result of files of examples, an Arrow file. It must be picklable, and depend only on the key."""
@@ -80,32 +76,6 @@ class ByDay:
         for start in range(0, len(day.files), size or 1):
             result = result_file(day.folder, self.step, *self.key, str(start), str(size))
             yield _Part(day.files[start : start + size], result)
-
-
-def large_batches(files: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of files in batches of many blocks, whose size is bounded by bytes."""
-    return map(joined, groups_of_blocks(files))
-
-
-def groups_of_blocks(files: Sequence[str]) -> Iterator[list[pa.RecordBatch]]:
-    """Yields the blocks of files, several at a time."""
-    group: list[pa.RecordBatch] = []
-    rows = size = 0
-    for file in files:
-        for batch in batches(file):
-            group.append(batch)
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-            if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
-                yield group
-                group, rows, size = [], 0, 0
-    if group:
-        yield group
-
-
-def joined(blocks: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the rows of all blocks, which have the same columns."""
-    columns: list[Any] = [pa.concat_arrays(list(column)) for column in zip(*blocks, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=blocks[0].schema)
 
 
 class _ComputePart(beam.DoFn):

@@ -1,12 +1,17 @@
 """Reads files of examples, batch by batch."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import tensorflow as tf
 
 from sangam.components.examples.blocks import Types, decode, decompressed, rows_of
+from sangam.schemas.contracts.example_files import BLOCK_ROWS
 
+_BATCH_BYTES = 64 * 2**20
+"""Of blocks, whose rows take about twice as much in memory."""
+_BATCH_ROWS = 16_384
 _UNTUNED = tf.data.Options()
 # Otherwise an iterator's destructor waits for tf.data's tuner, for up to the time of reading the file.
 _UNTUNED.autotune.enabled = False
@@ -14,8 +19,13 @@ _UNTUNED.autotune.enabled = False
 
 def batches(file: str) -> Iterator[pa.RecordBatch]:
     """Yields the blocks of a file; see `blocks.decode`."""
-    for block in tf.data.TFRecordDataset(file).with_options(_UNTUNED).as_numpy_iterator():
-        yield decode(block)
+    return map(decode, _records(file))
+
+
+def large_batches(files: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of files in batches of many blocks, whose size is bounded by bytes."""
+    records = itertools.chain.from_iterable(map(_records, files))
+    return map(rows_of, _groups(records, _BATCH_ROWS // BLOCK_ROWS, _BATCH_BYTES))
 
 
 def blocks_with_rows(
@@ -29,11 +39,21 @@ def blocks_with_rows(
         only: columns to read as rows; by default all.
         most_bytes: bytes after which no further block is read together with those before.
     """
-    waiting: list[bytes] = []
-    for block in tf.data.TFRecordDataset(file).with_options(_UNTUNED).as_numpy_iterator():
-        waiting.append(decompressed(block))
-        if len(waiting) == at_once or sum(map(len, waiting)) >= most_bytes:
-            yield waiting, rows_of(waiting, only)
-            waiting = []
-    if waiting:
-        yield waiting, rows_of(waiting, only)
+    for blocks in _groups(_records(file), at_once, most_bytes):
+        yield blocks, rows_of(blocks, only)
+
+
+def _groups(records: Iterable[bytes], at_once: int, most_bytes: int) -> Iterator[list[bytes]]:
+    group: list[bytes] = []
+    for record in records:
+        group.append(decompressed(record))
+        if len(group) == at_once or sum(map(len, group)) >= most_bytes:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _records(file: str) -> Iterator[bytes]:
+    records: Iterator[bytes] = tf.data.TFRecordDataset(file).with_options(_UNTUNED).as_numpy_iterator()
+    return records

@@ -91,15 +91,17 @@ def test_the_train_step_has_as_many_operations_with_ten_times_the_features() -> 
 
 
 def _input_operations(per_kind: int) -> dict[str, int]:
-    """Returns how many operations it takes to parse blocks of logs, to pack what Transform makes of them, and both of
-    examples transformed ahead."""
-    from sangam.schemas.derived.columns import columns
+    """Returns how many operations it takes to parse blocks of logs, to pack what Transform makes of them, both of
+    examples transformed ahead, and to read a request's columns."""
+    from sangam.schemas.derived.columns import columns, serving_columns
     from sangam.schemas.derived.outputs import outputs
     from sangam.trainer_module.input.batch import Layout
     from sangam.trainer_module.input.blocks import Table
     from sangam.trainer_module.input.example_reader import transformed_reader
+    from sangam.trainer_module.serving.raw_columns import input_specs, sparse_columns, with_candidates
 
     ranker = declared(per_kind)
+    served = {column.name: column for column in serving_columns(ranker)}
     types = {"float": tf.float32, "int": tf.int64, "string": tf.string}
     raw, ahead = Table({each.name: types[each.type] for each in columns(ranker)}), transformed_reader(ranker)
     made: dict[str, Any] = {}
@@ -109,17 +111,19 @@ def _input_operations(per_kind: int) -> dict[str, int]:
         made[output.name] = tf.SparseTensorSpec([None, None], kind) if output.is_list else tf.TensorSpec(shape, kind)
     counts: dict[str, int] = {}
 
-    def count(blocks_W: tf.Tensor, made: dict[str, Any]) -> None:
+    def count(blocks_W: tf.Tensor, made: dict[str, Any], inputs: dict[str, tf.Tensor]) -> None:
         for name, build in {
             "parse": lambda: raw.sparse(raw.decode(blocks_W)),
             "pack": lambda: Layout(ranker).pack(made),
             "ahead": lambda: ahead.batch_of(ahead.table.decode(blocks_W)),
+            "request": lambda: sparse_columns(served, with_candidates(served, inputs)[1]),
         }.items():
             before = len(blocks_W.graph.get_operations())
             build()
             counts[name] = len(blocks_W.graph.get_operations()) - before
 
-    tf.function(count, autograph=False).get_concrete_function(tf.TensorSpec([None], tf.string), made)
+    blocks = tf.TensorSpec([None], tf.string)
+    tf.function(count, autograph=False).get_concrete_function(blocks, made, input_specs(served))
     return counts
 
 
@@ -130,6 +134,9 @@ def test_the_input_has_hardly_more_operations_with_ten_times_the_columns() -> No
     numbers = 3 * 90
     assert many["pack"] - few["pack"] <= 4 * numbers
     assert many["ahead"] - few["ahead"] <= (4 + 2) * numbers
+    # A padded list is flattened; one with weights is compared with them, and both lose what either lacks.
+    flat, compared = 2 * 5 * 90, 150 * 90
+    assert many["request"] - few["request"] <= flat + compared
 
 
 def test_batches_of_any_size_are_trained_on_without_another_trace() -> None:

@@ -13,7 +13,7 @@ from sangam.schemas.spec import RankerSpec
 from sangam.trainer_module.input.batch import Batch, Layout
 from sangam.trainer_module.input.blocks import Joined, Rows, Table, num_rows
 from sangam.trainer_module.input.dealing import ids_counter, lists_of
-from sangam.trainer_module.transforms.graph import TransformGraph
+from sangam.trainer_module.transforms.graph import transform_graph
 
 _RAW_TYPES = {"float": tf.float32, "int": tf.int64, "string": tf.string}
 _TYPES = {"float": tf.float32, "key": tf.int64}
@@ -100,11 +100,11 @@ def transformed_reader(spec: RankerSpec) -> ExampleReader:
     return ExampleReader(table, batch_of, count_ids=ids_counter(table, lists_of(spec, is_raw=False)))
 
 
-def raw_reader(spec: RankerSpec, transform_graph: str) -> ExampleReader:
-    """Returns the reader that transforms examples of the logs."""
+def raw_reader(spec: RankerSpec, folder: str) -> ExampleReader:
+    """Returns the reader that transforms examples of the logs by the graph in a folder."""
     table = Table({column.name: _RAW_TYPES[column.type] for column in columns(spec)})
     layout = Layout(spec)
-    transform = TransformGraph(transform_graph)
+    transform = transform_graph(folder)
     count_ids = ids_counter(table, lists_of(spec, is_raw=True))
     return ExampleReader(table, lambda rows: layout.pack(transform(table.sparse(rows))), count_ids=count_ids)
 

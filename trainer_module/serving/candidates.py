@@ -12,6 +12,7 @@ from sangam.trainer_module.encoders.lists import Lists
 from sangam.trainer_module.input.batch import Columns, ragged
 from sangam.trainer_module.ranker import Ranker
 from sangam.trainer_module.serving.table import ServedTable
+from sangam.trainer_module.transforms.stacked import stacked
 
 # Shape suffixes: R rows of one feature, 1 or C; C candidates; F features; n keys; D dimension; I model inputs.
 
@@ -41,23 +42,27 @@ class _Candidates:
         self._dims = {name: group.dim for name, group in ranker.groups.items()}
         self._embeddings: dict[str, tf.Tensor] = {}
         """Embeddings of each feature, [rows or values, D]."""
-        self._lists: dict[str, tf.RaggedTensor] = {name: ragged(columns[name]) for name in self._layout.all_lists}
+        self._sizes: dict[str, tf.Tensor] = {}
+        """How many these are: [1] int32."""
         for group, table in tables.items():
             names = self._layout.features(group)
-            keys = [self._lists[name].flat_values if name in self._lists else columns[name] for name in names]
+            keys = [_values(columns[name]) for name in names]
+            sizes = tf.shape_n(keys)
             rows_nD = table(tf.concat(keys, 0))
-            parts = tf.split(rows_nD, [tf.size(part) for part in keys], num=len(keys)) if len(keys) > 1 else [rows_nD]
+            parts = tf.split(rows_nD, tf.concat(sizes, 0), num=len(keys)) if len(keys) > 1 else [rows_nD]
             self._embeddings |= zip(names, parts, strict=True)
+            self._sizes |= zip(names, sizes, strict=True)
 
     def floats(self) -> tf.Tensor:
         names, widths = zip(*self._layout.floats, strict=True)
-        rows = tf.stack([tf.shape(self._columns[name])[0] for name in names])
-        flat = tf.concat([tf.reshape(self._columns[name], [-1]) for name in names], 0)
-        return _for_all(flat, rows, widths, self._candidates)
+        columns = [self._columns[name] for name in names]
+        rows = tf.concat([shape if shape.shape == [1] else shape[:1] for shape in tf.shape_n(columns)], 0)
+        flat = [column if column.shape.rank == 1 else tf.reshape(column, [-1]) for column in columns]
+        return _for_all(tf.concat(flat, 0), rows, widths, self._candidates)
 
     def ids(self, group: str) -> tf.Tensor:
         parts = [self._embeddings[name] for name in self._layout.ids[group]]
-        rows = tf.stack([tf.shape(part)[0] for part in parts])
+        rows = tf.concat([self._sizes[name] for name in self._layout.ids[group]], 0)
         return self.side_by_side(group, tf.concat(parts, 0), rows, len(parts))
 
     def id(self, group: str, index: int) -> tf.Tensor:
@@ -65,23 +70,29 @@ class _Candidates:
 
     def lists_to_combine(self, group: str) -> ListsToCombine:
         names, weighted = self._layout.combined(group), self._layout.weighted[group]
-        lengths = [self._lists[name].row_lengths() for name in names]
+        lists = stacked([self._columns[name] for name in names])
         values = tf.concat([self._embeddings[name] for name in names], 0)
-        weights = [ragged(self._columns[weights_of(name)]).flat_values for name in weighted]
-        lists_per_feature = tf.stack([tf.size(of_feature) for of_feature in lengths])
+        weights = [_values(self._columns[weights_of(name)]) for name in weighted]
         return ListsToCombine(
-            values, tf.concat(lengths, 0), lists_per_feature, tf.concat(weights, 0) if weighted else None
+            values,
+            lists.lengths_R(),
+            tf.cast(lists.rows_F, tf.int32),
+            tf.concat(weights, 0) if weighted else None,
         )
 
     def list_to_encode(self, group: str, feature: str) -> Lists:
         del group
-        return Lists(self._embeddings[feature], self._lists[feature].row_lengths())
+        return Lists(self._embeddings[feature], ragged(self._columns[feature]).row_lengths())
 
     def side_by_side(
         self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int
     ) -> tf.Tensor:
         vectors_CFD = _for_all(vectors, lists_per_feature, [1] * num_features, self._candidates)
         return tf.reshape(vectors_CFD, tf.stack([self._candidates, num_features * self._dims[group]]))
+
+
+def _values(column: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
+    return column.values if isinstance(column, tf.SparseTensor) else column
 
 
 def _for_all(flat: tf.Tensor, rows_F: tf.Tensor, widths: Sequence[int], candidates: tf.Tensor) -> tf.Tensor:

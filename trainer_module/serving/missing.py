@@ -8,7 +8,7 @@ from sangam.schemas.derived.rank_inputs import MISSING
 from sangam.schemas.parts.columns import Column
 from sangam.trainer_module.transforms.stacked import stacked
 
-# Shape suffixes: n values of a column; N those of several columns.
+# Shape suffixes: n values of one or several columns.
 
 
 def without_missing(columns: Mapping[str, Column], given: Mapping[str, tf.SparseTensor]) -> dict[str, tf.SparseTensor]:
@@ -20,13 +20,14 @@ def without_missing(columns: Mapping[str, Column], given: Mapping[str, tf.Sparse
     Raises:
         InvalidArgumentError: by the graph, for parallel lists of different lengths.
     """
-    scalars = [name for name, column in columns.items() if not column.is_list]
+    groups = _parallel(columns, [name for name, column in columns.items() if column.length is None])
     kept = dict(given)
     for kind in ("string", "int", "float"):
-        if names := [name for name in scalars if columns[name].type == kind]:
-            kept |= _scalars(names, given)
-    lists = [name for name, column in columns.items() if column.is_list and column.length is None]
-    for names in _parallel(columns, lists):
+        if alone := [name for name, *others in groups if not others and columns[name].type == kind]:
+            values = stacked([given[name] for name in alone])
+            left = values.only(_is_given(values.values_n)).moved_up()
+            kept |= zip(alone, left.columns([given[name].dense_shape for name in alone]), strict=True)
+    for names in (group for group in groups if len(group) > 1):
         with tf.control_dependencies(_alike(names, given)):
             is_given_n = [_is_given(tf.identity(given[name].values)) for name in names]
         all_given_n = tf.reduce_all(tf.stack(is_given_n), axis=0)
@@ -40,24 +41,10 @@ def _is_given(values_n: tf.Tensor) -> tf.Tensor:
     return tf.not_equal(values_n, MISSING["string" if values_n.dtype == tf.string else "int"])
 
 
-def _scalars(names: list[str], given: Mapping[str, tf.SparseTensor]) -> dict[str, tf.SparseTensor]:
-    """Returns columns of one type, all at once, so that the number of operations does not grow with them."""
-    values = stacked([given[name] for name in names])
-    kept_N = tf.where(_is_given(values.values_n))[:, 0]
-    sizes = tf.math.unsorted_segment_sum(tf.ones_like(kept_N), tf.gather(values.feature_n(), kept_N), values.num)
-    indices_N = tf.gather(tf.stack([values.row_n, values.position_n], 1), kept_N)
-    indices = tf.split(indices_N, sizes, num=values.num)
-    parts = tf.split(tf.gather(values.values_n, kept_N), sizes, num=values.num)
-    return {
-        name: tf.SparseTensor(index, part, given[name].dense_shape)
-        for name, index, part in zip(names, indices, parts, strict=True)
-    }
-
-
 def _parallel(columns: Mapping[str, Column], names: list[str]) -> list[list[str]]:
-    """Returns the columns of lists in groups of equal lengths, such as ids and their weights."""
+    """Returns columns in groups of equal lengths, such as ids and their weights; most are alone."""
     groups = [[name] for name in names]
-    for name in names:
+    for name in (each for each in names if columns[each].beside):
         for other in columns[name].beside:
             of_name, of_other = (next(group for group in groups if each in group) for each in (name, other))
             if of_name is not of_other:

@@ -1,17 +1,19 @@
 """The inputs of `rank`: a tensor for each column of the logs, of one row or one for each candidate."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
 from sangam.schemas.derived.rank_inputs import LENGTH, MISSING, clashes, input_names
 from sangam.schemas.parts.columns import Column, ColumnType
 from sangam.trainer_module.serving.missing import without_missing
+from sangam.trainer_module.transforms.stacked import Rows, Values, side_by_side, stacked
 
 TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
 """TensorFlow's type of a column's values."""
 
-# Shape suffixes: R rows of one column, 1 or as many as candidates; L width of a column of lists.
+# Shape suffixes: F columns side by side; R rows of one or all of them, 1 or as many as candidates each; n values.
 
 
 def input_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
@@ -42,33 +44,52 @@ def with_candidates(
     Raises:
         InvalidArgumentError: by the graph, for an input that has neither one row nor one for each candidate.
     """
-    names = sorted(inputs)
-    rows = tf.stack([tf.shape(inputs[name])[0] for name in names])
+    names, rows = _num_rows(inputs)
     candidates = tf.where(tf.reduce_any(tf.equal(rows, 0)), 0, tf.reduce_max(rows))
     agree = tf.reduce_all(tf.equal(rows, 1) | tf.equal(rows, candidates))
     what = f"rank: each input needs one row, or one for each candidate; rows of {', '.join(names)}:"
     checks = [tf.debugging.Assert(agree, [what, rows], summarize=len(names))]
-    for name in names:
-        if name + LENGTH in inputs and inputs[name].shape.rank == 2:
-            checks += _list_checks(name, inputs[name], inputs[name + LENGTH])
     input_of = input_names(columns.values())
+    lists = [input_of[name] for name, column in columns.items() if column.is_list]
+    checks += _list_checks(lists, inputs) if lists else []
     for name, column in columns.items():
         for other in column.beside:
             checks.append(_beside_check(input_of[name] + LENGTH, input_of[other] + LENGTH, inputs))
     with tf.control_dependencies(checks):
-        return tf.identity(candidates), {name: tf.identity(inputs[name]) for name in names}
+        # One operation: one for each input, each behind all checks, would take minutes with 2,000 of them.
+        checked = tf.identity_n([candidates, *(inputs[name] for name in names)])
+    return checked[0], dict(zip(names, checked[1:], strict=True))
 
 
-def _list_checks(name: str, padded_RL: tf.Tensor, lengths_R: tf.Tensor) -> list[tf.Operation]:
-    rows, width = tf.unstack(tf.shape(padded_RL, tf.int64))
-    lengths = tf.size(lengths_R, tf.int64)
-    fits = tf.reduce_all((lengths_R >= 0) & (lengths_R <= width))
+def _num_rows(inputs: Mapping[str, tf.Tensor]) -> tuple[list[str], tf.Tensor]:
+    """Returns the names of all inputs, and the number of rows of each: int32."""
+
+    def kind(name: str) -> tuple[str, int]:
+        return inputs[name].dtype.name, inputs[name].shape.rank
+
+    names = sorted(inputs, key=lambda name: (kind(name), name))
+    of_kinds = [[inputs[name] for name in of_kind] for _, of_kind in itertools.groupby(names, key=kind)]
+    return names, tf.concat([tf.stack(tf.shape_n(of_kind))[:, 0] for of_kind in of_kinds], 0)
+
+
+def _list_checks(names: Sequence[str], inputs: Mapping[str, tf.Tensor]) -> list[tf.Operation]:
+    """Returns checks of the lengths of all lists together."""
+    names = sorted(names, key=lambda name: inputs[name].dtype.name)
+    lengths_F = [inputs[name + LENGTH] for name in names]
+    num_lengths_F = tf.concat(tf.shape_n(lengths_F, tf.int64), 0)
+    shapes_F2 = _shapes([inputs[name] for name in names])
+    lengths_R, feature_R = tf.concat(lengths_F, 0), tf.repeat(tf.range(len(names)), num_lengths_F)
+    is_wrong_R = (lengths_R < 0) | (lengths_R > tf.gather(shapes_F2[:, 1], feature_R))
+    is_wrong_F = tf.math.unsorted_segment_sum(tf.cast(is_wrong_R, tf.int32), feature_R, len(names)) > 0
     return [
-        tf.debugging.Assert(
-            tf.equal(rows, lengths), [f"rank: {name} and {name + LENGTH} need as many rows; got", rows, lengths]
-        ),
-        tf.debugging.Assert(fits, [f"rank: {name + LENGTH} must be from 0 to the width of {name}, which is", width]),
+        _no_input(shapes_F2[:, 0] != num_lengths_F, names, f"rank: as many rows are needed as in its {LENGTH} by"),
+        _no_input(is_wrong_F, names, f"rank: lengths, {LENGTH}, must be from 0 to the width of"),
     ]
+
+
+def _no_input(is_wrong_F: tf.Tensor, names: Sequence[str], what: str) -> tf.Operation:
+    wrong = tf.boolean_mask(tf.constant(list(names)), is_wrong_F)
+    return tf.debugging.Assert(~tf.reduce_any(is_wrong_F), [what, wrong], summarize=len(names))
 
 
 def _beside_check(name: str, other: str, inputs: Mapping[str, tf.Tensor]) -> tf.Operation:
@@ -83,30 +104,62 @@ def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor
 
     A scalar equal to `MISSING` is missing.
     """
-    sparse = {}
+    sparse: dict[str, tf.SparseTensor] = {}
     names = input_names(columns.values())
-    for name, column in columns.items():
-        values = inputs[names[name]]
-        if column.is_list:
-            shape = tf.shape(values, tf.int64)
-            indices = tf.where(tf.sequence_mask(inputs[names[name] + LENGTH], shape[1]))
-            sparse[name] = tf.SparseTensor(indices, tf.gather_nd(values, indices), shape)
-        else:
-            row_R = tf.range(tf.size(values, tf.int64))
-            shape = tf.stack([tf.size(row_R, tf.int64), 1])
-            sparse[name] = tf.SparseTensor(tf.stack([row_R, tf.zeros_like(row_R)], 1), values, shape)
+    for kind in TYPES:
+        scalars, lists = (
+            [name for name, column in columns.items() if column.type == kind and column.is_list == is_list]
+            for is_list in (False, True)
+        )
+        if scalars:
+            rows = side_by_side([inputs[names[name]] for name in scalars])
+            row_R = tf.ragged.range(rows.rows_F).flat_values
+            values = Values(rows.values_R, row_R, tf.zeros_like(row_R), rows.rows_F, rows.rows_F, rows.num)
+            shapes = tf.unstack(tf.pad(rows.rows_F[:, None], [[0, 0], [0, 1]], constant_values=1), len(scalars))
+            sparse |= zip(scalars, values.columns(shapes), strict=True)
+        if lists:
+            padded = [inputs[names[name]] for name in lists]
+            shapes_F2 = _shapes(padded)
+            values = _listed(padded, shapes_F2, [inputs[names[name] + LENGTH] for name in lists])
+            sparse |= zip(lists, values.columns(tf.unstack(shapes_F2, len(lists))), strict=True)
     return without_missing(columns, sparse)
+
+
+def _shapes(padded: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns rows and widths of lists, of which those of a type follow one another: [F, 2] int64."""
+    of_types = [list(of_type) for _, of_type in itertools.groupby(padded, key=lambda each: each.dtype)]
+    return tf.concat([tf.stack(tf.shape_n(of_type, tf.int64)) for of_type in of_types], 0)
+
+
+def _listed(padded: Sequence[tf.Tensor], shapes_F2: tf.Tensor, lengths: Sequence[tf.Tensor]) -> Values:
+    """Returns the values of lists without what pads them."""
+    rows_F, width_F = tf.unstack(shapes_F2, axis=1)
+    lengths_R = tf.concat(lengths, 0)
+    width_R = tf.repeat(width_F, rows_F)
+    row_n = tf.repeat(tf.range(tf.size(width_R)), width_R)
+    values = Values(
+        values_n=tf.concat([tf.reshape(values, [-1]) for values in padded], 0),
+        row_n=tf.gather(tf.ragged.range(rows_F).flat_values, row_n),
+        position_n=tf.ragged.range(width_R).flat_values,
+        sizes_F=rows_F * width_F,
+        rows_F=rows_F,
+        num=len(padded),
+    )
+    return values.only(values.position_n < tf.gather(lengths_R, row_n))
 
 
 def inputs_of(columns: Mapping[str, Column], parsed: Mapping[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:
     """Returns the inputs that are equivalent to parsed tf.Examples."""
-    inputs = {}
+    inputs: dict[str, tf.Tensor] = {}
     names = input_names(columns.values())
-    for name, column in columns.items():
-        rows = tf.RaggedTensor.from_sparse(parsed[name])
-        if column.is_list:
-            inputs[names[name]], inputs[names[name] + LENGTH] = rows.to_tensor(), rows.row_lengths()
-        else:
-            missing = tf.constant(MISSING[column.type], rows.dtype)
-            inputs[names[name]] = rows.to_tensor(missing, shape=[None, 1])[:, 0]
+    for kind, dtype in TYPES.items():
+        of_kind = [name for name, column in columns.items() if column.type == kind]
+        if scalars := [name for name in of_kind if not columns[name].is_list]:
+            rows = stacked([parsed[name] for name in scalars]).one_each(tf.constant(MISSING[kind], dtype))
+            inputs |= zip((names[name] for name in scalars), rows.parts(), strict=True)
+        if lists := [name for name in of_kind if columns[name].is_list]:
+            values = stacked([parsed[name] for name in lists])
+            lengths = Rows(values.lengths_R(), values.rows_F, values.num).parts()
+            for name, of_list in zip(lists, lengths, strict=True):
+                inputs[names[name]], inputs[names[name] + LENGTH] = tf.sparse.to_dense(parsed[name]), of_list
     return inputs

@@ -1,6 +1,7 @@
 """The graph that Transform has written, loaded."""
 
 import contextlib
+import functools
 import posixpath
 from collections.abc import Mapping
 
@@ -8,6 +9,12 @@ import tensorflow as tf
 
 from sangam.schemas.host.wildcards import without_wildcards
 from sangam.trainer_module.transforms.history import HistoryTables
+
+
+@functools.lru_cache(maxsize=1)
+def transform_graph(folder: str) -> "TransformGraph":
+    """Returns the graph of a Transform artifact, loaded once: TensorFlow leaks memory with each that it loads."""
+    return TransformGraph(folder)
 
 
 class TransformGraph(tf.Module):

@@ -75,7 +75,7 @@ def _keeps_last(feature: ListFeature) -> bool:
 def _turned_round(values: Values, which_F: tf.Tensor) -> Values:
     """Returns some columns with each row from its last value to its first."""
     row_n = values.row_of_all_n()
-    length_n = tf.gather(tf.math.unsorted_segment_sum(tf.ones_like(row_n), row_n, tf.reduce_sum(values.rows_F)), row_n)
+    length_n = tf.gather(values.lengths_R(), row_n)
     turned_n = tf.gather(which_F, values.feature_n())
     position_n = tf.where(turned_n, length_n - 1 - values.position_n, values.position_n)
     longest = tf.reduce_max(tf.concat([position_n, [0]], 0)) + 1
@@ -90,22 +90,9 @@ def _turned_round(values: Values, which_F: tf.Tensor) -> Values:
 
 def _cut(values: Values, most: list[int]) -> Values:
     """Keeps the first values of each row, as many as a feature has."""
-    feature_n = values.feature_n()
-    kept = tf.where(values.position_n < tf.gather(tf.constant(most, tf.int64), feature_n))[:, 0]
-    return replace(
-        values,
-        values_n=tf.gather(values.values_n, kept),
-        row_n=tf.gather(values.row_n, kept),
-        position_n=tf.gather(values.position_n, kept),
-        sizes_F=tf.math.unsorted_segment_sum(tf.ones_like(kept), tf.gather(feature_n, kept), values.num),
-    )
+    return values.only(values.position_n < tf.gather(tf.constant(most, tf.int64), values.feature_n()))
 
 
 def _lists(values: Values, columns: Mapping[str, tf.SparseTensor]) -> dict[str, tf.SparseTensor]:
     """Returns the values of each feature, sparse as its column is."""
-    indices = tf.split(tf.stack([values.row_n, values.position_n], 1), values.sizes_F, num=values.num)
-    parts = tf.split(values.values_n, values.sizes_F, num=values.num)
-    return {
-        name: tf.SparseTensor(index, part, column.dense_shape)
-        for (name, column), index, part in zip(columns.items(), indices, parts, strict=True)
-    }
+    return dict(zip(columns, values.columns([column.dense_shape for column in columns.values()]), strict=True))

@@ -69,6 +69,34 @@ class Values:
         """Returns the number of each value's row among the rows of all columns."""
         return self.row_n + tf.gather(tf.cumsum(self.rows_F, exclusive=True), self.feature_n())
 
+    def lengths_R(self) -> tf.Tensor:
+        """Returns the number of values of each row of all columns, int64."""
+        ones_n = tf.ones_like(self.row_n)
+        return tf.math.unsorted_segment_sum(ones_n, self.row_of_all_n(), tf.reduce_sum(self.rows_F))
+
+    def only(self, which_n: tf.Tensor) -> "Values":
+        """Returns the values for which this is true, at their positions."""
+        kept = tf.where(which_n)[:, 0]
+        return replace(
+            self,
+            values_n=tf.gather(self.values_n, kept),
+            row_n=tf.gather(self.row_n, kept),
+            position_n=tf.gather(self.position_n, kept),
+            sizes_F=tf.math.unsorted_segment_sum(tf.ones_like(kept), tf.gather(self.feature_n(), kept), self.num),
+        )
+
+    def moved_up(self) -> "Values":
+        """Returns the values of each row, which are in order, at positions from 0 on."""
+        row_n = self.row_of_all_n()
+        first_n = tf.searchsorted(row_n, row_n, out_type=tf.int64)
+        return replace(self, position_n=tf.range(tf.size(row_n, tf.int64)) - first_n)
+
+    def columns(self, shapes: Sequence[tf.Tensor]) -> list[tf.SparseTensor]:
+        """Returns the columns as SparseTensors of these shapes."""
+        indices = tf.split(tf.stack([self.row_n, self.position_n], 1), self.sizes_F, num=self.num)
+        parts = tf.split(self.values_n, self.sizes_F, num=self.num)
+        return [tf.SparseTensor(*column) for column in zip(indices, parts, shapes, strict=True)]
+
     def one_each(self, default: Any) -> Rows:
         """Returns the one value of each row, or the default.
 

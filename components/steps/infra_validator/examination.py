@@ -1,5 +1,6 @@
 """Checks a served model stage by stage, so that a refusal lists all its reasons."""
 
+import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -103,14 +104,14 @@ class Examination:
         yield scores_check("scores", what, served, reference.scores, reference.whose)
 
     def _rank(self, ask: Ask) -> Iterator[Check]:
-        rows = self._rows()
+        rows = self._rows
         served = ask(RANK, rank_inputs(rows, self.description.columns))
         yield from self._scored(RANK, served, num_rows(rows))
         what = f"{RANK}'s scores of {num_rows(rows)} evaluation examples"
         yield scores_check(RANK, what, served, self.reference.scores, self.reference.whose)
 
     def _broadcast(self, ask: Ask) -> Iterator[Check]:
-        rows = self._rows()
+        rows = self._rows
         broadcast, repeated = with_once(rows, self.once or sorted(self.description.columns)[:1])
         columns = self.description.columns
         once, again = (ask(RANK, rank_inputs(rows_, columns)) for rows_ in (broadcast, repeated))
@@ -118,7 +119,7 @@ class Examination:
         yield scores_check("broadcast", what, once, again, "those with the row repeated")
 
     def _hostile(self, ask: Ask) -> Iterator[Check]:
-        rows = self._rows()
+        rows = self._rows
         rows = select(rows, range(min(HOSTILE_ROWS, num_rows(rows))))
         before = self._ordinary(ask)
         tables = self._table_sizes(ask)
@@ -153,7 +154,7 @@ class Examination:
             yield check
 
     def _load_requests(self) -> list[Tensors]:
-        rows = self._rows()
+        rows = self._rows
         count, candidates = num_rows(rows), self.serving.load.candidates
         requests = []
         for number in range(LOAD_REQUESTS):
@@ -162,6 +163,7 @@ class Examination:
             requests.append(rank_inputs(with_once(candidate_rows, self.once)[0], self.description.columns))
         return requests
 
+    @functools.cached_property
     def _rows(self) -> Rows:
         return read_rows(self.reference.examples, self.description.columns)
 

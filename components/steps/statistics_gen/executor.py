@@ -1,5 +1,6 @@
 """Collects the statistics of each day once, and merges those of each split."""
 
+import functools
 import posixpath
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
 from sangam.components.beam.execution import BeamExecutor
-from sangam.components.examples.by_day import ByDay, large_batches
+from sangam.components.examples.by_day import ByDay
 from sangam.components.examples.listing import read_listing
+from sangam.components.examples.reading import large_batches
 from sangam.components.steps.statistics_gen.column import SCHEMA, Column
 from sangam.components.steps.statistics_gen.proto import to_proto
 
@@ -93,11 +95,15 @@ class Collect:
 
     def columns(self) -> list[Column]:
         """Returns the columns of the schema, without rows."""
-        schema = text_format.Parse(self.schema, schema_pb2.Schema())
         return [
             Column(feature.name, _TYPES[feature.type], is_id=feature.int_domain.is_categorical, error=self.error)
-            for feature in schema.feature
+            for feature in _parsed(self.schema).feature
         ]
+
+
+@functools.lru_cache(maxsize=1)
+def _parsed(schema: str) -> schema_pb2.Schema:
+    return text_format.Parse(schema, schema_pb2.Schema())
 
 
 def merged(kept: Iterable[pa.Table], collect: Collect) -> list[Column]:

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from tensorflow_data_validation import types
-from tensorflow_data_validation.utils import quantiles_util, top_k_uniques_stats_util
+from tensorflow_data_validation.utils import quantiles_util
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from sangam.components.examples.summaries import Points, at_most, boundaries
 from sangam.components.steps.statistics_gen.column import Column, Numbers, Texts
+from sangam.components.steps.statistics_gen.histograms import of_equal_widths, of_quantiles
 
 _LENGTH_BUCKETS, _EQUAL_BUCKETS = 10, 10
 _FINE = 100
@@ -40,7 +43,7 @@ def _feature(column: Column, rows: int, num_quantiles: int) -> statistics_pb2.Fe
     feature = statistics_pb2.FeatureNameStatistics(type=_TYPES[column.type], path=path.to_proto())
     common = _common(column, rows)
     if column.texts is not None:
-        feature.string_stats.CopyFrom(_strings(column.texts, path, common.tot_num_values))
+        feature.string_stats.CopyFrom(_strings(column.texts, common.tot_num_values))
         feature.string_stats.common_stats.CopyFrom(common)
     if column.numbers is not None:
         feature.num_stats.CopyFrom(_numbers(column.numbers, num_quantiles))
@@ -57,26 +60,25 @@ def _common(column: Column, rows: int) -> statistics_pb2.CommonStatistics:
         common.tot_num_values = sum(length * count for length, count in column.lengths.items())
         common.avg_num_values = common.tot_num_values / present
         points = Points(np.array(lengths), np.array([column.lengths[length] for length in lengths], np.float64))
-        histogram = quantiles_util.generate_quantiles_histogram(*_quantiles(points, _LENGTH_BUCKETS))
-        common.num_values_histogram.CopyFrom(histogram)
+        common.num_values_histogram.CopyFrom(of_quantiles(*_quantiles(points, _LENGTH_BUCKETS)))
     return common
 
 
-def _strings(texts: Texts, path: types.FeaturePath, values: int) -> statistics_pb2.StringStatistics:
-    counted = [
-        top_k_uniques_stats_util.FeatureValueCount(each["values"], each["counts"])
-        for each in texts.counted.Estimate().to_pylist()
-    ]
-    feature = top_k_uniques_stats_util.make_feature_stats_proto_topk_uniques(
-        feature_path=path,
-        num_top_values=_TOP_VALUES,
-        num_rank_histogram_buckets=_RANKED_VALUES,
-        num_unique=texts.distinct.Estimate() if counted else 0,
-        value_count_list=counted,
+def _strings(texts: Texts, values: int) -> statistics_pb2.StringStatistics:
+    found = statistics_pb2.StringStatistics(
+        avg_length=texts.bytes / values if values else 0.0, invalid_utf8_count=texts.not_utf8
     )
-    feature.string_stats.avg_length = texts.bytes / values if values else 0.0
-    feature.string_stats.invalid_utf8_count = texts.not_utf8
-    return feature.string_stats
+    estimate = texts.counted.Estimate()
+    counted = pa.table(estimate.flatten(), ["value", "count"])
+    found.unique = texts.distinct.Estimate() if counted.num_rows else 0
+    # Of equally frequent values the last one comes first, as in TFDV.
+    largest = [("count", "descending"), ("value", "descending")]
+    frequent = counted.take(pc.select_k_unstable(counted, k=_RANKED_VALUES, sort_keys=largest)).to_pydict()
+    for rank, (value, count) in enumerate(zip(frequent["value"], frequent["count"], strict=True)):
+        if rank < _TOP_VALUES:
+            found.top_values.add(value=value, frequency=count)
+        found.rank_histogram.buckets.add(low_rank=rank, high_rank=rank, sample_count=count, label=value)
+    return found
 
 
 def _numbers(numbers: Numbers, num_quantiles: int) -> statistics_pb2.NumericStatistics:
@@ -95,16 +97,16 @@ def _numbers(numbers: Numbers, num_quantiles: int) -> statistics_pb2.NumericStat
         # The outer points are not the bounds if there are fewer points than numbers.
         quantiles[0], quantiles[-1] = found.min, found.max
         found.median = float(quantiles_util.find_median(quantiles))
-        equal = quantiles_util.generate_equi_width_histogram(
-            quantiles=quantiles,
-            cumulative_counts=counts,
-            finite_min=moments.low,
-            finite_max=moments.high,
-            num_buckets=_EQUAL_BUCKETS,
-            num_pos_inf=numbers.positive_infinite,
+        equal = of_equal_widths(
+            quantiles,
+            counts,
+            low=moments.low,
+            high=moments.high,
+            num=_EQUAL_BUCKETS,
+            infinite=numbers.positive_infinite,
         )
         coarse = quantiles_util.rebin_quantiles(quantiles, counts, _FINE)
-        found.histograms.extend([equal, quantiles_util.generate_quantiles_histogram(*coarse)])
+        found.histograms.extend([equal, of_quantiles(*coarse)])
     elif numbers.nan:
         kinds = statistics_pb2.Histogram
         found.histograms.extend([kinds(type=kinds.STANDARD), kinds(type=kinds.QUANTILES)])

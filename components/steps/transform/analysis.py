@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from sangam.components.examples.by_day import large_batches
+from sangam.components.examples.reading import large_batches
 from sangam.components.examples.summaries import Moments, Points, Quantiles, boundaries, ends_of_bins, with_last_divided
 from sangam.components.steps.transform.tensors import tensors_of
 from sangam.schemas.contracts.statistics import Analyzed, Bins, Boundaries, Scale

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tensorflow_transform import impl_helper
+from tensorflow_transform.saved import saved_transform_io_v2
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
 from sangam.schemas.derived.columns import history_of
@@ -20,7 +20,8 @@ def write_graph(
 ) -> None:
     """Writes the files of `tft.TFTransformOutput`: the graph, and the schemas before and after it.
 
-    It does the same as TFX's executor without analyzers, without a pipeline.
+    It does the same as TFX's executor without analyzers, without a pipeline, and without tracing the function once more
+    for the schema of its outputs.
 
     Args:
         folder: folder of the graph.
@@ -31,7 +32,18 @@ def write_graph(
     features = schema_utils.schema_as_feature_spec(schema).feature_spec
     specs = {name: tf.SparseTensorSpec([None, None], feature.dtype) for name, feature in features.items()}
     metadata_io.write_metadata(raw, posixpath.join(folder, tft.TFTransformOutput.RAW_METADATA_DIR))
-    impl_helper.analyze_in_place(preprocessing_fn, False, features, specs, folder)
+    function = tf.function(lambda inputs: preprocessing_fn(inputs), input_signature=[specs], autograph=False)
+    graph = posixpath.join(folder, tft.TFTransformOutput.TRANSFORM_FN_DIR)
+    traced = saved_transform_io_v2.write_v2_saved_model(tf.Module(), function, "transform_fn", graph)
+    outputs = {name: _feature_of(output) for name, output in traced.structured_outputs.items()}
+    made = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(outputs))
+    metadata_io.write_metadata(made, posixpath.join(folder, tft.TFTransformOutput.TRANSFORMED_METADATA_DIR))
+
+
+def _feature_of(output: tf.Tensor | tf.SparseTensor) -> Any:
+    if isinstance(output, tf.SparseTensor):
+        return tf.io.VarLenFeature(output.dtype)
+    return tf.io.FixedLenFeature(output.shape[1:].as_list(), output.dtype)
 
 
 def with_history(schema: schema_pb2.Schema, inputs: Inputs) -> schema_pb2.Schema:

@@ -1,4 +1,4 @@
-"""Transforms raw examples with an existing graph: each file to one of the same name, block by block."""
+"""Transforms raw examples with an existing graph: each file to one of the same name."""
 
 import posixpath
 from collections.abc import Mapping
@@ -10,12 +10,13 @@ import tensorflow_transform as tft
 from tfx.dsl.io import fileio
 
 from sangam.components.examples.blocks import encode
-from sangam.components.examples.by_day import groups_of_blocks, joined
 from sangam.components.examples.listing import DayExamples, Listing
+from sangam.components.examples.reading import large_batches
 from sangam.components.steps.transform.history.counts import KeysFn
 from sangam.components.steps.transform.history.joining import JoinHistory
 from sangam.components.steps.transform.history.run import RunHistory
 from sangam.components.steps.transform.tensors import rows_of, tensors_of
+from sangam.schemas.contracts.example_files import BLOCK_ROWS
 
 
 def map_examples(
@@ -86,11 +87,9 @@ class MapFile(beam.DoFn):
         of_logs = [name for name in self._columns if history is None or name not in history.columns]
         with tf.io.TFRecordWriter(element.transformed) as writer:
             # The graph costs as much for one block as for many.
-            for blocks in groups_of_blocks([element.raw]):
-                together = joined(blocks)
-                before = history.columns_of(together) if history else {}
-                made: dict[str, Any] = self._transform(tensors_of(together, of_logs) | before)
-                rows, start = rows_of(made), 0
-                for block in blocks:
-                    writer.write(encode(rows.slice(start, block.num_rows)))
-                    start += block.num_rows
+            for batch in large_batches([element.raw]):
+                before = history.columns_of(batch) if history else {}
+                made: dict[str, Any] = self._transform(tensors_of(batch, of_logs) | before)
+                rows = rows_of(made)
+                for start in range(0, rows.num_rows, BLOCK_ROWS):
+                    writer.write(encode(rows.slice(start, BLOCK_ROWS)))

@@ -1,12 +1,13 @@
 """Rows written as blocks come back as they were."""
 
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from sangam.components.examples.blocks import decode, encode, plain, rows_of
-from sangam.components.examples.reading import batches, blocks_with_rows
+from sangam.components.examples.reading import batches, blocks_with_rows, large_batches
 from sangam.components.examples.writer import BlockWriter
 from sangam.schemas.contracts.example_files import BLOCK_ROWS
 
@@ -36,6 +37,14 @@ def test_a_block_gives_back_every_value_and_type() -> None:
     assert decoded.to_pylist() == batch.to_pylist()
 
 
+def test_blocks_that_are_read_together_give_the_rows_of_each() -> None:
+    batch = pa.RecordBatch.from_pydict(COLUMNS)
+    parts = [batch.slice(1, 1), batch, batch.slice(2)]
+    together = rows_of([zlib.decompress(encode(part)) for part in parts])
+    assert together.schema.types == batch.schema.types
+    assert together.to_pylist() == [row for part in parts for row in part.to_pylist()]
+
+
 def test_equal_rows_make_equal_bytes() -> None:
     batch = pa.RecordBatch.from_pydict(COLUMNS)
     assert len({encode(batch) for _ in range(20)}) == 1
@@ -60,6 +69,7 @@ def test_rows_of_any_batches_become_full_blocks_in_their_order(tmp_path: Path) -
     blocks = numbers(file)
     assert [len(block) for block in blocks] == [BLOCK_ROWS, BLOCK_ROWS, BLOCK_ROWS, 3100 - 3 * BLOCK_ROWS]
     assert [number for block in blocks for number in block] == list(range(3100))
+    assert [batch.column(0).flatten().to_pylist() for batch in large_batches([str(file)] * 2)] == [[*range(3100)] * 2]
 
 
 def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     from tensorflow_data_validation.statistics.stats_impl import generate_statistics_in_memory
     from tfx.types import standard_artifacts
 
-    from sangam.components.examples.by_day import large_batches
     from sangam.components.examples.listing import read_listing
+    from sangam.components.examples.reading import large_batches
     from sangam.components.steps.example_gen.executor import Executor
     from sangam.components.steps.schema_gen.schema import tfmd_schema
     from sangam.components.steps.statistics_gen.executor import Collect, merged

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from sangam.components.examples.by_day import large_batches
+from sangam.components.examples.reading import large_batches
 from sangam.components.steps.transform.tensors import tensors_of
 from sangam.schemas.derived.history import By, counted
 from sangam.schemas.spec import Inputs

@@ -67,8 +67,8 @@ def ingested(root: Path, logs: DayLogs, inputs: Inputs, date: str, data: Path, b
 
 def values_by_day(root: Path, split: str, names: Sequence[str], folder: str = "transformed") -> dict[str, Any]:
     """Returns the values of columns of one number, by day: {day: [rows, names]}, NaN where there is none."""
-    from sangam.components.examples.by_day import large_batches
     from sangam.components.examples.listing import read_listing
+    from sangam.components.examples.reading import large_batches
 
     found = {}
     for day in read_listing(str(root / folder)).splits[split]:
