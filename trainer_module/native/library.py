@@ -15,8 +15,8 @@ from sangam.schemas.errors import UserError
 from sangam.trainer_module.native.compiler import CPP, compiled
 
 _FOLDER = Path(__file__).parent
-_SOURCES = ("dense.cc", "inputs.cc", "layers.cc", "rows.cc", "shared_memory.cc")
-_HEADERS = ("kernel.h", "products.h", "float_products.h", "half_products.h", "transpose.h")
+_SOURCES = ("dense.cc", "inputs.cc", "layers.cc", "messages.cc", "rows.cc", "shared_memory.cc", "sockets.cc")
+_HEADERS = ("kernel.h", "messages.h", "products.h", "float_products.h", "half_products.h", "transpose.h")
 _OPTIONS = (
     *("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"),
     "-ffp-contract=off",  # Round a * b + c as TensorFlow's operations do.
