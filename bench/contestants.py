@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from sangam.schemas.spec.sync import Transport
+
 Kind = Literal["sangam", "tfra_one_table", "tfra_table_per_feature", "keras_fixed_table", "torch_ddp", "torchrec"]
 
 
@@ -14,7 +16,7 @@ class Contestant:
         label: name in the printed table.
         kind: library, and layout of its tables.
         bfloat16: precision of the dense part; weights and optimizers are float32.
-        shares_memory: whether ranks exchange messages through memory, not by Horovod.
+        transport: how several ranks exchange messages.
         rows: initial capacity of TFRA's tables; fixed size of Keras' table.
         most_repeats: bound of its repeats.
         rowwise: whether row-wise Adagrad updates the rows, not Adam.
@@ -25,7 +27,7 @@ class Contestant:
     label: str
     kind: Kind
     bfloat16: bool = False
-    shares_memory: bool = False
+    transport: Transport = "horovod"
     rows: int = 0
     most_repeats: int = 99
     rowwise: bool = False
@@ -53,9 +55,10 @@ class Contestant:
 
 
 CONTESTANTS = {
-    "sangam": Contestant("Sangam, float32", "sangam", shares_memory=True),
-    "sangam_bf16": Contestant("Sangam, dense part in bfloat16", "sangam", True, shares_memory=True),
+    "sangam": Contestant("Sangam, float32", "sangam", transport="shared_memory"),
+    "sangam_bf16": Contestant("Sangam, dense part in bfloat16", "sangam", True, transport="shared_memory"),
     "sangam_horovod": Contestant("Sangam over Horovod, float32", "sangam"),
+    "sangam_tcp": Contestant("Sangam over TCP, float32", "sangam", transport="tcp"),
     "tfra": Contestant("TFRA, all features in one table, float32", "tfra_one_table", rows=1 << 21),
     "tfra_bf16": Contestant(
         "TFRA, all features in one table, dense part in bfloat16", "tfra_one_table", True, rows=1 << 21, most_repeats=1
@@ -64,9 +67,9 @@ CONTESTANTS = {
     "keras_1m": Contestant(
         "Keras, fixed table of 1 M rows, float32", "keras_fixed_table", rows=1_000_000, most_repeats=1
     ),
-    "sangam_rowwise": Contestant("Sangam, row-wise Adagrad, float32", "sangam", shares_memory=True, rowwise=True),
+    "sangam_rowwise": Contestant("Sangam, row-wise Adagrad, float32", "sangam", transport="shared_memory", rowwise=True),
     "sangam_rowwise_bf16": Contestant(
-        "Sangam, row-wise Adagrad, bfloat16", "sangam", True, shares_memory=True, rowwise=True
+        "Sangam, row-wise Adagrad, bfloat16", "sangam", True, transport="shared_memory", rowwise=True
     ),
     "sangam_stale": Contestant("Sangam, `stale` 4 and a server, float32", "sangam", staleness=4),
     "sangam_defaults": Contestant(

@@ -15,6 +15,7 @@ from bench.contestants import CONTESTANTS, Contestant
 from bench.served import JOB
 from bench.workload import BATCH_SIZE_PER_RANK, pool
 from sangam.schemas.contracts.training_job import read_job
+from sangam.schemas.spec.sync import Transport
 from sangam.trainer_module import collectives
 
 
@@ -24,9 +25,7 @@ def main(name: str, num_batches: str, output: str) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     contestant, batches = CONTESTANTS[name], int(num_batches)
     if contestant.staleness is None:
-        rank, ranks = collectives.start()
-        if contestant.shares_memory:
-            collectives.share_memory()
+        rank, ranks = join(contestant.transport, Path(output).parent / "ranks")
         if contestant.kind != "sangam":
             rivals.join()
     else:
@@ -50,6 +49,24 @@ def main(name: str, num_batches: str, output: str) -> None:
         Path(output).write_text(json.dumps(result))
     collectives.stop()
     os._exit(0)  # As a rank of a job does: gRPC and TensorFlow keep threads.
+
+
+def join(transport: Transport, folder: Path) -> tuple[int, int]:
+    """Joins the other ranks, if there are any; returns (rank, number of ranks).
+
+    Args:
+        transport: of their messages.
+        folder: where they find each other.
+    """
+    rank, ranks = collectives.place()
+    folder.mkdir(exist_ok=True)
+    if ranks == 1 or transport == "horovod":
+        collectives.start()
+    elif transport == "tcp":
+        collectives.connect(folder)
+    else:
+        collectives.share_memory(folder)
+    return rank, ranks
 
 
 def _meet(meeting: str) -> None:
