@@ -72,16 +72,18 @@ def main() -> None:
         if arguments.output:
             with arguments.output.open("a") as file:
                 file.write(json.dumps({part: found}) + "\n")
-        rows = []
-        for name, measured in found.items():
-            if isinstance(measured, dict) and "step_s" not in measured:
-                rows.append([name, json.dumps({key: round(value * 1e3, 3) for key, value in measured.items()})])
-                continue
-            taken = [measured["step_s"]] if isinstance(measured, dict) else measured
-            ms = [f"{statistics.median(each) * 1e3:.1f} ({min(each) * 1e3:.1f} to {max(each) * 1e3:.1f})" for each in taken]
-            losses = measured["losses"] if isinstance(measured, dict) else ""
-            rows.append([name, f"{'; '.join(ms)} ms {losses}"])
-        print(results.table([part, "measured"], rows), flush=True)
+        print(
+            results.table([part, "measured"], [[name, _told(measured)] for name, measured in found.items()]), flush=True
+        )
+
+
+def _told(measured: Any) -> str:
+    """Returns a median with the least and the most of each training; or every part of collectives, in milliseconds."""
+    if isinstance(measured, dict) and "step_s" not in measured:
+        return ", ".join(f"{name} {value * 1e3:.2f}" for name, value in measured.items())
+    trainings = [measured["step_s"]] if isinstance(measured, dict) else measured
+    told = [f"{statistics.median(s) * 1e3:.1f} ({min(s) * 1e3:.1f} to {max(s) * 1e3:.1f}) ms" for s in trainings]
+    return "; ".join(told) + (f", last loss {measured['losses'][-1]!r}" if isinstance(measured, dict) else "")
 
 
 if __name__ == "__main__":

@@ -67,7 +67,9 @@ CONTESTANTS = {
     "keras_1m": Contestant(
         "Keras, fixed table of 1 M rows, float32", "keras_fixed_table", rows=1_000_000, most_repeats=1
     ),
-    "sangam_rowwise": Contestant("Sangam, row-wise Adagrad, float32", "sangam", transport="shared_memory", rowwise=True),
+    "sangam_rowwise": Contestant(
+        "Sangam, row-wise Adagrad, float32", "sangam", transport="shared_memory", rowwise=True
+    ),
     "sangam_rowwise_bf16": Contestant(
         "Sangam, row-wise Adagrad, bfloat16", "sangam", True, transport="shared_memory", rowwise=True
     ),

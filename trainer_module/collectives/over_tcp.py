@@ -61,10 +61,11 @@ class Tcp(InOrder):
             made = _met(listener, key, rank, addresses)
         super().__init__(len(said))
         self.local_rank = local_rank
-        files = (ctypes.c_int * len(said))(*(made[other].detach() if other in made else -1 for other in range(len(said))))
+        files = (ctypes.c_int * len(said))(
+            *(made[other].detach() if other in made else -1 for other in range(len(said)))
+        )
         if functions().sangam_connect(rank, len(said), files):
             raise UserError(f"training.sync.transport: rank {rank} cannot start a thread (got tcp); raise its limits")
-
 
     def send_sum(self, tensor: tf.Tensor, *, name: str) -> Callable[[], tf.Tensor]:
         """See `Transport`.
