@@ -21,6 +21,7 @@ from sangam.trainer_module.launch.rendezvous import Rendezvous, environment, slo
 _DEVICE, _MTU, _QUEUE = "wire", 32_000, 20_000
 """Of the namespaces' network: packets as large as a network interface takes from the kernel in one piece."""
 _SETTINGS = {
+    "tcp_congestion_control": "reno",  # Which every kernel has; the default differs from machine to machine.
     "tcp_slow_start_after_idle": "0",
     "tcp_rmem": "4096 4194304 16777216",
     "tcp_wmem": "4096 4194304 16777216",
