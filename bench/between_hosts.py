@@ -1,21 +1,25 @@
-"""Steps and collectives of two ranks in network namespaces: `python -m bench.between_hosts PART... [--output FILE]`.
+"""Steps and collectives of two ranks in network namespaces, over Horovod and over TCP.
 
-    python -m bench.between_hosts steps      # over Horovod and over TCP, by network: docs/scale.md
-    python -m bench.between_hosts costs      # what bench/scale_costs.json has of a rank and of transports
+    python -m bench.between_hosts steps --output FILE    # by network, for docs/scale.md
+    python -m bench.between_hosts meetings --output FILE # collectives alone
+    python -m bench.between_hosts transports --output FILE # what bench/scale_costs.json has of them
 
 Needs root, `ip` and a C compiler. One core a rank, in fresh processes; a quiet machine, 2 to 4 minutes a part.
 """
 
 import argparse
+import dataclasses
 import json
 import statistics
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench import results
-from bench.contest import AS_LAUNCHED, compete, measure
-from bench.processes import cores
+from bench.contest import AS_LAUNCHED, measure
+from bench.dimensions import DIM
+from bench.scale_costs import FLOAT_BYTES, Transport
 from bench.wire import run_on, wire
 
 ROWS, WEIGHTS = 36_000, 500_000
@@ -24,7 +28,7 @@ NETWORKS = ((0.0, 0.0), (1.0, 1000.0), (1.0, 5000.0))
 """Gbit/s and round trip in microseconds; 0: as fast as packets can be passed on here."""
 CALIBRATED_RTT_US = 2000.0
 """Of a network that is none of those that predictions are checked on."""
-TRANSPORTS = ("horovod", "tcp")
+TRANSPORTS = ("tcp", "horovod")
 
 
 def steps(batches: int) -> dict[str, Any]:
@@ -38,18 +42,47 @@ def steps(batches: int) -> dict[str, Any]:
     return found
 
 
-def costs(batches: int) -> dict[str, Any]:
-    """Returns steps of one rank, of independent ranks on all cores, of two that train together; and collectives."""
-    alone, apart = compete("sangam", batches=batches), compete("sangam", trainings=len(cores()), batches=batches)
-    together = {name: compete(name, ranks=2, batches=batches) for name in ("sangam", "sangam_tcp", "sangam_horovod")}
-    found: dict[str, Any] = {"one": [each.step_s for each in alone], "apart": [each.step_s for each in apart]}
-    found |= {f"two, {name}": [each.step_s for each in of_name] for name, of_name in together.items()}
-    for transport in (*TRANSPORTS, "shared_memory"):
-        found[transport] = measure("bench.meetings", transport, ROWS, WEIGHTS, ranks=2)
+def meetings(batches: int) -> dict[str, Any]:
+    """Returns seconds of collectives by transport: on this machine, and between namespaces with and without a delay."""
+    del batches
+    found = {transport: measure("bench.meetings", transport, ROWS, WEIGHTS, ranks=2) for transport in TRANSPORTS}
     for rtt_us in (0.0, CALIBRATED_RTT_US):
         with wire(2, gbit_s=0.0, rtt_us=rtt_us) as names:
             for transport in TRANSPORTS:
                 found[f"{transport}, {rtt_us:g} us"] = _on(names, "bench.meetings", transport, ROWS, WEIGHTS)
+    return found
+
+
+def transports(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Transport]:
+    """Returns the costs of transports on this machine, and between namespaces, whose program costs time too.
+
+    Args:
+        repeats: of `meetings`; the least counts: whatever else the machine does makes a collective longer.
+    """
+    rows_mb, dense_mb = ROWS * DIM * FLOAT_BYTES / 2e6, WEIGHTS * FLOAT_BYTES / 1e6  # Half of the rows stay.
+    found = {}
+    for transport in TRANSPORTS:
+
+        def ms(name: str, part: str) -> float:
+            return 1e3 * min(float(repeat[name][part]) for repeat in repeats)
+
+        here, there = f"{transport}, 0 us", f"{transport}, {CALIBRATED_RTT_US:g} us"
+        hops = {
+            f"{part}_hops": max(ms(there, f"{part}_few_s") - ms(here, f"{part}_few_s"), 0.0) / (CALIBRATED_RTT_US / 2e3)
+            for part in ("rows", "gradients")
+        }
+        for name, measured in ((transport, transport), (f"{transport} between namespaces", here)):
+            rows_ms = ms(measured, "rows_all_s") - ms(measured, "rows_few_s")
+            both_ms = ms(measured, "gradients_all_s") - ms(measured, "gradients_few_s")
+            found[name] = Transport(
+                rows_ms=ms(measured, "rows_few_s"),
+                gradients_ms=ms(measured, "gradients_few_s"),
+                rows_ms_per_mb=max(rows_ms, 0.0) / rows_mb,
+                dense_ms_per_mb=max(both_ms - rows_ms, 0.0) / dense_mb,
+                idle_cpu=ms(measured, "idle_cpu") / 1e3,
+                negotiates=transport == "horovod",
+                **hops,
+            )
     return found
 
 
@@ -63,27 +96,28 @@ def _on(names: list[str], *command: object) -> Any:
 def main() -> None:
     """Measures parts, and prints them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="+", choices=("steps", "costs"))
+    parser.add_argument("part", choices=("steps", "meetings", "transports"))
     parser.add_argument("--batches", type=int, default=12, help="of each rank, passed over twice")
-    parser.add_argument("--output", type=Path, help="file that every measurement is added to, as JSON")
+    parser.add_argument("--output", type=Path, required=True, help="file of all measurements, one a line, as JSON")
     arguments = parser.parse_args()
-    for part in arguments.parts:
-        found = {"steps": steps, "costs": costs}[part](arguments.batches)
-        if arguments.output:
-            with arguments.output.open("a") as file:
-                file.write(json.dumps({part: found}) + "\n")
-        print(
-            results.table([part, "measured"], [[name, _told(measured)] for name, measured in found.items()]), flush=True
-        )
+    if arguments.part == "transports":
+        read = [json.loads(line) for line in arguments.output.read_text().splitlines()]
+        made = transports([each["meetings"] for each in read if "meetings" in each])
+        print(json.dumps({name: dataclasses.asdict(each) for name, each in made.items()}, indent=1))
+        return
+    found = {"steps": steps, "meetings": meetings}[arguments.part](arguments.batches)
+    with arguments.output.open("a") as file:
+        file.write(json.dumps({arguments.part: found}) + "\n")
+    rows = [[name, _told(measured)] for name, measured in found.items()]
+    print(results.table([arguments.part, "measured"], rows), flush=True)
 
 
-def _told(measured: Any) -> str:
-    """Returns a median with the least and the most of each training; or every part of collectives, in milliseconds."""
-    if isinstance(measured, dict) and "step_s" not in measured:
+def _told(measured: Mapping[str, Any]) -> str:
+    """Returns a median with the least and the most, and the last loss; or every part of collectives."""
+    if "step_s" not in measured:
         return ", ".join(f"{name} {value * 1e3:.2f}" for name, value in measured.items())
-    trainings = [measured["step_s"]] if isinstance(measured, dict) else measured
-    told = [f"{statistics.median(s) * 1e3:.1f} ({min(s) * 1e3:.1f} to {max(s) * 1e3:.1f}) ms" for s in trainings]
-    return "; ".join(told) + (f", last loss {measured['losses'][-1]!r}" if isinstance(measured, dict) else "")
+    ms = [second * 1e3 for second in measured["step_s"]]
+    return f"{statistics.median(ms):.1f} ({min(ms):.1f} to {max(ms):.1f}), loss {measured['losses'][-1]!r}"
 
 
 if __name__ == "__main__":
