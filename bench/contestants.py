@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.dimensions import TOTAL_IDS
+from sangam.schemas.spec.sync import Transport
 
 Kind = Literal[
     "sangam", "tfra_one_table", "tfra_table_per_feature", "keras_adam", "keras_adagrad", "torch_ddp", "torchrec"
@@ -19,7 +20,7 @@ class Contestant:
         label: name in the printed table.
         kind: library, and layout of its tables.
         precision: precision of the dense part; weights and optimizers are float32.
-        shares_memory: whether ranks exchange messages through memory, not by Horovod.
+        transport: how several ranks exchange messages.
         rows: initial capacity of TFRA's tables; fixed size of Keras' table.
         most_repeats: bound of its repeats.
         most_batches: bound of the batches of a pass.
@@ -31,7 +32,7 @@ class Contestant:
     label: str
     kind: Kind
     precision: Precision = "float32"
-    shares_memory: bool = False
+    transport: Transport = "horovod"
     rows: int = 0
     most_repeats: int = 99
     most_batches: int = 999
@@ -60,10 +61,11 @@ class Contestant:
 
 
 CONTESTANTS = {
-    "sangam": Contestant("Sangam, float32", "sangam", shares_memory=True),
-    "sangam_bf16": Contestant("Sangam, dense part in bfloat16", "sangam", "bfloat16", shares_memory=True),
-    "sangam_auto": Contestant("Sangam, precision by `auto`", "sangam", "auto", shares_memory=True),
+    "sangam": Contestant("Sangam, float32", "sangam", transport="shared_memory"),
+    "sangam_bf16": Contestant("Sangam, dense part in bfloat16", "sangam", "bfloat16", transport="shared_memory"),
+    "sangam_auto": Contestant("Sangam, precision by `auto`", "sangam", "auto", transport="shared_memory"),
     "sangam_horovod": Contestant("Sangam over Horovod, float32", "sangam"),
+    "sangam_tcp": Contestant("Sangam over TCP, float32", "sangam", transport="tcp"),
     "tfra": Contestant("TFRA, all features in one table, float32", "tfra_one_table", rows=1 << 21),
     "tfra_bf16": Contestant(
         "TFRA, all features in one table, dense part in bfloat16",
@@ -75,9 +77,9 @@ CONTESTANTS = {
     "tfra_tables": Contestant("TFRA, a table for each feature, float32", "tfra_table_per_feature", rows=1 << 21),
     "keras": Contestant("TensorFlow, Keras' Embedding, Adam, float32", "keras_adam", rows=TOTAL_IDS, most_batches=2),
     "keras_adagrad": Contestant("TensorFlow, Keras' Embedding under Adagrad, float32", "keras_adagrad", rows=TOTAL_IDS),
-    "sangam_rowwise": Contestant("Sangam, row-wise Adagrad, float32", "sangam", shares_memory=True, rowwise=True),
+    "sangam_rowwise": Contestant("Sangam, row-wise Adagrad, float32", "sangam", transport="shared_memory", rowwise=True),
     "sangam_rowwise_bf16": Contestant(
-        "Sangam, row-wise Adagrad, bfloat16", "sangam", "bfloat16", shares_memory=True, rowwise=True
+        "Sangam, row-wise Adagrad, bfloat16", "sangam", "bfloat16", transport="shared_memory", rowwise=True
     ),
     "sangam_stale": Contestant("Sangam, `stale` 4 and a server, float32", "sangam", staleness=4),
     "sangam_defaults": Contestant(

@@ -16,6 +16,7 @@ from bench.contestants import CONTESTANTS, Contestant
 from bench.served import JOB
 from bench.workload import BATCH_SIZE_PER_RANK, Pool, pool, ranker
 from sangam.schemas.contracts.training_job import read_job
+from sangam.schemas.spec.sync import Transport
 from sangam.trainer_module import collectives
 from sangam.trainer_module.loop.precision import settle
 
@@ -26,11 +27,7 @@ def main(name: str, num_batches: str, output: str) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     contestant, batches = CONTESTANTS[name], int(num_batches)
     if contestant.staleness is None:
-        rank, ranks = collectives.start()
-        if contestant.shares_memory:
-            meeting = Path(output).parent / "ranks"
-            meeting.mkdir(exist_ok=True)
-            collectives.share_memory(meeting)
+        rank, ranks = join(contestant.transport, Path(output).parent / "ranks")
         if contestant.kind != "sangam":
             rivals.join()
     else:
@@ -54,6 +51,24 @@ def main(name: str, num_batches: str, output: str) -> None:
         Path(output).write_text(json.dumps(result))
     collectives.stop()
     os._exit(0)  # As a rank of a job does: gRPC and TensorFlow keep threads.
+
+
+def join(transport: Transport, folder: Path) -> tuple[int, int]:
+    """Joins the other ranks, if there are any; returns (rank, number of ranks).
+
+    Args:
+        transport: of their messages.
+        folder: where they find each other.
+    """
+    rank, ranks = collectives.place()
+    folder.mkdir(exist_ok=True)
+    if ranks == 1 or transport == "horovod":
+        collectives.start()
+    elif transport == "tcp":
+        collectives.connect(folder)
+    else:
+        collectives.share_memory(folder)
+    return rank, ranks
 
 
 def _meet(meeting: str) -> None:

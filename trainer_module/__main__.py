@@ -50,10 +50,13 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
         collectives.start_over(servers)
     _LOG.info("start rank=%d ranks=%d spec_digest=%s", rank, ranks, job.spec_digest)
     try:
-        if job.ranker.transport(ranks_here=collectives.ranks_here()) == "shared_memory":
-            collectives.share_memory(job.ranks_folder)
-        elif servers is None:
-            collectives.start()
+        match job.ranker.transport(ranks_here=collectives.ranks_here()):
+            case "shared_memory":
+                collectives.share_memory(job.ranks_folder)
+            case "tcp":
+                collectives.connect(job.meeting_folder(attempt))
+            case "horovod":
+                collectives.start()
         place = placement.take(job.ranker, local_rank=collectives.local_rank())
         through = "device" if collectives.sums_on_device() else "host"
         _LOG.info("dense layers on=%s gradients summed through=%s", place.accelerator or "host", through)

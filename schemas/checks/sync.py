@@ -21,8 +21,8 @@ def sync_problems(spec: Spec) -> Iterator[Problem]:
                 f"has no effect: with training.sync of kind sync the ranks hold the rows (got {servers})",
                 "remove it, or declare training.sync: {kind: stale}, shadow or async",
             )
-        if sync.transport == "shared_memory":
-            yield from _sharing_memory(spec.cluster)
+        if sync.transport in ("shared_memory", "tcp"):
+            yield from _declared(sync.transport, spec.cluster)
         return
     if not spec.table_tags():
         yield from _without_rows(sync)
@@ -50,19 +50,20 @@ def sync_problems(spec: Spec) -> Iterator[Problem]:
         yield from _averaging(sync, spec.cluster.ranks)
 
 
-def _sharing_memory(cluster: SpecCluster) -> Iterator[Problem]:
+def _declared(transport: str, cluster: SpecCluster) -> Iterator[Problem]:
     if cluster.ranks == 1:
         yield Problem(
             (*_SYNC, "transport"),
-            "has no effect: there is one rank (got shared_memory)",
+            f"has no effect: there is one rank (got {transport})",
             "remove it, or raise cluster.ranks",
         )
-    if isinstance(cluster.launcher, PodsLauncher) and cluster.launcher.ranks_per_host < cluster.ranks:
+    has_pods = isinstance(cluster.launcher, PodsLauncher)
+    if transport == "shared_memory" and has_pods and cluster.launcher.ranks_per_host < cluster.ranks:
         yield Problem(
             (*_SYNC, "transport"),
             f"needs all ranks on one machine (got shared_memory, and {cluster.launcher.ranks_per_host} of "
             f"{cluster.ranks} ranks on each host)",
-            "use horovod, or set cluster.launcher.ranks_per_host to cluster.ranks",
+            "use tcp, or set cluster.launcher.ranks_per_host to cluster.ranks",
         )
 
 

@@ -25,6 +25,8 @@ EXPORT_REPORT_FILE = "export.json"
 PROGRESS_FILE = "progress.jsonl"
 FAILURE_FILE = "failure.txt"
 LOSSES_FILE = "losses"
+RANK_ADDRESS = "SANGAM_RANK_ADDRESS"
+"""Variable of a rank with the address at which other machines' ranks reach it."""
 _REMEDY = (
     "another version has written it: run the training again with this one, on Kubernetes with the images of the "
     "pipeline and of the trainer from one build"
@@ -184,6 +186,10 @@ class TrainJob(FrozenModel):
     def ranks_folder(self) -> Path:
         """Folder in which an attempt's ranks find each other before they share memory."""
         return Path(self.log_dir) / "ranks"
+
+    def meeting_folder(self, attempt: str) -> Path:
+        """Folder in which an attempt's ranks of any hosts find each other before they connect."""
+        return self.ranks_folder / attempt
 
     def server_file(self, server: int, attempt: str) -> Path:
         """The address, host:port, of a parameter server of an attempt; written once it serves."""

@@ -121,7 +121,9 @@ class RankerSpec(Inputs):
             return None
         if sync.transport != "auto":
             return sync.transport
-        return "shared_memory" if ranks_here == ranks <= MAX_SHARING else "horovod"
+        if ranks_here == ranks <= MAX_SHARING:
+            return "shared_memory"
+        return "horovod" if self.training.dense_place == "device" else "tcp"
 
 
 def _or_auto(schema: dict[str, Any]) -> None:

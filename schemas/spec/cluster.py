@@ -38,7 +38,7 @@ class Cluster(FrozenModel):
     """Processes and limits of a training job. They do not change the definition of the model."""
 
     ranks: PositiveInt = 2
-    """Training processes, connected by Horovod."""
+    """Training processes."""
     threads_per_rank: PositiveInt = 1
     """TensorFlow threads of each rank."""
     parameter_servers: PositiveInt | None = None

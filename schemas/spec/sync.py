@@ -10,7 +10,7 @@ MAX_STALENESS = 64
 MAX_SHARING = 64
 """Most ranks that share memory: `kMaxRanks` of `native/shared_memory.cc`."""
 
-Transport = Literal["horovod", "shared_memory"]
+Transport = Literal["horovod", "shared_memory", "tcp"]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -19,9 +19,10 @@ class InStep(FrozenModel):
 
     kind: Literal["sync"]
     transport: Literal["auto"] | Transport = "auto"
-    """Transport between the ranks. `shared_memory`: through memory, for ranks on one machine, without rounds of
-    negotiation (measured in docs/performance.md). `auto`: `shared_memory` where all ranks are on one machine, otherwise
-    `horovod`."""
+    """Transport between the ranks. `shared_memory`: through memory, for ranks on one machine. `tcp`: over connections
+    between all ranks. Both send in a fixed order, without Horovod's rounds of negotiation (measured in docs/scale.md).
+    `auto`: `shared_memory` where all ranks are on one machine, otherwise `tcp`, or `horovod` with `dense_place:
+    device`, whose sums it can leave to NCCL."""
 
 
 class _Served(FrozenModel):

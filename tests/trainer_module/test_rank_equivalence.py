@@ -24,7 +24,7 @@ OPTIMIZERS = {2: ("adagrad",), 3: ("sgd", "rowwise_adagrad", "adam", "ftrl")}
 def train(rank: int, ranks: int, directory: Path) -> None:
     """Runs on every rank: an epoch for each optimizer, and validation; then a job that ends early. Writes files.
 
-    Several ranks train with the last optimizer over Horovod, then with all through memory.
+    Several ranks train with the last optimizer over Horovod and over TCP, then with all through memory.
     """
     from sangam.trainer_module import collectives
 
@@ -33,8 +33,11 @@ def train(rank: int, ranks: int, directory: Path) -> None:
         _learn(optimizers, "", rank, ranks, directory)
         return
     _learn(optimizers[-1:], "", rank, ranks, directory)
-    together = directory / "ranks"
-    together.mkdir(exist_ok=True)
+    connected, together = directory / "connected", directory / "ranks"
+    for folder in (connected, together):
+        folder.mkdir(exist_ok=True)
+    collectives.connect(connected)
+    _learn(optimizers[-1:], "tcp-", rank, ranks, directory)
     collectives.share_memory(together)
     _learn(optimizers[:-1], "", rank, ranks, directory)
     _learn(optimizers[-1:], "shared-", rank, ranks, directory)
@@ -142,6 +145,18 @@ def test_ranks_equal_one_process_on_the_same_global_batches(runs: Path, optimize
             np.testing.assert_array_equal(together[name], expected, err_msg=name)
         else:
             np.testing.assert_allclose(together[name], expected, atol=TOLERANCE, rtol=TOLERANCE, err_msg=name)
+
+
+@two_and_three
+def test_ranks_learn_the_same_bits_over_tcp_as_through_memory(runs: Path, ranks: int) -> None:
+    optimizer = OPTIMIZERS[ranks][-1]
+    for rank in range(ranks):
+        shared, over_tcp = (
+            np.load(runs / f"{ranks}" / f"{prefix}-{optimizer}-{rank}.npz") for prefix in ("shared", "tcp")
+        )
+        assert shared.files == over_tcp.files
+        for name in shared.files:
+            np.testing.assert_array_equal(over_tcp[name], shared[name], err_msg=name)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS[2])

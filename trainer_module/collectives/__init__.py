@@ -1,6 +1,7 @@
 """Collective operations of a job's ranks. A process has one job, and the job one transport."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from sangam.schemas.errors import UserError
 from sangam.trainer_module.collectives.gathering import Gathering
 from sangam.trainer_module.collectives.over_servers import OverServers, Servers
+from sangam.trainer_module.collectives.over_tcp import Tcp
 from sangam.trainer_module.collectives.shared_memory import SharedMemory
 from sangam.trainer_module.collectives.transport import Alone, Received, Transport
 
@@ -71,6 +73,25 @@ def share_memory(folder: Path) -> None:
     """
     rank, ranks = place()
     transport = SharedMemory(rank=rank, texts=Gathering(folder, rank, ranks).texts)
+    stop()
+    _Job.transport = transport
+
+
+def connect(folder: Path) -> None:
+    """Lets the ranks communicate over TCP. All ranks together.
+
+    Args:
+        folder: folder of this attempt alone, on storage that all ranks share.
+
+    Raises:
+        UserError: another rank cannot be reached.
+    """
+    rank, ranks = place()
+    local_rank = int(os.environ.get("HOROVOD_LOCAL_RANK", str(rank)))
+    transport = Tcp(rank=rank, local_rank=local_rank, texts=Gathering(folder, rank, ranks).texts)
+    if rank == 0:
+        # Every rank has proved to this one that it has read all texts.
+        shutil.rmtree(folder, ignore_errors=True)
     stop()
     _Job.transport = transport
 

@@ -18,7 +18,7 @@ import uuid
 from pathlib import Path
 
 from sangam.schemas.contracts.exit_codes import ExitCode
-from sangam.schemas.contracts.training_job import TrainJob, find_job
+from sangam.schemas.contracts.training_job import RANK_ADDRESS, TrainJob, find_job
 from sangam.schemas.derived.plan import refuse_unfit
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.environment import drop_proxies, settle
@@ -138,14 +138,16 @@ class Host:
     def _ranks(self, command: Command) -> RankGroup:
         cluster = self._job.ranker.cluster
         here = cluster.ranks // command.hosts
-        if not self._job.ranker.num_parameter_servers:
+        if self._job.ranker.transport(ranks_here=here) == "horovod":
             refuse_unfit_for_horovod(self._name, self._interface)
+        address = address_of(self._name, self._interface)
         refuse_unfit(self._job.ranker, available_bytes(), ranks_here=here)
         refuse_unfit_machine(self._job, ranks=here, processes=here)
         slots = slots_of(cluster.ranks, command.hosts)
 
         def of(rank: int) -> dict[str, str]:
-            return environment(slots[rank], address=self._link.host, port=self._link.port, interface=self._interface)
+            place = environment(slots[rank], address=self._link.host, port=self._link.port, interface=self._interface)
+            return {**place, RANK_ADDRESS: address}
 
         return RankGroup(
             self._job_file,

@@ -63,8 +63,11 @@ class RankGroup:
         for file in self._mistakes:
             # An earlier attempt's file would count for this one.
             file.unlink(missing_ok=True)
-        if job.ranker.transport(ranks_here=len(ranks)) == "shared_memory":
-            clear_meeting(job)
+        match job.ranker.transport(ranks_here=len(ranks)):
+            case "shared_memory":
+                clear_meeting(job)
+            case "tcp":
+                job.meeting_folder(attempt).mkdir(parents=True, exist_ok=True)
         cluster = job.ranker.cluster
         shared = {
             "OMP_NUM_THREADS": str(cluster.threads_per_rank),

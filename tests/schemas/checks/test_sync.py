@@ -39,6 +39,7 @@ def mode(kind: str, **settings: Any) -> dict[str, Any]:
         (mode("shadow") | ONE_RANK, "training.sync.kind", "(got shadow, and cluster.ranks 1)"),
         (mode("stale", compare_every_steps=1000) | ONE_RANK, "training.sync.compare_every_steps", "(got 1000)"),
         (mode("sync", transport="shared_memory") | ONE_RANK, "training.sync.transport", "(got shared_memory)"),
+        (mode("sync", transport="tcp") | ONE_RANK, "training.sync.transport", "(got tcp)"),
         (
             mode("sync", transport="shared_memory") | ON_TWO_HOSTS,
             "training.sync.transport",
@@ -65,6 +66,7 @@ def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], pl
     [
         mode("sync") | GRADNORM,
         mode("sync", transport="shared_memory") | {"cluster": {"ranks": 2}},
+        mode("sync", transport="tcp") | ON_TWO_HOSTS,
         mode("sync", transport="shared_memory")
         | {"cluster": {"ranks": 2, "launcher": {"kind": "jobset", "ranks_per_host": 2}, "volumes": ROOT}},
         *(mode(kind) | {"cluster": {"parameter_servers": 3}} for kind in ("stale", "shadow", "async")),
@@ -87,12 +89,14 @@ def test_what_can_work_is_taken(tmp_path: Path, changes: dict[str, Any]) -> None
     ("declared", "ranks", "here", "transport"),
     [
         ({}, 2, 2, "shared_memory"),
-        ({}, 2, 1, "horovod"),
+        ({}, 2, 1, "tcp"),
         ({}, 64, 64, "shared_memory"),
-        ({}, 65, 65, "horovod"),
+        ({}, 65, 65, "tcp"),
         ({}, 1, 1, None),
         (mode("sync", transport="auto"), 4, 4, "shared_memory"),
+        ({"training.dense_place": "device"}, 2, 1, "horovod"),
         (mode("sync", transport="horovod"), 2, 2, "horovod"),
+        (mode("sync", transport="tcp"), 2, 2, "tcp"),
         (mode("sync", transport="shared_memory"), 2, 2, "shared_memory"),
         (mode("stale"), 2, 2, None),
     ],

@@ -32,7 +32,7 @@ from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, write_exampl
 pytestmark = pytest.mark.processes
 
 HOROVOD = {"kind": "sync", "transport": "horovod"}
-"""As on several machines; the other tests of launched jobs have the default, shared memory."""
+"""The other tests of launched jobs have the default, shared memory."""
 
 
 @pytest.fixture(scope="module")
@@ -133,11 +133,13 @@ def test_a_killed_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, .
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("transport", ["tcp", pytest.param("horovod", marks=pytest.mark.long)])
 def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
-    tmp_path: Path, files: tuple[str, ...]
+    tmp_path: Path, files: tuple[str, ...], transport: str
 ) -> None:
-    """By Horovod the other rank fails, too, and must not be named; in shared memory it waits: `loop.test_resume`."""
-    job_file = write_job(tmp_path, declared(ranks=2, sync=HOROVOD, data_workers=0, epochs=100_000, retries=0), files)
+    """The other rank fails, too, and must not be named; in shared memory it waits: `loop.test_resume`."""
+    sync = {"kind": "sync", "transport": transport}
+    job_file = write_job(tmp_path, declared(ranks=2, sync=sync, data_workers=0, epochs=100_000, retries=0), files)
     launched = launch(job_file)
     wait_for_training(job_file)
     rank_process(launched.pid, 1).kill()

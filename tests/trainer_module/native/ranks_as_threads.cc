@@ -1,14 +1,16 @@
-// The ranks of shared_memory.cc as threads of one process, for ThreadSanitizer: PROGRAM RANKS STEPS.
+// The ranks of a job as threads of one process, for sanitizers: PROGRAM RANKS STEPS memory|sockets.
 //
-// SOURCE is shared_memory.cc. Threads map a file once, so that all of them read and write the same addresses. TensorFlow's
+// MEMORY is shared_memory.cc, SOCKETS is sockets.cc; PER_PROCESS is thread_local. Threads map a file once, so that all of them read and write the same addresses. TensorFlow's
 // C interface is a few structures here.
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -22,7 +24,7 @@ struct TSL_Status {  // TF_Status.
 struct TF_Tensor {
   TF_DataType type;
   std::vector<int64_t> dims;
-  std::vector<char> bytes;
+  std::shared_ptr<std::vector<char>> bytes;  // As in TensorFlow, all handles of a tensor share it.
 };
 struct TF_OpKernelContext {
   std::vector<TF_Tensor> inputs;
@@ -41,18 +43,20 @@ void TF_SetStatus(TF_Status* status, TF_Code code, const char* message) { *statu
 TF_Code TF_GetCode(const TF_Status* status) { return status->code; }
 const char* TF_Message(const TF_Status* status) { return status->message.c_str(); }
 size_t TF_DataTypeSize(TF_DataType type) { return type == TF_INT64 ? 8 : 4; }
-void TF_DeleteTensor(TF_Tensor*) {}
+void TF_DeleteTensor(TF_Tensor* tensor) { delete tensor; }
 TF_DataType TF_TensorType(const TF_Tensor* tensor) { return tensor->type; }
 int TF_NumDims(const TF_Tensor* tensor) { return static_cast<int>(tensor->dims.size()); }
 int64_t TF_Dim(const TF_Tensor* tensor, int axis) { return tensor->dims[axis]; }
-size_t TF_TensorByteSize(const TF_Tensor* tensor) { return tensor->bytes.size(); }
-int64_t TF_TensorElementCount(const TF_Tensor* tensor) { return tensor->bytes.size() / TF_DataTypeSize(tensor->type); }
-void* TF_TensorData(const TF_Tensor* tensor) { return const_cast<char*>(tensor->bytes.data()); }
-void TF_GetInput(TF_OpKernelContext* context, int index, TF_Tensor** found, TF_Status*) { *found = &context->inputs[index]; }
+size_t TF_TensorByteSize(const TF_Tensor* tensor) { return tensor->bytes->size(); }
+int64_t TF_TensorElementCount(const TF_Tensor* tensor) { return tensor->bytes->size() / TF_DataTypeSize(tensor->type); }
+void* TF_TensorData(const TF_Tensor* tensor) { return tensor->bytes->data(); }
+void TF_GetInput(TF_OpKernelContext* context, int index, TF_Tensor** found, TF_Status*) {
+  *found = new TF_Tensor(context->inputs[index]);
+}
 TF_Tensor* TF_AllocateOutput(TF_OpKernelContext* context, int index, TF_DataType type, const int64_t* dims, int count,
                              size_t bytes, TF_Status*) {
-  context->outputs[index] = TF_Tensor{type, {dims, dims + count}, std::vector<char>(bytes)};
-  return &context->outputs[index];
+  context->outputs[index] = TF_Tensor{type, {dims, dims + count}, std::make_shared<std::vector<char>>(bytes)};
+  return new TF_Tensor(context->outputs[index]);
 }
 TF_DataType TF_ExpectedOutputDataType(TF_OpKernelContext*, int) { return TF_FLOAT; }
 void TF_OpKernelContext_Failure(TF_OpKernelContext* context, TF_Status* status) {
@@ -102,19 +106,14 @@ int unmap_once(void* memory, size_t bytes) {
   return 0;
 }
 
-// `Job job;` becomes the declaration of this function.
-#define job (*job_of_thread())
 #define mmap map_once
 #define munmap unmap_once
-#include SOURCE
+#include "trainer_module/native/messages.cc"
+#include MEMORY
+#include SOCKETS
 
 namespace sangam {
 namespace {
-
-Job* job_of_thread() {
-  thread_local Job its;
-  return &its;
-}
 
 void expect(bool holds, const std::string& what) {
   if (holds) return;
@@ -126,7 +125,7 @@ void expect(bool holds, const std::string& what) {
 template <typename T>
 TF_Tensor tensor(TF_DataType type, const std::vector<T>& from, std::vector<int64_t> dims) {
   const char* bytes = reinterpret_cast<const char*>(from.data());
-  return {type, std::move(dims), {bytes, bytes + from.size() * sizeof(T)}};
+  return {type, std::move(dims), std::make_shared<std::vector<char>>(bytes, bytes + from.size() * sizeof(T))};
 }
 
 template <void (*compute)(const Attributes&, Call&)>
@@ -134,13 +133,13 @@ std::vector<char> run(Attributes& attributes, std::vector<TF_Tensor> inputs) {
   TF_OpKernelContext context{std::move(inputs), {}};
   Kernel<Attributes, compute>::run(&attributes, &context);
   expect(context.code == TF_OK, context.error);
-  return context.outputs[0].bytes;
+  return *context.outputs[0].bytes;
 }
 
 template <typename T>
 TF_Tensor posted(Attributes& channel, const std::vector<float>& data, const std::vector<T>& counts) {
   TF_Tensor inputs[] = {tensor(TF_FLOAT, data, {int64_t(data.size())}), tensor(TF_INT32, counts, {int64_t(counts.size())})};
-  return {TF_INT64, {}, run<post>(channel, {inputs[0], inputs[1]})};
+  return {TF_INT64, {}, std::make_shared<std::vector<char>>(run<post>(channel, {inputs[0], inputs[1]}))};
 }
 
 // The message of a step: its size differs from step to step, and its parts from rank to rank.
@@ -158,7 +157,7 @@ TF_Tensor send(Attributes& channel, int step, int rank, int ranks) {
 }
 
 void receive(Attributes& channel, TF_Tensor number, int step, int rank, int ranks) {
-  std::vector<char> bytes = run<collect_parts<false>>(channel, {std::move(number)});
+  std::vector<char> bytes = run<collect>(channel, {std::move(number)});
   const float* next = reinterpret_cast<const float*>(bytes.data());
   for (int from = 0; from < ranks; ++from)
     for (int32_t n = 0; n < length(step, from, rank); ++n) expect(*next++ == value(step, from, rank), "a part");
@@ -174,8 +173,7 @@ void sum(Attributes& channel, int step, int rank, int ranks) {
 }
 
 // Every message is read after the next one was posted, as a pipelined step does: both slots are in use.
-void run_rank(int rank, int ranks, int steps, const std::vector<int>& processes, const std::vector<int>& files) {
-  expect(sangam_join(rank, ranks, processes.data(), files.data(), kMaxRanks) == -1, "a rank was not reached");
+void run_rank(int rank, int ranks, int steps) {
   TF_OpKernelConstruction constructions[] = {{0}, {3}};
   Attributes parts(&constructions[0]), sums(&constructions[1]);
   TF_Tensor before = send(parts, 0, rank, ranks);
@@ -206,18 +204,31 @@ void expect_failure(TF_Code code, const char* text) {
 
 int main(int count, char** arguments) {
   using namespace sangam;
-  expect(count == 3, "needs RANKS STEPS");
+  expect(count == 4, "needs RANKS STEPS memory|sockets");
   expect_failure<out_of_memory>(TF_RESOURCE_EXHAUSTED, "Operation: out of memory");
   expect_failure<another_error>(TF_INTERNAL, "Operation: another error");
   int ranks = std::atoi(arguments[1]), steps = std::atoi(arguments[2]);
+  bool is_memory = std::string(arguments[3]) == "memory";
   std::vector<int> files(ranks), processes(ranks, getpid());
+  std::vector<std::vector<int>> sockets(ranks, std::vector<int>(ranks, -1));
+  for (int rank = 0; rank < ranks && !is_memory; ++rank)
+    for (int other = 0; other < rank; ++other) {
+      int ends[2];
+      expect(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "no sockets");
+      sockets[rank][other] = ends[0], sockets[other][rank] = ends[1];
+    }
   std::atomic<int> opened{0}, done{0};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      files[rank] = sangam_open();
-      for (++opened; opened < ranks;) sched_yield();
-      run_rank(rank, ranks, steps, processes, files);
+      if (is_memory) {
+        files[rank] = sangam_open();
+        for (++opened; opened < ranks;) sched_yield();
+        expect(sangam_join(rank, ranks, processes.data(), files.data(), kMaxRanks) == -1, "a rank was not reached");
+      } else {
+        expect(sangam_connect(rank, ranks, sockets[rank].data()) == 0, "a rank was not connected");
+      }
+      run_rank(rank, ranks, steps);
       for (++done; done < ranks;) sched_yield();
       sangam_leave();
     });

@@ -70,27 +70,39 @@ def test_products_for_every_unit_are_right_and_stay_in_their_memory(tmp_path: Pa
     assert "bfloat16: 2 x 30 layers" in _run(str(program), "30", "11")
 
 
+_THREADS = ["-fsanitize=thread"]
 _PUBLISH = ("word.store(value, std::memory_order_release)", "word.store(value, std::memory_order_relaxed)")
 _WAIT = ("collected, next - kSlots);", "collected, next - kSlots - 1);")
+_LOCK = ("std::lock_guard<std::mutex> lock(mutex_);\n    own_[channel].pop_front();", "own_[channel].pop_front();")
 
 
-def _ranks(directory: Path, old: str, new: str) -> Path:
-    source, text = directory / "shared_memory.cc", (_SOURCES / "shared_memory.cc").read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    source.write_text(text.replace(old, new), encoding="utf-8")
-    options = ["-fsanitize=thread", f'-DSOURCE="{source}"', "-pthread"]
+def _ranks(directory: Path, old: str = "", new: str = "", *, sanitizer: Sequence[str] = _THREADS) -> Path:
+    options, found = [*sanitizer, "-DPER_PROCESS=thread_local", "-pthread"], 0
+    for macro, name in (("MEMORY", "shared_memory.cc"), ("SOCKETS", "sockets.cc")):
+        source, text = directory / name, (_SOURCES / name).read_text(encoding="utf-8")
+        found += text.count(old) if old else 0
+        source.write_text(text.replace(old, new) if old else text, encoding="utf-8")
+        options.append(f'-D{macro}="{source}"')
+    assert found == bool(old)
     return _build(directory / "ranks", [_HERE / "ranks_as_threads.cc"], *options)
 
 
-def test_ranks_share_memory_without_a_data_race(tmp_path: Path) -> None:
-    program = _ranks(tmp_path, _WAIT[0], _WAIT[0])
-    for ranks in (2, 5):
-        assert f"{ranks} ranks, 300 steps" in _run(str(program), str(ranks), "300")
+@pytest.mark.parametrize("sanitizer", [_THREADS, _MEMORY], ids=["threads", "memory"])
+def test_ranks_exchange_messages_without_a_data_race_and_in_their_memory(
+    sanitizer: Sequence[str], tmp_path: Path
+) -> None:
+    program = _ranks(tmp_path, sanitizer=sanitizer)
+    for ranks, transport in ((2, "memory"), (5, "memory"), (2, "sockets"), (5, "sockets")):
+        assert f"{ranks} ranks, 300 steps" in _run(str(program), str(ranks), "300", transport)
 
 
-@pytest.mark.parametrize("changed", [_PUBLISH, _WAIT], ids=["written without release", "a slot used too early"])
-def test_a_data_race_is_found(changed: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changed", "transport"),
+    [(_PUBLISH, "memory"), (_WAIT, "memory"), (_LOCK, "sockets")],
+    ids=["written without release", "a slot used too early", "released without the lock"],
+)
+def test_a_data_race_is_found(changed: tuple[str, str], transport: str, tmp_path: Path) -> None:
     program = _ranks(tmp_path, *changed)
-    done = subprocess.run([program, "3", "300"], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([program, "3", "300", transport], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode != 0
     assert "data race" in done.stderr or "WRONG" in done.stdout

@@ -1,0 +1,89 @@
+"""What a step's collectives take without its computation: `python -m bench.meetings TRANSPORT ROWS WEIGHTS OUTPUT`.
+
+Each rank sends its rows, then its rows' and its dense gradients together, as `in_step.one_step` does; with so many
+rows, and with next to none. Started once for each rank by `bench.between_hosts`.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from bench.rank import join
+from bench.workload import DIM
+from sangam.schemas.spec.sync import Transport
+from sangam.trainer_module import collectives
+
+_TIMES, _WARM, _IDLE_S = 40, 10, 1.5
+_BUSY_S, _APART_S = 0.03, 0.005
+_FEW = 64
+
+
+def main(transport: Transport, rows: str, weights: str, output: str) -> None:
+    """Writes seconds of each part, by size, and the share of a core that the transport takes while nothing is sent."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    rank, ranks = join(transport, Path(output).parent / "ranks")
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    found: dict[str, float] = {}
+    for size, floats, dense in (("few", _FEW * ranks, _FEW), ("all", int(rows) * DIM, int(weights))):
+        vector, gradient = tf.random.normal([floats]), tf.random.normal([dense])
+        splits = tf.constant([floats // ranks] * (ranks - 1) + [floats - floats // ranks * (ranks - 1)])
+        for part, call in (("rows", _sender(vector, splits)), ("gradients", _sender(vector, splits, gradient))):
+            found[f"{part}_{size}_s"] = _since_the_last(_timed(call, rank), rank, ranks)
+    before = time.process_time()
+    time.sleep(_IDLE_S)
+    found["idle_cpu"] = (time.process_time() - before) / _IDLE_S
+    collectives.barrier(name="end")
+    if rank == 0:
+        Path(output).write_text(json.dumps(found))
+    collectives.stop()
+
+
+def _since_the_last(seconds: list[float], rank: int, ranks: int) -> float:
+    """Returns the median time since the last rank came, who waits least."""
+    own = np.full([ranks, len(seconds)], 1e9, np.float32)
+    own[rank] = seconds
+    of_all = -collectives.allreduce_max(tf.constant(-own), name="seconds").numpy()
+    return float(np.median(of_all.min(0)))
+
+
+def _sender(vector: tf.Tensor, splits: tf.Tensor, gradient: tf.Tensor | None = None) -> Callable[[], tf.Tensor]:
+    @tf.function(autograph=False)
+    def sent() -> tf.Tensor:
+        if gradient is None:
+            return collectives.send(vector, splits, name="train_embeddings")()[0][:1]
+        of_rows, summed = (
+            collectives.send(vector, splits, name="gradients"),
+            collectives.send_sum(gradient, name="dense"),
+        )
+        return of_rows()[0][:1] + summed()[:1]
+
+    return sent
+
+
+def _timed(call: Callable[[], tf.Tensor], rank: int) -> list[float]:
+    """Returns the seconds of each call.
+
+    Between two of them the core is busy, as in a step, and not equally long on all ranks: ranks that meet right after a
+    meeting find Horovod's negotiation at its start, and each other in one round of it.
+    """
+    seconds, generator = [], np.random.default_rng(rank)
+    for _ in range(_WARM + _TIMES):
+        busy_until = time.perf_counter() + _BUSY_S + generator.uniform(0.0, _APART_S)
+        while time.perf_counter() < busy_until:
+            pass
+        started = time.perf_counter()
+        call().numpy()
+        seconds.append(time.perf_counter() - started)
+    return seconds[_WARM:]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])  # type: ignore[arg-type]

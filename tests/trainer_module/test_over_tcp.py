@@ -1,0 +1,75 @@
+"""Ranks connect to those that know their job's secrets, and to nobody else."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from sangam.schemas.errors import UserError
+from sangam.trainer_module.collectives import over_tcp
+from tests.errors import tells
+
+pytestmark = pytest.mark.slow
+
+RANKS = 3
+KEY = b"of the job"
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("_MEET_S", 10.0), ("_GREET_S", 0.3), ("_AGAIN_S", 0.01)):
+        monkeypatch.setattr(over_tcp, name, seconds)
+
+
+@pytest.fixture
+def listeners() -> Iterator[list[socket.socket]]:
+    made = [socket.create_server(("127.0.0.1", 0)) for _ in range(RANKS)]
+    yield made
+    for each in made:
+        each.close()
+
+
+def _meet(listeners: list[socket.socket], keys: list[bytes]) -> list[dict[int, socket.socket] | UserError]:
+    """Connects ranks that are threads, each with its key; returns what each has of the others, or its error."""
+    addresses = [listener.getsockname()[:2] for listener in listeners]
+    met: list[dict[int, socket.socket] | UserError] = [{}] * len(keys)
+
+    def rank(number: int) -> None:
+        try:
+            met[number] = over_tcp._met(listeners[number], keys[number], number, addresses)
+        except UserError as error:
+            met[number] = error
+
+    threads = [threading.Thread(target=rank, args=(number,)) for number in range(len(keys))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return met
+
+
+def test_every_rank_reaches_every_other_whoever_else_connects(listeners: list[socket.socket]) -> None:
+    to_first = listeners[0].getsockname()
+    with socket.create_connection(to_first), socket.create_connection(to_first) as shouts:  # The first says nothing.
+        shouts.sendall(b"GET / HTTP/1.1\r\nHost: a stranger whose request is long enough\r\n\r\n")
+        met = _meet(listeners, [KEY] * RANKS)
+    for rank, found in enumerate(met):
+        assert isinstance(found, dict)
+        assert sorted(found) == [other for other in range(RANKS) if other != rank]
+        for other, connection in found.items():
+            connection.sendall(bytes([rank, other]))
+    for rank, found in enumerate(met):
+        for other, connection in found.items():
+            assert connection.recv(2) == bytes([other, rank])
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            connection.close()
+
+
+def test_who_does_not_know_the_secrets_is_no_rank(
+    listeners: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(over_tcp, "_MEET_S", 0.5)
+    own, stranger = _meet(listeners[:2], [KEY, b"a guess"])
+    assert tells(str(own), "training.sync.transport", "ranks 1 ... tcp ... got: ")
+    assert tells(str(stranger), "training.sync.transport", "ranks 0 ... no rank of this job")
