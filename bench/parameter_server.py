@@ -117,7 +117,7 @@ class Remote:
             np.array([1.0], np.float32),
         ]
         pushes = [
-            server.begin("push", [*context, gradients[request.rows(self._group, server.number)]], sequence=number)
+            server.begin("push", [*context, gradients[request.slices[self._group][server.number]]], sequence=number)
             for server in self._servers.all
         ]
         for push in pushes:
@@ -135,8 +135,7 @@ class _Local:
     def pull_and_push(self, keys: NDArray[Any], gradients: NDArray[Any]) -> None:
         """Reads and updates a batch, as a server does."""
         self._step += 1
-        pulled = self._rows.pull({self._group: keys}, {}, _NO_COUNTS, self._step)
-        self._rows.embeddings(pulled)
+        pulled, _ = self._rows.pull({self._group: keys}, {}, _NO_COUNTS, self._step)
         part = Gradients(pulled, {self._group: gradients}, np.ones(1, np.float32))
         self._rows.apply([part], Update(self._step, 1.0, 1.0))
 
