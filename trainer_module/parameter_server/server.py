@@ -22,7 +22,7 @@ from sangam.trainer_module.parameter_server.wire import Caller, Head, MessageErr
 
 _LOG = logging.getLogger("sangam.trainer_module.parameter_server")
 _MOST_STRANGERS = 32
-"""Connections that have not said hello; the oldest makes room."""
+"""Connections, besides one for each rank, that have not said hello; the oldest makes room."""
 _HELLO_S = 10.0
 _BEAT_S = 1.0
 
@@ -118,7 +118,7 @@ class Server:
                 continue
             with self._changed:
                 self._strangers.append(connection)
-                oldest = self._strangers.pop(0) if len(self._strangers) > _MOST_STRANGERS else None
+                oldest = self._strangers.pop(0) if len(self._strangers) > _MOST_STRANGERS + self._ranks else None
                 self._threads.add(self._started(self._serve, connection))
             if oldest is not None:
                 oldest.stream.close()

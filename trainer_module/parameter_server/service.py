@@ -227,4 +227,3 @@ class Service:
 
     def _observed(self, message: Reader) -> Arrays:
         return {name: message.take(np.int32, 2, 2) for name in self._counting}
-

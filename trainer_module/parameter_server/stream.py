@@ -9,10 +9,17 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from sangam.trainer_module.parameter_server.wire import HEAD, Caller, Head, MessageError, arrays_in, encode, head_of, room
+from sangam.trainer_module.parameter_server.wire import (
+    HEAD,
+    Caller,
+    Head,
+    arrays_in,
+    encode,
+    head_of,
+    room,
+)
 
 PATIENCE_S = 5.0
 """Seconds after which the caller of a call under way is told that it is, or, if it waits for other ranks, asked to call

@@ -126,7 +126,9 @@ def arrays_in(number: int, body: NDArray[np.uint8]) -> list[NDArray[Any]]:
         position += -position % _ALIGNMENT
         end = position + math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or end > len(body):
-            raise MessageError(f"an array beyond the end of the message (got {shape} at {position} of {len(body)} bytes)")
+            raise MessageError(
+                f"an array beyond the end of the message (got {shape} at {position} of {len(body)} bytes)"
+            )
         arrays.append(body[position:end].view(dtype).reshape(shape))
         position = end
     if position != len(body):

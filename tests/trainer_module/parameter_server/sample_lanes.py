@@ -46,8 +46,6 @@ class NumberedLane:
         return call
 
 
-def lane_to(
-    address: str, method: str = "push", *, attempt: int = ATTEMPT, reads_ahead: bool = False
-) -> NumberedLane:
+def lane_to(address: str, method: str = "push", *, attempt: int = ATTEMPT, reads_ahead: bool = False) -> NumberedLane:
     """Returns a connection of rank 1."""
     return NumberedLane(address, method, attempt, reads_ahead=reads_ahead)

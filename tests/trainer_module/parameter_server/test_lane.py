@@ -18,8 +18,6 @@ from sangam.trainer_module.parameter_server.lane import ServerLostError
 from sangam.trainer_module.parameter_server.wire import HEAD, Caller, encode
 from tests.trainer_module.parameter_server.sample_lanes import ATTEMPT, echo, lane_to, serving
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
