@@ -137,7 +137,8 @@ class _Local:
     def pull_and_push(self, keys: NDArray[Any], gradients: NDArray[Any]) -> None:
         """Reads and updates a batch, as a server does."""
         self._step += 1
-        pulled, _ = self._rows.pull({self._group: keys}, {}, _NO_COUNTS, self._step)
+        pulled = self._rows.pull({self._group: keys}, {}, _NO_COUNTS, self._step)
+        self._rows.embeddings(pulled)
         part = Gradients(pulled, {self._group: gradients}, np.ones(1, np.float32))
         self._rows.apply([part], Update(self._step, 1.0, 1.0))
 

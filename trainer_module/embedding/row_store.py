@@ -169,8 +169,11 @@ class RowStore(tf.Module):
             observed: [n]; needed where a table of the group has admission, expiry or a capacity.
             step: step of this batch; int64 scalar.
         """
-        known_numbers = self.find(keys)
-        is_unknown = tf.equal(known_numbers, 0)
+        return self.make(keys, self.find(keys), observed, step)
+
+    def make(self, keys: tf.Tensor, known_numbers: tf.Tensor, observed: Observed | None, step: tf.Tensor) -> tf.Tensor:
+        """Creates rows as `find_or_make`, given what `find` returned."""
+        is_unknown = tf.equal(known_numbers, 0) & tf.not_equal(keys, NO_ID)
         return tf.cond(
             tf.reduce_any(is_unknown),
             lambda: self._admit(keys, known_numbers, is_unknown, observed, step),
@@ -185,7 +188,7 @@ class RowStore(tf.Module):
         observed: Observed | None,
         step: tf.Tensor,
     ) -> tf.Tensor:
-        new_indices = tf.reshape(tf.where(is_unknown & tf.not_equal(keys, NO_ID)), [-1])
+        new_indices = tf.reshape(tf.where(is_unknown), [-1])
         newest = None
         if not self.admission.admits_all:
             assert observed is not None

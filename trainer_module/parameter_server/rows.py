@@ -17,8 +17,11 @@ from sangam.trainer_module.embedding.row_optimizers import StepContext
 from sangam.trainer_module.embedding.row_store import Observed, RowStore
 from sangam.trainer_module.parameter_server.flat_function import FlatFunction
 from sangam.trainer_module.parameter_server.wire import MessageError
+from sangam.trainer_module.transforms.keys import NO_ID
 
 Arrays = dict[str, NDArray[Any]]
+
+_NO_COUNTS = np.zeros(0, np.int64)
 
 # Shape suffixes: n keys, D dimension.
 
@@ -98,12 +101,12 @@ class Rows:
         self._observed = [tf.TensorSpec([None, 2], tf.int32) for group in groups if group.counts_occurrences]
         self._gradients = [tf.TensorSpec([None, group.dim], self._wire) for group in groups]
         asked, number = tf.TensorSpec([2 * sum(self._tags)], tf.int64), tf.TensorSpec([], tf.int64)
-        self._pull = FlatFunction(self._pull_rows, [self._keys, self._observed, asked, number])
+        self._find = FlatFunction(self._find_rows, [self._keys, asked])
+        self._make = FlatFunction(self._make_rows, [self._keys, self._keys, self._observed, number])
         self._read = FlatFunction(self._read_rows, [self._keys, self._keys])
-        self._find = FlatFunction(self._find_rows, [self._keys])
         self._apply: dict[int, FlatFunction] = {}
 
-    def pull(self, keys: Arrays, observed: Arrays, asked: NDArray[Any], step: int) -> tuple[Pulled, Arrays]:
+    def pull(self, keys: Arrays, observed: Arrays, asked: NDArray[Any], step: int) -> Pulled:
         """Looks up the rows of a training batch, creates those of admitted new keys, and counts the batch.
 
         Args:
@@ -112,28 +115,30 @@ class Rows:
             asked: flattened arguments of `RowStore.count_asked`, [groups, 2, tags]; empty if another server counts.
             step: step of the batch.
 
-        Returns:
-            What the push of the batch needs, and its embeddings, see `embeddings`.
-
         Raises:
             MessageError: `asked` has another size.
         """
         size = 2 * sum(self._tags)
         if asked.size not in (0, size):
             raise MessageError(f"expected {size} counts of ids, or none (got {asked.size})")
-        counts = asked if asked.size else np.zeros(size, np.int64)
-        found = self._arrays(self._pull([*keys.values(), *observed.values(), counts, np.int64(step)]))
-        numbers, embeddings = found[: len(self.stores)], found[len(self.stores) :]
-        return Pulled(keys, observed, self._by_group(numbers), self._layout, self.version), self._by_group(embeddings)
+        numbers = self._found(keys, asked)
+        # Nothing of what makes rows is run where no key is new.
+        if any(((its == 0) & (keys[name] != NO_ID)).any() for name, its in numbers.items()):
+            flat = [*keys.values(), *numbers.values(), *observed.values(), np.int64(step)]
+            numbers = self._by_group(self._make(flat))
+        return Pulled(keys, observed, numbers, self._layout, self.version)
+
+    def _found(self, keys: Arrays, asked: NDArray[Any] = _NO_COUNTS) -> Arrays:
+        counts = asked if asked.size else np.zeros(2 * sum(self._tags), np.int64)
+        return self._by_group(self._find([*keys.values(), counts]))
 
     def embeddings(self, pulled: Pulled) -> Arrays:
         """Returns the current embeddings of a batch: [n, D] by group, in the type of the wire."""
-        return self._by_group(self._arrays(self._read([*pulled.keys.values(), *self._numbers(pulled).values()])))
+        return self._by_group(self._read([*pulled.keys.values(), *self._numbers(pulled).values()]))
 
     def read(self, keys: Arrays) -> Arrays:
         """Returns embeddings without creating rows; unknown keys read as their table's default."""
-        asked = list(keys.values())
-        return self._by_group(self._arrays(self._read([*asked, *self._find(asked)])))
+        return self._by_group(self._read([*keys.values(), *self._found(keys).values()]))
 
     def apply(self, parts: Sequence[Gradients], update: Update) -> bool:
         """Updates every row once, with the sum of the ranks' gradients.
@@ -167,27 +172,21 @@ class Rows:
     def _numbers(self, pulled: Pulled) -> Arrays:
         """Returns the row numbers of a batch's keys, looked up again if rows have moved."""
         if pulled.layout != self._layout:
-            pulled.numbers = self._by_group(self._arrays(self._find(list(pulled.keys.values()))))
-            pulled.layout = self._layout
+            pulled.numbers, pulled.layout = self._found(pulled.keys), self._layout
         return pulled.numbers
 
-    def _by_group(self, each: Sequence[NDArray[Any]]) -> Arrays:
-        return dict(zip(self.stores, each, strict=True))
+    def _by_group(self, tensors: Sequence[tf.Tensor]) -> Arrays:
+        return {name: tensor.numpy() for name, tensor in zip(self.stores, tensors, strict=True)}
 
-    @staticmethod
-    def _arrays(tensors: Sequence[tf.Tensor]) -> list[NDArray[Any]]:
-        return [tensor.numpy() for tensor in tensors]
-
-    def _pull_rows(self, keys: Any, observed: Any, asked: tf.Tensor, step: tf.Tensor) -> list[tf.Tensor]:
+    def _find_rows(self, keys: Any, asked: tf.Tensor) -> list[tf.Tensor]:
         parts = tf.split(asked, [2 * size for size in self._tags]) if self._tags else []
-        numbers = []
-        for store, its_keys, seen, part in zip(self.stores.values(), keys, self._seen(observed), parts, strict=True):
+        for store, part in zip(self.stores.values(), parts, strict=True):
             store.count_asked(*tf.unstack(tf.reshape(part, [2, -1])))
-            numbers.append(store.find_or_make(its_keys, seen, step))
-        return [*numbers, *self._read_rows(keys, numbers)]
-
-    def _find_rows(self, keys: Any) -> list[tf.Tensor]:
         return [store.find(its_keys) for store, its_keys in zip(self.stores.values(), keys, strict=True)]
+
+    def _make_rows(self, keys: Any, known: Any, observed: Any, step: tf.Tensor) -> list[tf.Tensor]:
+        of_groups = zip(self.stores.values(), keys, known, self._seen(observed), strict=True)
+        return [store.make(its_keys, its_numbers, seen, step) for store, its_keys, its_numbers, seen in of_groups]
 
     def _read_rows(self, keys: Any, numbers: Any) -> list[tf.Tensor]:
         return [

@@ -172,12 +172,10 @@ class Shard:
             if caller.sequence in rank.done:
                 raise MessageError(f"a pull after its push (got rank {caller.rank}, batch {caller.sequence})")
             if pulled is None:
-                pulled, embeddings = self.rows.pull(keys, observed, asked, step)
-                rank.pulled[caller.sequence] = pulled
+                pulled = rank.pulled[caller.sequence] = self.rows.pull(keys, observed, asked, step)
                 self.num_keys += sum(map(len, keys.values()))
-            else:
-                embeddings, pulled.version = self.rows.embeddings(pulled), self.rows.version
-            return pulled.version, embeddings, None if self.dense is None else self.dense.weights()
+            pulled.version = self.rows.version
+            return pulled.version, self.rows.embeddings(pulled), None if self.dense is None else self.dense.weights()
 
     def push(self, caller: Caller, push: Push | None, *, patience_s: float) -> Answered | None:
         """Updates the rows of a batch, once per batch; None: other ranks are missing, call again.
