@@ -222,8 +222,7 @@ class Rows:
 
         def apply() -> tf.Tensor:
             for store, (keys, numbers, gradients, seen) in zip(self.stores.values(), of_groups, strict=True):
-                rows, context = store.read(numbers), StepContext(step, rate)
-                store.apply(keys, numbers, rows, gradients, scale, seen, context)
+                store.apply(keys, numbers, None, gradients, scale, seen, StepContext(step, rate))
             return tf.constant(True)
 
         is_finite = tf.reduce_all(tf.stack([tf.constant(True), *are_finite]))
