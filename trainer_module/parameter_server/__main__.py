@@ -28,7 +28,7 @@ from sangam.schemas.spec.sync import Served
 from sangam.trainer_module.monitoring.endpoint import Endpoint, new_registry
 from sangam.trainer_module.monitoring.tables import TableMetrics
 from sangam.trainer_module.parameter_server import delay
-from sangam.trainer_module.parameter_server.server import Server
+from sangam.trainer_module.parameter_server.server import Answer, Server
 from sangam.trainer_module.parameter_server.service import Service
 from sangam.trainer_module.parameter_server.wire import attempt_number
 
@@ -66,7 +66,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     sync = job.ranker.training.sync
     assert isinstance(sync, Served)
     service = Service(job, server=arguments.number)
-    answer = service.answer
+    answer: Answer = service.answer
     if declared := os.environ.get(delay.VARIABLE):
         answer = delay.delayed(answer, declared)
     served = Server(
