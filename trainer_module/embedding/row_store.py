@@ -183,8 +183,11 @@ class RowStore(tf.Module):
             observed: [n]; needed where a table of the group has admission, expiry or a capacity.
             step: step of this batch; int64 scalar.
         """
-        known_numbers = self.find(keys)
-        is_unknown = tf.equal(known_numbers, 0)
+        return self.make(keys, self.find(keys), observed, step)
+
+    def make(self, keys: tf.Tensor, known_numbers: tf.Tensor, observed: Observed | None, step: tf.Tensor) -> tf.Tensor:
+        """Creates rows as `find_or_make`, given what `find` returned."""
+        is_unknown = tf.equal(known_numbers, 0) & tf.not_equal(keys, NO_ID)
         return tf.cond(
             tf.reduce_any(is_unknown),
             lambda: self._admit(keys, known_numbers, is_unknown, observed, step),
@@ -199,7 +202,7 @@ class RowStore(tf.Module):
         observed: Observed | None,
         step: tf.Tensor,
     ) -> tf.Tensor:
-        new_indices = tf.reshape(tf.where(is_unknown & tf.not_equal(keys, NO_ID)), [-1])
+        new_indices = tf.reshape(tf.where(is_unknown), [-1])
         newest = None
         if not self.admission.admits_all:
             assert observed is not None
@@ -285,7 +288,7 @@ class RowStore(tf.Module):
         self,
         keys: tf.Tensor,
         numbers: tf.Tensor,
-        rows: tf.Tensor,
+        rows: tf.Tensor | None,
         gradients: tf.Tensor,
         scale: tf.Tensor | float,
         observed: Observed | None,
@@ -296,32 +299,36 @@ class RowStore(tf.Module):
         Args:
             keys: [n] int64, each once.
             numbers: row numbers from `find_or_make`, [n] int64.
-            rows: result of `read`.
+            rows: result of `read`; None: read here, if the update needs them.
             gradients: [n, dim].
             scale: factor of the gradients.
             observed: [n]; needed where the group tracks usage.
             context: the step under way.
         """
         with self.by_rows():
+            if rows is None and (self._in_place is None or self._l2.same != 0.0):
+                rows = self.read(numbers)
             self._apply(keys, numbers, rows, gradients * scale, observed, context)
 
     def _apply(
         self,
         keys: tf.Tensor,
         numbers: tf.Tensor,
-        rows: tf.Tensor,
+        rows: tf.Tensor | None,
         gradients: tf.Tensor,
         observed: Observed | None,
         context: StepContext,
     ) -> None:
-        w, slots = rows[:, : self.group.dim], rows[:, self.group.dim :]
+        dim = self.group.dim
         if self._l2.same != 0.0:
-            gradients += self._l2(keys) * w
+            assert rows is not None
+            gradients += self._l2(keys) * rows[:, :dim]
         with tf.control_dependencies(self.keep(numbers)):
             if self._in_place is not None:
                 write = self._in_place.apply(self.rows, numbers, gradients, context)
             else:
-                updated = tf.concat(self._update(keys, w, slots, gradients, context), 1)
+                assert rows is not None
+                updated = tf.concat(self._update(keys, rows[:, :dim], rows[:, dim:], gradients, context), 1)
                 write = self.rows.scatter_update(tf.IndexedSlices(updated, numbers))
             with self._placement.host():
                 writes = [write, *self.mark(numbers, True)]
