@@ -77,7 +77,9 @@ CONTESTANTS = {
     "tfra_tables": Contestant("TFRA, a table for each feature, float32", "tfra_table_per_feature", rows=1 << 21),
     "keras": Contestant("TensorFlow, Keras' Embedding, Adam, float32", "keras_adam", rows=TOTAL_IDS, most_batches=2),
     "keras_adagrad": Contestant("TensorFlow, Keras' Embedding under Adagrad, float32", "keras_adagrad", rows=TOTAL_IDS),
-    "sangam_rowwise": Contestant("Sangam, row-wise Adagrad, float32", "sangam", transport="shared_memory", rowwise=True),
+    "sangam_rowwise": Contestant(
+        "Sangam, row-wise Adagrad, float32", "sangam", transport="shared_memory", rowwise=True
+    ),
     "sangam_rowwise_bf16": Contestant(
         "Sangam, row-wise Adagrad, bfloat16", "sangam", "bfloat16", transport="shared_memory", rowwise=True
     ),

@@ -4,7 +4,7 @@ Two int32 numbers, in a variable of their own, so that an eviction reads them al
 bits of two floats at the end of the row, copied bit by bit, never computed with as floats.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +14,18 @@ from sangam.schemas.derived.groups import BOOK_FLOATS
 from sangam.trainer_module.native.library import operations
 
 MINUTES_A_DAY = 24 * 60
+
+
+class Observed(NamedTuple):
+    """Facts of a step's global batch about the keys that this rank owns.
+
+    Attributes:
+        occurrences: [n] int32.
+        newest: [n] int32, minutes since 1970 of the newest event; 0 where the spec has no event time.
+    """
+
+    occurrences: tf.Tensor
+    newest: tf.Tensor
 
 
 def new_books(newest: tf.Tensor) -> tf.Tensor:

@@ -8,7 +8,7 @@ without a row read as zeros, and their gradients are dropped, without a branch o
 import re
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
@@ -22,7 +22,7 @@ from sangam.schemas.problems import listed
 from sangam.trainer_module.dense import fused
 from sangam.trainer_module.embedding import cut
 from sangam.trainer_module.embedding.admission import AdmissionPolicy
-from sangam.trainer_module.embedding.bookkeeping import apart, joined, merge_books, new_books
+from sangam.trainer_module.embedding.bookkeeping import Observed, apart, joined, merge_books, new_books
 from sangam.trainer_module.embedding.hashing import initial_rows
 from sangam.trainer_module.embedding.in_use import copy_from_device, copy_of
 from sangam.trainer_module.embedding.per_table import PerTable
@@ -40,18 +40,6 @@ INITIAL_SCALE = 0.05
 COUNTERS = ("asked", "unique", "admitted", "rejected", "evicted", "expired")
 """Counts by table: ids in this rank's batches, and unique ones in each batch; rows made; unique keys of a step left
 without a row; rows removed by capacity, and by age."""
-
-
-class Observed(NamedTuple):
-    """Facts of a step's global batch about the keys that this rank owns.
-
-    Attributes:
-        occurrences: [n] int32.
-        newest: [n] int32, minutes since 1970 of the newest event; 0 where the spec has no event time.
-    """
-
-    occurrences: tf.Tensor
-    newest: tf.Tensor
 
 
 def full_store(error: tf.errors.OpError) -> str | None:

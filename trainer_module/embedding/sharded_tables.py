@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from sangam.schemas.derived.groups import Group
 from sangam.trainer_module import collectives
+from sangam.trainer_module.embedding.bookkeeping import Observed
 from sangam.trainer_module.embedding.hashing import owner_of
 from sangam.trainer_module.embedding.row_optimizers import StepContext
-from sangam.trainer_module.embedding.row_store import Observed, RowStore
+from sangam.trainer_module.embedding.row_store import RowStore
 from sangam.trainer_module.embedding.wire import pack, unpack
 
 # Shape suffixes: n keys asked for, u unique keys on this rank, r keys received from all ranks, o unique ones of these,

@@ -12,9 +12,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from sangam.trainer_module.embedding.bookkeeping import Observed
 from sangam.trainer_module.embedding.eviction import Counting, evict
 from sangam.trainer_module.embedding.row_optimizers import StepContext
-from sangam.trainer_module.embedding.row_store import Observed, RowStore
+from sangam.trainer_module.embedding.row_store import RowStore
 from sangam.trainer_module.parameter_server.flat_function import FlatFunction
 from sangam.trainer_module.parameter_server.wire import MessageError
 from sangam.trainer_module.transforms.keys import NO_ID

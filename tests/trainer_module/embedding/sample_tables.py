@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sangam.schemas.derived.groups import Group
 from sangam.schemas.spec.optimizers import Adagrad
 from sangam.schemas.spec.tables import Table
+from sangam.trainer_module.embedding.bookkeeping import Observed
 from sangam.trainer_module.embedding.row_optimizers import StepContext
-from sangam.trainer_module.embedding.row_store import Observed, RowStore
+from sangam.trainer_module.embedding.row_store import RowStore
 from sangam.trainer_module.transforms.keys import ID_BITS
 
 DEFAULT_OPTIMIZER = Adagrad(kind="adagrad", learning_rate=0.1, initial_accumulator=0.5)

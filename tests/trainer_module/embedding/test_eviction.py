@@ -46,7 +46,8 @@ def test_replaying_an_old_day_refreshes_nothing() -> None:
 
 
 def test_a_row_made_in_a_skipped_step_has_its_time() -> None:
-    from sangam.trainer_module.embedding.row_store import Observed, RowStore
+    from sangam.trainer_module.embedding.bookkeeping import Observed
+    from sangam.trainer_module.embedding.row_store import RowStore
     from tests.trainer_module.embedding.sample_tables import group, ids_of, keys, table
 
     store = RowStore(group(users=table(expire_after_days=2)), seed=1)
