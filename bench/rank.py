@@ -28,7 +28,9 @@ def main(name: str, num_batches: str, output: str) -> None:
     if contestant.staleness is None:
         rank, ranks = collectives.start()
         if contestant.shares_memory:
-            collectives.share_memory()
+            together = Path(output).parent / "together"
+            together.mkdir(exist_ok=True)
+            collectives.share_memory(together)
         if contestant.kind != "sangam":
             rivals.join()
     else:
