@@ -20,7 +20,7 @@ from sangam.trainer_module.native.library import functions, operations
 # Shape suffixes: B batch, I inputs, N networks, E experts, T tasks, H width of an output.
 
 _WIDEST = 2_048
-"""Most inputs of a layer: with 4,096 TensorFlow's products are faster in float32 (ADR 0049)."""
+"""Most inputs of a layer: with 4,096 TensorFlow's products are as fast, in float32 faster (ADR 0049)."""
 LAYERS_VARIABLE = "SANGAM_LAYERS"
 """Environment variable: `tensorflow` computes layers as on a processor without the units; `native` is the default."""
 _Use = Literal["none", "gradients together", "inputs first"]
@@ -60,7 +60,9 @@ def is_used() -> bool:
 
 
 def computes_layers(x: tf.Tensor) -> bool:
-    """Returns whether `layer` takes an input: it needs AVX-512, in bfloat16 AMX too, and is slower on wide ones.
+    """Returns whether `layer` takes an input.
+
+    It needs AVX-512, in bfloat16 AMX or AVX512-BF16 too, and is slower on wide inputs.
 
     Raises:
         UserError: LAYERS_VARIABLE has an unknown value.
