@@ -67,7 +67,7 @@ def test_products_for_every_unit_are_right_and_stay_in_their_memory(tmp_path: Pa
     if "avx512bw" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this processor has no avx512bw")
     program = _build(tmp_path / "software_units", [_HERE / "software_units.cc"], *_MEMORY)
-    assert "bfloat16: 2 x 30 layers" in _run(str(program), "30", "11")
+    assert "bfloat16: 2 x 14 layers" in _run(str(program), "14", "11")
 
 
 _THREADS = ["-fsanitize=thread"]
