@@ -170,7 +170,8 @@ def dropout(parts: Sequence[tf.Tensor], drawn: Drawn) -> list[tf.Tensor]:
     """
     # TensorFlow makes a float32 of 23 bits of each number.
     least = np.ceil(drawn.rate.astype(np.float32).astype(np.float64) * 2**23).astype(np.int32)
-    kept = operations().sangam_dropout(parts, drawn.key, drawn.counter, least, drawn.scale(parts[0].dtype))
+    state = (drawn.key, drawn.counter)
+    kept = operations().sangam_dropout(parts, *state, least, drawn.scale(parts[0].dtype), THREADS=max(1, threads()))
     return [tf.ensure_shape(each, part.shape) for each, part in zip(kept, parts, strict=True)]
 
 

@@ -155,7 +155,8 @@ void forward(const Shape& shape, Call& call) {
 template <typename N>
 std::vector<int64_t> parts_of_kept(const Shape& shape, const std::vector<Slice>& slices, int64_t inputs) {
   std::vector<int64_t> begins{0};
-  for (const Slice& slice : slices) begins.push_back(begins.back() + Products<N>::kept_size(shape.layer(slice, inputs)));
+  for (const Slice& slice : slices)
+    begins.push_back(begins.back() + Products<N>::kept_size(shape.layer(slice, inputs)));
   return begins;
 }
 
