@@ -175,9 +175,9 @@ void forward(const Shape& shape, Call& call) {
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
     Products::forward(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
-                         shape.own(pointers<N>(w), slice.member, inputs).data(),
-                         shape.own(pointers<N>(biases), slice.member, 1).data(),
-                         shape.rows(pointers<N>(made), slice).data());
+                      shape.own(pointers<N>(w), slice.member, inputs).data(),
+                      shape.own(pointers<N>(biases), slice.member, 1).data(),
+                      shape.rows(pointers<N>(made), slice).data());
   });
 }
 
@@ -185,7 +185,8 @@ void forward(const Shape& shape, Call& call) {
 template <typename Products>
 std::vector<int64_t> parts_of_kept(const Shape& shape, const std::vector<Slice>& slices, int64_t inputs) {
   std::vector<int64_t> begins{0};
-  for (const Slice& slice : slices) begins.push_back(begins.back() + Products::kept_size(shape.layer(slice, inputs)));
+  for (const Slice& slice : slices)
+    begins.push_back(begins.back() + Products::kept_size(shape.layer(slice, inputs)));
   return begins;
 }
 
@@ -205,10 +206,10 @@ void inputs_gradient(const Shape& shape, Call& call) {
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
     Products::inputs_gradient(shape.layer(slice, inputs), shape.rows(pointers<N>(results), slice).data(),
-                                 shape.rows(pointers<N>(gradients), slice).data(),
-                                 shape.own(pointers<N>(w), slice.member, inputs).data(),
-                                 of_x.data<N>() + slice.first * inputs, kept.data<N>() + parts[number],
-                                 biases.of(number).data());
+                              shape.rows(pointers<N>(gradients), slice).data(),
+                              shape.own(pointers<N>(w), slice.member, inputs).data(),
+                              of_x.data<N>() + slice.first * inputs, kept.data<N>() + parts[number],
+                              biases.of(number).data());
   });
   biases.add();
 }
@@ -228,7 +229,7 @@ void weights_gradient(const Shape& shape, Call& call) {
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
     Products::weights_gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
-                                  kept.data<N>() + parts[number], sums.of(number).data());
+                               kept.data<N>() + parts[number], sums.of(number).data());
   });
   sums.add();
 }
@@ -253,10 +254,10 @@ void gradient(const Shape& shape, Call& call) {
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
     Products::gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
-                          shape.rows(pointers<N>(results), slice).data(),
-                          shape.rows(pointers<N>(gradients), slice).data(),
-                          shape.own(pointers<N>(w), slice.member, inputs).data(),
-                          of_x.data<N>() + slice.first * inputs, sums.of(number).data(), biases.of(number).data());
+                       shape.rows(pointers<N>(results), slice).data(),
+                       shape.rows(pointers<N>(gradients), slice).data(),
+                       shape.own(pointers<N>(w), slice.member, inputs).data(),
+                       of_x.data<N>() + slice.first * inputs, sums.of(number).data(), biases.of(number).data());
   });
   sums.add();
   biases.add();
