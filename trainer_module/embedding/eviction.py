@@ -2,7 +2,7 @@
 
 Rows are spread over owners, and the rows that leave are those that would leave one owner of all rows. So an eviction
 is a generator: it yields counts of this owner's rows, and takes the sums over all owners. A pass over the keys and
-books of all rows (`native/usage.cc`) counts bins of what orders the rows, until few are undecided.
+books of all rows (`native/usage.cc`) counts bins of what orders the rows, another takes those below the last one.
 """
 
 from collections.abc import Callable, Generator
@@ -23,10 +23,7 @@ from sangam.trainer_module.transforms.keys import ID_BITS
 _DIGIT_BITS = 16
 _DIGITS = 1 << _DIGIT_BITS
 _SHIFTS = (48, 32, 16, 0)
-_BINS = 4096
 _NEVER = -(2**31)
-_MANY = 1 / 32
-"""Share of the rows from which on the undecided ones take longer than another pass over all."""
 
 Counts = NDArray[np.int64]
 _Result = TypeVar("_Result")
@@ -111,8 +108,13 @@ class Usage:
 
     def passed(self, rules: NDArray[np.int64], *, is_first: bool = False) -> _Pass:
         """Passes over the rows; `rules` has one for each tag."""
-        end, now = tf.constant(self.end, tf.int64), tf.constant(self.now, tf.int64)
+        end, now = tf.constant(self.end, tf.int64), tf.constant(self.now, tf.int32)
         return _Pass(*operations().sangam_usage_pass(self.keys.handle, self.books.handle, end, now, is_first, rules))
+
+    def tags(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Returns the tags of rows: [n] int64."""
+        tags: NDArray[Any] = tf.gather(self.keys, numbers).numpy() >> ID_BITS
+        return tags
 
     def of(self, numbers: NDArray[Any], order: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns the keys of rows, and their sort key of eviction, least first: both numbers of a row in one int64."""
@@ -121,9 +123,8 @@ class Usage:
         return tf.gather(self.keys, numbers).numpy(), (first.astype(np.int64) << 32) + then
 
 
-_OLDEST, _BY_COUNT, _PLACE, _EDGE, _EDGE_IN_EDGE = range(5)
-_COUNT, _NONE = -1, -2
-"""Instead of an edge: count the bins; there are none."""
+_OLDEST, _BY_COUNT, _PLACE, _EDGE = range(4)
+"""Columns of the rules, see `native/usage.cc`."""
 
 
 def rows_to_go(group: Group, usage: Usage) -> Counting[Going]:
@@ -136,9 +137,9 @@ def rows_to_go(group: Group, usage: Usage) -> Counting[Going]:
     rules, capacities = _rules(group, usage.now)
     evicted = np.zeros(len(rules), np.int64)
     first = usage.passed(rules, is_first=True)
-    going, expired = [first.going.numpy()], first.expired.numpy()
+    going = [first.going.numpy()]
     if capacities:
-        left = yield from _decide(rules, capacities, _of_tables(first, capacities), usage)
+        left = _edges(rules, capacities, (yield first.bins.numpy().ravel()).reshape(first.bins.shape))
         if left:
             last = usage.passed(rules)
             going.append(last.going.numpy())
@@ -146,21 +147,20 @@ def rows_to_go(group: Group, usage: Usage) -> Counting[Going]:
             for tag, number in left.items():
                 keys, worth = usage.of(undecided[tag], capacities[tag].evict)
                 going.append(undecided[tag][(yield from least_of_all(worth, keys, number))])
-            gone = np.concatenate(going[1:])
-            evicted += np.bincount(tf.gather(usage.keys, gone).numpy() >> ID_BITS, minlength=len(rules))
-    return Going(np.sort(np.concatenate(going)), expired, evicted)
+            evicted += np.bincount(usage.tags(np.concatenate(going[1:])), minlength=len(rules))
+    return Going(np.sort(np.concatenate(going)), first.expired.numpy(), evicted)
 
 
 def _by_tag(usage: Usage, numbers: NDArray[Any], num_tags: int) -> list[NDArray[Any]]:
     """Returns the numbers of the rows of each tag."""
-    tags = (tf.gather(usage.keys, numbers).numpy() >> ID_BITS).astype(np.uint16)  # NumPy sorts these by radix.
+    tags = usage.tags(numbers).astype(np.uint16)  # NumPy sorts these by radix.
     ends = np.cumsum(np.bincount(tags, minlength=num_tags))
     return np.split(numbers[np.argsort(tags, kind="stable")], ends[:-1])
 
 
 def _rules(group: Group, now: int) -> tuple[NDArray[np.int64], dict[int, Capacity]]:
-    """Returns the rules of the first pass, [tags, 5], and the capacities by tag, in the order of their places."""
-    rules = np.array([[_NEVER, 0, -1, _COUNT, _NONE]] * (max(group.tags.values()) + 1), np.int64)
+    """Returns the rules of the first pass, [tags, 4], and the capacities by tag, in the order of their places."""
+    rules = np.array([[_NEVER, 0, -1, -1]] * (max(group.tags.values()) + 1), np.int64)
     capacities: dict[int, Capacity] = {}
     for name, table in group.tables.items():
         tag = group.tags[name]
@@ -172,34 +172,22 @@ def _rules(group: Group, now: int) -> tuple[NDArray[np.int64], dict[int, Capacit
     return rules, capacities
 
 
-def _of_tables(found: _Pass, capacities: dict[int, Capacity]) -> Counts:
-    """Returns a pass's bins, zeros for the tables that it did not count: [tables with a capacity, bins]."""
-    bins, counted = np.zeros([len(capacities), _BINS], np.int64), found.bins.numpy()
-    bins[: len(counted)] = counted
-    return bins
+def _edges(rules: NDArray[np.int64], capacities: dict[int, Capacity], bins: Counts) -> dict[int, int]:
+    """Sets the rules of the last pass; returns how many rows of the edge leave each table above its capacity, by tag.
 
-
-def _decide(
-    rules: NDArray[np.int64], capacities: dict[int, Capacity], bins: Counts, usage: Usage
-) -> Counting[dict[int, int]]:
-    """Sets the edges of the tables above their capacity; returns how many undecided rows of each leave, by tag."""
-    totals = (yield bins.ravel()).reshape(bins.shape)
-    left, again = dict[int, int](), dict[int, int]()
+    Args:
+        rules: of the first pass.
+        capacities: by tag.
+        bins: [tables with a capacity, bins], of all owners.
+    """
+    left = {}
     for tag, capacity in capacities.items():
-        of_table = totals[rules[tag, _PLACE]]
+        of_table = bins[rules[tag, _PLACE]]
         surplus = int(of_table.sum()) - capacity.rows
-        if surplus <= 0:
+        if surplus > 0:
+            rules[tag, _EDGE], left[tag] = _edge(of_table, surplus)
+        else:
             rules[tag, _PLACE] = -1
-            continue
-        rules[tag, _EDGE], left[tag] = edge, _ = _edge(of_table, surplus)
-        # The bin of a number of occurrences, but not the last one, has no other: minutes order its rows.
-        if rules[tag, _BY_COUNT] and edge < _BINS - 1:
-            again[tag] = int(of_table[edge])
-    if sum(again.values()) > _MANY * totals.sum():
-        rules[list(again), _EDGE_IN_EDGE] = _COUNT
-        totals = (yield _of_tables(usage.passed(rules), capacities).ravel()).reshape(bins.shape)
-        for tag in again:
-            rules[tag, _EDGE_IN_EDGE], left[tag] = _edge(totals[rules[tag, _PLACE]], left[tag])
     return left
 
 

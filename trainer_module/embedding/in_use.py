@@ -26,15 +26,15 @@ def copy_of(variable: tf.Variable, end: int) -> NDArray[Any]:
     return copied.reshape(-1, *variable.shape[1:])
 
 
-def copy_from_device(variable: tf.Variable, end: int, device: str, copy: NDArray[Any]) -> None:
-    """Copies a device's variable, [any, width], to the host.
+def copy_from_device(variable: tf.Variable, end: int, device: str) -> NDArray[Any]:
+    """Returns a copy of a device's variable, [any, width].
 
     Args:
         variable: variable of the device.
         end: end of the part in use.
         device: device of the variable.
-        copy: [end - 1, width]; is written.
     """
+    copy = np.empty([end - 1, variable.shape[1]], variable.dtype.as_numpy_dtype)
     step = max(1, _COPIED_BYTES // (4 * variable.shape[1]))
     with tf.device(device):
         # After a scatter an ordinary read copies the whole variable, unused room included.
@@ -43,3 +43,4 @@ def copy_from_device(variable: tf.Variable, end: int, device: str, copy: NDArray
         for start in range(1, end, step):
             part = whole[start : min(start + step, end)].numpy()
             copy[start - 1 : start - 1 + len(part)] = part
+    return copy

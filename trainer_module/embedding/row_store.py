@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
@@ -55,7 +54,8 @@ class RowStore(tf.Module):
         group: group of tables whose rows it holds.
         device: device of the rows; None: the host, where all else is.
         cut: number of the last cut through the rows, see `persistence.cut_of`.
-        rows, keys, books, touched: by row number; None without usage, or where changes are not tracked.
+        rows, keys, books: by row number; no books where no table of the group tracks usage.
+        touched, removed: flags of rows, and removed keys, since the last delta; None where changes are not tracked.
     """
 
     def __init__(
@@ -95,7 +95,6 @@ class RowStore(tf.Module):
         }
         self.cut = tf.Variable(0, dtype=tf.int64, trainable=False, name=f"{group.name}_cut")
         self.removed = RemovedKeys() if track_changes else None
-        """Since the last delta; None where changes are not tracked. So is `touched`, one flag a row."""
         self._make_room(expected_rows)
 
     def _make_room(self, expected_rows: int) -> None:
@@ -141,8 +140,7 @@ class RowStore(tf.Module):
     @property
     def by_number(self) -> tuple[tf.Variable, ...]:
         """The variables that hold something for every row number."""
-        held = (self.rows, self.keys, self.books, self.touched)
-        return tuple(variable for variable in held if variable is not None)
+        return tuple(each for each in (self.rows, self.keys, self.books, self.touched) if each is not None)
 
     def mark(self, numbers: tf.Tensor, is_touched: bool) -> list[tf.Operation]:
         """Sets the flags of rows, where changes are tracked; returns the writes."""
@@ -357,9 +355,7 @@ class RowStore(tf.Module):
         """Returns a copy of the part of a variable of this store that belongs to keys, row 1 first."""
         if self.device is None or variable is not self.rows:
             return copy_of(variable, int(self.end))
-        copy = np.empty([self.num_rows, variable.shape[1]], np.float32)
-        copy_from_device(variable, int(self.end), self.device, copy)
-        return copy
+        return copy_from_device(variable, int(self.end), self.device)
 
     def fill(self, blocks: Iterable[KeysAndRows], num_rows: int) -> None:
         """Replaces all rows.
