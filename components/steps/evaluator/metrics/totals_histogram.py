@@ -117,9 +117,9 @@ class Histogram:
         if self.limit is not None:
             self._join(self._level_for(_unique(examples.keys_K >> self.level), self.level))
         keys_K = examples.keys_K >> self.level
-        is_first = _is_first(keys_K)
-        index_N = (np.cumsum(is_first) - 1)[examples.index_N]
-        keys_K = keys_K[is_first]
+        is_first_K = is_first(keys_K)
+        index_N = (np.cumsum(is_first_K) - 1)[examples.index_N]
+        keys_K = keys_K[is_first_K]
         places_N = index_N * 2 + is_positive_N
         own_scores_N = scores_N if own_weights_N is None else scores_N * own_weights_N
         counts = draws.first(self.replicates - 1).counted(places_N, 2 * len(keys_K), own_weights_N)
@@ -210,13 +210,13 @@ def _summed(parts: Sequence[_Counts]) -> _Counts:
     return _Counts(keys, summed, np.bincount(index, scores, len(keys)).astype(np.float64))
 
 
-def _is_first(ordered: Ints) -> NDArray[np.bool_]:
+def is_first(ordered: NDArray[np.generic]) -> NDArray[np.bool_]:
     """Returns which of ordered numbers differ from the one before."""
     return np.concatenate([np.ones(min(len(ordered), 1), bool), ordered[1:] != ordered[:-1]])
 
 
 def _unique(ordered: Ints) -> Ints:
-    return ordered[_is_first(ordered)]
+    return ordered[is_first(ordered)]
 
 
 @dataclass(frozen=True)
