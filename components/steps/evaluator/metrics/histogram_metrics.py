@@ -37,8 +37,8 @@ class Ordered:
         """Returns the counts of a histogram."""
         histogram.settle()
         negatives_KR, positives_KR = (histogram.counts_K2R[:, each].astype(np.float64) for each in (0, 1))
-        sums = map(_running_sums, (negatives_KR, positives_KR))
-        return cls(negatives_KR, positives_KR, *sums, histogram.scores_K)
+        to_KR = _running_sums(negatives_KR), _running_sums(positives_KR)
+        return cls(negatives_KR, positives_KR, *to_KR, histogram.scores_K)
 
 
 def _running_sums(values_KR: Floats) -> Floats:
