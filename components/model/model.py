@@ -141,8 +141,14 @@ class Model:
         Raises:
             UserError: the model cannot compute them.
         """
+        signature = self._loaded.signatures.get(BLOCKS)
+        if signature is None:
+            raise UserError(
+                f"{self._place.folder}: a version of Sangam without the signature {BLOCKS} has exported it (got "
+                f"{', '.join(sorted(self._loaded.signatures))}); train and export the model again with this one"
+            )
         try:
-            answer = self._loaded.run(self._loaded.signature(BLOCKS), {"blocks": np.array([plain(rows)], object)})
+            answer = self._loaded.run(signature, {"blocks": np.array([plain(rows)], object)})
         except RequestError as error:
             raise UserError(f"data: {error.text}") from None
         return {task: answer[task][:, 0] for task in self.tasks}

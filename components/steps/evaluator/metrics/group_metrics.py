@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sangam.components.steps.evaluator.metrics.draws import Draws
-from sangam.components.steps.evaluator.metrics.totals_histogram import Floats, Ints, ratio
+from sangam.components.steps.evaluator.metrics.totals_histogram import Floats, Ints, is_first, ratio
 
 Weigh = Literal["examples", "positives", "groups"]
 Values = tuple[Floats, Floats]
@@ -99,8 +99,8 @@ def grouped(
         scores: scores of each example, falling within a group: see `order_of`.
         slices_G: number of each group's slice, rising.
     """
-    is_new_group = _is_start(groups)
-    starts = np.flatnonzero(is_new_group | _is_start(scores))
+    is_new_group = is_first(groups)
+    starts = np.flatnonzero(is_new_group | is_first(scores))
     of_group = np.flatnonzero(is_new_group[starts])
     positives = np.add.reduceat(is_positive, starts, dtype=np.float64)
     sizes = np.diff(np.append(starts, len(groups))).astype(np.float64)
@@ -166,7 +166,7 @@ def at_k(groups: Groups, ks: Sequence[int]) -> dict[str, Values]:
 
 def means(groups: Groups, metrics: Mapping[str, Values]) -> dict[int, dict[str, MeanSums]]:
     """Returns by slice the means of metrics over its groups."""
-    first = np.flatnonzero(_is_start(groups.slices_G))
+    first = np.flatnonzero(is_first(groups.slices_G))
     sizes = np.diff(np.append(first, len(groups.slices_G)))
     values_MG, weights_MG = (np.stack(each) for each in zip(*metrics.values(), strict=True))
     has_value_MG = np.isfinite(values_MG)
@@ -236,7 +236,7 @@ def _of_first_positive(groups: Groups, k: int, worth: Floats) -> Floats:
     has_positive_T = groups.positives_T > 0
     of_run_T = np.repeat(np.arange(len(groups.of_group_G)), np.diff(np.append(groups.of_group_G, len(has_positive_T))))
     runs = np.flatnonzero(has_positive_T)
-    runs = runs[_is_start(of_run_T[runs])] if len(runs) else runs
+    runs = runs[is_first(of_run_T[runs])]
     found = of_run_T[runs]
     before, positives = groups.before_T[runs].astype(np.int64), groups.positives_T[runs]
     sizes = positives + groups.negatives_T[runs]
@@ -268,7 +268,3 @@ def _before(values_T: Floats, of_group_G: Ints) -> Floats:
     """Returns the sum of the values before each run in its group."""
     before = np.cumsum(values_T) - values_T
     return before - np.repeat(before[of_group_G], np.diff(np.append(of_group_G, len(values_T))))
-
-
-def _is_start(ordered: NDArray[np.generic]) -> NDArray[np.bool_]:
-    return np.concatenate([[True], ordered[1:] != ordered[:-1]])

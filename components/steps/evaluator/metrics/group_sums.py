@@ -25,7 +25,7 @@ from sangam.components.steps.evaluator.metrics.group_metrics import (
     order_of,
 )
 from sangam.components.steps.evaluator.metrics.settings import Settings
-from sangam.components.steps.evaluator.metrics.totals_histogram import Ints
+from sangam.components.steps.evaluator.metrics.totals_histogram import Ints, is_first
 
 SumsOfSlice = dict[Target, dict[str, MeanSums]]
 _NO_PART = np.int8(-1)
@@ -132,7 +132,7 @@ def summed(
         sizes: number of examples of each slice: small ones have no replicates.
     """
     rows = rows.where(np.argsort(rows.groups))
-    numbers = np.cumsum(_is_first(rows.groups)) - 1
+    numbers = np.cumsum(is_first(rows.groups)) - 1
     # A score that is not finite makes all metrics of the slice undefined later; here any number works.
     scores = {target: np.nan_to_num(rows.scores[target].astype(np.float32)) for target in targets}
     orders = {target: order_of(numbers, scores[target]) for target in targets}
@@ -184,10 +184,10 @@ class _Grouped:
         if not len(mine):
             return None
         groups, slices = rows.groups[mine], codes.codes[mine]
-        is_first = _is_first(groups) | _is_first(slices)
-        starts: Ints = np.flatnonzero(is_first)
+        is_new = is_first(groups) | is_first(slices)
+        starts: Ints = np.flatnonzero(is_new)
         draws = draws_of(rows.units[mine], groups[starts], starts, replicates, settings.confidence.seed)
-        return cls(rows, codes, is_mine, np.cumsum(is_first) - 1, slices[starts].astype(np.int64), draws)
+        return cls(rows, codes, is_mine, np.cumsum(is_new) - 1, slices[starts].astype(np.int64), draws)
 
     def measured(
         self, by: str, settings: Settings, target: Target, order: Ints, scores: NDArray[np.float32]
@@ -208,10 +208,6 @@ class _Grouped:
         if settings.list is not None and settings.list.by == by:
             metrics |= at_k(groups, settings.list.k)
         return means(groups, metrics)
-
-
-def _is_first(ordered: NDArray[np.generic]) -> NDArray[np.bool_]:
-    return np.concatenate([[True], ordered[1:] != ordered[:-1]])
 
 
 def joined(parts: Iterable[GroupRows]) -> GroupRows:

@@ -114,12 +114,15 @@ class Tally:
                 own[name] = own[name].plus(each) if name in own else each
 
     def merge(self, other: "Tally") -> None:
-        """Adds another tally."""
+        """Adds another tally, which is of no use afterwards: its totals may have become parts of this one."""
         self.num_examples += other.num_examples
         self._wait(other._waiting)
         for target, totals in other._totals.items():
-            # Both have the same class; the union's type does not express this.
-            self._of(target).merge(totals)  # type: ignore[arg-type]
+            if target in self._totals:
+                # Both have the same class; the union's type does not express this.
+                self._totals[target].merge(totals)  # type: ignore[arg-type]
+            else:
+                self._totals[target] = totals
         self.add_means(other._means)
 
     def compact(self) -> None:

@@ -5,14 +5,12 @@ import numpy as np
 from sangam.components.reports.curves import Curve
 from sangam.components.steps.evaluator.metrics.curves import curve_of
 from sangam.components.steps.evaluator.metrics.draws import Draws
+from sangam.components.steps.evaluator.metrics.histogram_metrics import Ordered, areas, calibration_buckets
 from sangam.components.steps.evaluator.metrics.totals import Part, Sums, own_weights, weighted
 from sangam.components.steps.evaluator.metrics.totals_histogram import (
     Floats,
     Histogram,
-    Ordered,
-    areas,
     bucketed,
-    calibration_buckets,
     ratio,
 )
 

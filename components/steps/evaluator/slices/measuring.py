@@ -1,6 +1,11 @@
-"""Measures models on Beam: scores examples, slices, counts and groups them, and writes the metrics of every slice."""
+"""Measures models on Beam: scores examples, slices, counts and groups them, and writes the metrics of every slice.
+
+Tallies travel as bytes. Of other objects Beam estimates the size, by pickling the first ones at every stage: for two
+models of four tasks that took longer than all counting.
+"""
 
 import functools
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -11,7 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sangam.components.examples.blocks import rows_of
 from sangam.components.steps.evaluator.metrics import group_sums
 from sangam.components.steps.evaluator.metrics.block import Block, joined
-from sangam.components.steps.evaluator.metrics.group_sums import GroupRows, SliceCodes, SumsOfSlice
+from sangam.components.steps.evaluator.metrics.group_sums import SliceCodes
 from sangam.components.steps.evaluator.metrics.measured import encoded, is_all, write_measured
 from sangam.components.steps.evaluator.metrics.tally import Tally
 from sangam.components.steps.evaluator.models.examples import read_with_blocks
@@ -25,7 +30,7 @@ LEAST_COUNTED = 65_536
 """Minimum examples that are counted at once, from one or more batches."""
 EXAMPLES_PER_PART = 50_000
 """Examples whose groups are measured together."""
-_GROUPS = "groups"
+_TALLIES, _GROUPS, _SIZES = "tallies", "groups", "sizes"
 
 
 def measure(
@@ -42,28 +47,30 @@ def measure(
         folder: folder for the results, which `measured.read_measured` reads.
     """
     has_groups = plan.settings.group is not None or plan.settings.list is not None
+    counting = _Count(models, plan, num_parts if has_groups else 0)
     counted = (
         pipeline
         | "Sources" >> beam.Create(list(sources))
         # Without it an engine reads all sources in one task.
         | "Spread" >> beam.Reshuffle()
-        | "Count" >> beam.ParDo(_Count(models, plan, num_parts if has_groups else 0)).with_outputs(_GROUPS, main="main")
+        | "Count" >> beam.ParDo(counting).with_outputs(_GROUPS, _SIZES, main=_TALLIES)
     )
     # Beam does not type single outputs of several; Flink shuffles only typed pairs.
-    tallies = counted.main | "Tallies" >> beam.Map(_same).with_output_types(tuple[str, Tally])
+    tallies = counted[_TALLIES] | "Tallies" >> beam.Map(_same).with_output_types(tuple[str, bytes])
     if has_groups:
-        tallies = _with_group_sums(tallies, counted[_GROUPS], plan)
+        tallies = _with_group_sums(tallies, counted[_GROUPS], counted[_SIZES], plan)
     (
         tallies
-        | "OfSlice" >> beam.CombinePerKey(_Together(plan))
-        | "Result" >> beam.Map(_encoded, plan)
+        | "OfSlice" >> beam.GroupByKey()
+        | "Result" >> beam.Map(_result, plan)
         | "Everything" >> beam.GroupByKey()
         | "Write" >> beam.Map(_write, folder)
     )
 
 
-def _with_group_sums(tallies: Any, rows: Any, plan: Plan) -> Any:
-    sizes = tallies | "Size" >> beam.MapTuple(_size) | "SizeOfSlice" >> beam.CombinePerKey(sum)
+def _with_group_sums(tallies: Any, rows: Any, sizes: Any, plan: Plan) -> Any:
+    sizes = sizes | "Size" >> beam.Map(_same).with_output_types(tuple[str, int])
+    sizes = sizes | "SizeOfSlice" >> beam.CombinePerKey(sum)
     sums = (
         rows
         | "Groups" >> beam.GroupByKey()
@@ -105,7 +112,8 @@ class _Count(beam.DoFn):
             yield beam.pvalue.TaggedOutput(tagged.tag, WindowedValue(tagged.value, end, windows))
         for name, tally in self._tallies.items():
             tally.compact()
-            yield WindowedValue((name, tally), end, windows)
+            yield WindowedValue((name, pickle.dumps(tally)), end, windows)
+            yield beam.pvalue.TaggedOutput(_SIZES, WindowedValue((name, tally.num_examples), end, windows))
         self._tallies = {}
 
     def _count(self) -> Iterator[Any]:
@@ -118,63 +126,30 @@ class _Count(beam.DoFn):
         count(block, every, self._measures, self._tallies)
         if self._num_parts:
             for key, rows in group_sums.split(block, every, self._plan.group_targets, self._num_parts):
-                yield beam.pvalue.TaggedOutput(_GROUPS, (key, rows))
+                yield beam.pvalue.TaggedOutput(_GROUPS, (key, pickle.dumps(rows)))
 
 
-class _Together(beam.CombineFn):
-    """Merges the tallies of a slice."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._measures = plan.measures()
-
-    def create_accumulator(self) -> Tally:
-        return Tally(self._measures)
-
-    def add_input(self, accumulator: Tally, tally: Tally) -> Tally:
-        accumulator.merge(tally)
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[Tally]) -> Tally:
-        merged = self.create_accumulator()
-        for accumulator in accumulators:
-            merged.merge(accumulator)
-        return merged
-
-    def compact(self, accumulator: Tally) -> Tally:
-        accumulator.compact()
-        return accumulator
-
-    def extract_output(self, accumulator: Tally) -> Tally:
-        return accumulator
-
-
-def _same(of_slice: tuple[str, Tally]) -> tuple[str, Tally]:
+def _same(of_slice: tuple[str, Any]) -> tuple[str, Any]:
     return of_slice
 
 
-def _size(name: str, tally: Tally) -> tuple[str, int]:
-    return name, tally.num_examples
-
-
 def _summed(
-    together: tuple[tuple[str, int], Iterable[GroupRows]], plan: Plan, sizes: dict[str, int]
-) -> Iterator[tuple[str, Tally]]:
+    together: tuple[tuple[str, int], Iterable[bytes]], plan: Plan, sizes: dict[str, int]
+) -> Iterator[tuple[str, bytes]]:
     (by, _), parts = together
     measures = plan.measures()
-    rows = group_sums.joined(parts)
+    rows = group_sums.joined(map(pickle.loads, parts))
     for name, sums in group_sums.summed(by, rows, plan.settings, plan.group_targets, sizes):
-        yield name, _tally_of(measures, sums)
+        tally = Tally(measures)
+        tally.add_means(sums)
+        yield name, pickle.dumps(tally)
 
 
-def _tally_of(measures: Any, sums: SumsOfSlice) -> Tally:
-    tally = Tally(measures)
-    tally.add_means(sums)
-    return tally
-
-
-def _encoded(of_slice: tuple[str, Tally], plan: Plan) -> tuple[None, Any]:
-    name, tally = of_slice
-    settings = plan.settings
+def _result(of_slice: tuple[str, Iterable[bytes]], plan: Plan) -> tuple[None, Any]:
+    name, tallies = of_slice
+    tally, settings = Tally(plan.measures()), plan.settings
+    for other in map(pickle.loads, tallies):
+        tally.merge(other)
     result = tally.result(settings.least_examples, with_curves=is_all(name))
     return None, encoded(name, result, settings.confidence.level)
 

@@ -12,6 +12,7 @@ from sangam.components.steps.evaluator.metrics.block import Block
 from sangam.components.steps.evaluator.metrics.draws import Draws
 from sangam.components.steps.evaluator.metrics.group_sums import SliceCodes
 from sangam.components.steps.evaluator.metrics.tally import Measures, Tally
+from sangam.components.steps.evaluator.metrics.totals_histogram import is_first
 from sangam.components.steps.evaluator.plan import SliceSpec
 
 _LEAST_COUNTED = 4096
@@ -99,14 +100,8 @@ def _add_few(
 
 
 def _rows_by_slice(codes: SliceCodes) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    if not len(codes.codes):
-        return
-    # NumPy sorts 16 bits by radix.
-    small = codes.codes.astype(np.int16) if len(codes.slices) < 1 << 15 else codes.codes
-    order = np.argsort(small, kind="stable")
-    ordered = small[order]
-    edges = [*np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])).tolist(), len(order)]
+    rows = codes.order(np.flatnonzero(codes.codes >= 0))
+    ordered = codes.codes[rows]
+    edges = [*np.flatnonzero(is_first(ordered)).tolist(), len(rows)]
     for start, end in itertools.pairwise(edges):
-        code = int(ordered[start])
-        if code >= 0:
-            yield codes.slices[code], order[start:end]
+        yield codes.slices[ordered[start]], rows[start:end]
