@@ -57,8 +57,9 @@ def _declared(transport: str, cluster: SpecCluster) -> Iterator[Problem]:
             f"has no effect: there is one rank (got {transport})",
             "remove it, or raise cluster.ranks",
         )
-    has_pods = isinstance(cluster.launcher, PodsLauncher)
-    if transport == "shared_memory" and has_pods and cluster.launcher.ranks_per_host < cluster.ranks:
+    if transport != "shared_memory":
+        return
+    if isinstance(cluster.launcher, PodsLauncher) and cluster.launcher.ranks_per_host < cluster.ranks:
         yield Problem(
             (*_SYNC, "transport"),
             f"needs all ranks on one machine (got shared_memory, and {cluster.launcher.ranks_per_host} of "
