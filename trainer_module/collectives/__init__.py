@@ -72,9 +72,8 @@ def share_memory(folder: Path) -> None:
         UserError: a rank's memory cannot be opened.
     """
     rank, ranks = place()
-    transport = SharedMemory(rank=rank, texts=Gathering(folder, rank, ranks).texts)
     stop()
-    _Job.transport = transport
+    _Job.transport = SharedMemory(rank=rank, texts=Gathering(folder, rank, ranks).texts)
 
 
 def connect(folder: Path) -> None:
@@ -88,12 +87,11 @@ def connect(folder: Path) -> None:
     """
     rank, ranks = place()
     local_rank = int(os.environ.get("HOROVOD_LOCAL_RANK", str(rank)))
-    transport = Tcp(rank=rank, local_rank=local_rank, texts=Gathering(folder, rank, ranks).texts)
+    stop()
+    _Job.transport = Tcp(rank=rank, local_rank=local_rank, texts=Gathering(folder, rank, ranks).texts)
     if rank == 0:
         # Every rank has proved to this one that it has read all texts.
         shutil.rmtree(folder, ignore_errors=True)
-    stop()
-    _Job.transport = transport
 
 
 def stop() -> None:

@@ -86,7 +86,8 @@ def _met(listener: socket.socket, key: bytes, rank: int, addresses: list[tuple[s
 
     Who cannot be reached is tried again: if that rank is lost, its launcher ends this one too.
     """
-    until, found = time.monotonic() + _MEET_S, {}
+    until = time.monotonic() + _MEET_S
+    found: dict[int, socket.socket] = {}
     for other in range(rank):
         found[other] = _tried_until(until, functools.partial(_connected, addresses[other], key, rank, other), [other])
     while missing := [other for other in range(rank + 1, len(addresses)) if other not in found]:

@@ -44,8 +44,7 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "adam_rows": ({"rows": [9, 3 * H + 2], **_UPDATE, "settings": [6]}, {}),
     "rowwise_adagrad_rows": ({"rows": [9, H + 3], **_UPDATE, "settings": [1]}, {}),
     "post": ({"data": [4], "counts": [1]}, {"channel": 0}),
-    "collect_parts": ({"number": []}, {"channel": 0, "T": tf.float32}),
-    "collect_all": ({"number": []}, {"channel": 0, "T": tf.float32}),
+    "collect": ({"number": []}, {"channel": 0, "T": tf.float32}),
     "collect_sum": ({"number": []}, {"channel": 0}),
 }
 # Dimensions that no other input has.
