@@ -13,7 +13,7 @@ from sangam.schemas.parts.weight import Weight
 from sangam.trainer_module.dense import fused
 
 _WIDEST = 2_048
-"""Most inputs of a layer: with 4,096 TensorFlow's products are faster in float32 (ADR 0049)."""
+"""Most inputs of a layer: with more, TensorFlow's products are as fast (ADR 0049)."""
 _SHOWN = 3
 """Most layers that are named for one reason."""
 LAYERS_VARIABLE = "SANGAM_LAYERS"
@@ -25,11 +25,11 @@ class Answer(NamedTuple):
 
     Attributes:
         why: why TensorFlow does; empty where our operation does.
-        precision: `float32` or `bfloat16`.
+        by: how our operation computes it, such as "float32 by AVX-512".
     """
 
     why: str
-    precision: str
+    by: str
 
 
 _Answers = dict[str, Answer]
@@ -64,16 +64,11 @@ def why_tensorflow(inputs: int, outputs: int, conditions: Conditions) -> str:
     if not conditions.is_on:
         return f"{LAYERS_VARIABLE}=tensorflow"
     if not conditions.has_units:
-        return f"the processor has no {units_of(conditions.precision)}"
+        return f"the processor has no {'AVX512-BF16' if conditions.precision == 'bfloat16' else 'AVX-512'}"
     if inputs > _WIDEST:
         return f"{inputs:,} inputs > {_WIDEST:,}"
     # Our products compute 32 columns at a time.
     return "one output" if outputs == 1 else ""
-
-
-def units_of(precision: str) -> str:
-    """Returns the units of a processor that our operation needs."""
-    return "AMX" if precision == "bfloat16" else "AVX-512"
 
 
 def is_native(matrices: Mapping[str, tf.Tensor], x: tf.Tensor) -> bool:
@@ -97,7 +92,7 @@ def is_native(matrices: Mapping[str, tf.Tensor], x: tf.Tensor) -> bool:
 def remember(matrices: Iterable[str], why: str, dtype: tf.DType) -> None:
     """Remembers who computes matrices of these names, for `told`."""
     if (answers := _TOLD.get()) is not None:
-        answers |= {f"{_PREFIX.get()}{name}": Answer(why, dtype.name) for name in matrices}
+        answers |= {f"{_PREFIX.get()}{name}": Answer(why, f"{dtype.name} by {fused.units_of(dtype)}") for name in matrices}
 
 
 @contextmanager
@@ -142,7 +137,7 @@ def line(answers: Mapping[str, Answer], weights: Sequence[Weight]) -> str:
         answers: of `told`; a matrix that is missing is read by a part's own code.
         weights: weights of the ranker.
 
-    >>> line({"a/w": Answer("", "float32")}, [Weight("a/w", (2, 3)), Weight("b/w", (3, 4))])
+    >>> line({"a/w": Answer("", "float32 by AVX-512")}, [Weight("a/w", (2, 3)), Weight("b/w", (3, 4))])
     'dense layers: 1 of 2 native (float32 by AVX-512); by TensorFlow: b (own code)'
     """
     matrices = [each.name for each in weights if len(each.shape) >= 2 and each.start == "glorot"]
@@ -151,8 +146,7 @@ def line(answers: Mapping[str, Answer], weights: Sequence[Weight]) -> str:
         why = answers[name].why if name in answers else "own code"
         by_reason.setdefault(why, []).append(name.removesuffix("/w"))
     native = len(by_reason.pop("", []))
-    precisions = dict.fromkeys(answer.precision for answer in answers.values() if not answer.why)
-    by = ", ".join(f"{precision} by {units_of(precision)}" for precision in precisions)
+    by = ", ".join(dict.fromkeys(answer.by for answer in answers.values() if not answer.why))
     said = f"dense layers: {native} of {len(matrices)} native" + (f" ({by})" if native else "")
     others = ", ".join(f"{_named(names)} ({why})" for why, names in by_reason.items())
     return "" if not answers else f"{said}; by TensorFlow: {others}" if others else said

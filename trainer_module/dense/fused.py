@@ -4,6 +4,7 @@ Results equal those of TensorFlow's operations, up to the last bits of a sum. Ex
 TensorFlow's. Layers: `native_layer`.
 """
 
+import ctypes
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -65,9 +66,17 @@ def is_used() -> bool:
 
 
 @functools.cache
+def units_of(dtype: tf.DType) -> str:
+    """Returns the units of this processor by which `layer` computes these numbers; "" without any."""
+    units = functions().sangam_units
+    units.restype = ctypes.c_char_p
+    found: bytes = units(dtype == tf.bfloat16)
+    return found.decode()
+
+
 def has_units_for(dtype: tf.DType) -> bool:
     """Returns whether this processor has the units that `layer` needs for these numbers."""
-    return bool(functions().sangam_has_layers(dtype == tf.bfloat16))
+    return units_of(dtype) != ""
 
 
 class Gathered(NamedTuple):

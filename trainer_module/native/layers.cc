@@ -289,9 +289,10 @@ Operation& layer_attributes(Operation& operation) {
 
 }  // namespace
 
-// Whether this process can compute layers of this number type.
-extern "C" __attribute__((visibility("default"))) bool sangam_has_layers(bool bfloat16) noexcept {
-  return bfloat16 ? has_dots() : has_avx512();
+// The units by which this process computes layers of a number type; "" where it cannot.
+extern "C" __attribute__((visibility("default"))) const char* sangam_units(bool bfloat16) noexcept {
+  if (!bfloat16) return has_avx512() ? "AVX-512" : "";
+  return has_amx() ? "AMX" : has_dots() ? "AVX512-BF16" : "";
 }
 
 }  // namespace sangam

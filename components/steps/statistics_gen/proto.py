@@ -68,9 +68,11 @@ def _strings(texts: Texts, values: int) -> statistics_pb2.StringStatistics:
     found = statistics_pb2.StringStatistics(
         avg_length=texts.bytes / values if values else 0.0, invalid_utf8_count=texts.not_utf8
     )
-    estimate = texts.counted.Estimate()
-    counted = pa.table(estimate.flatten(), ["value", "count"])
-    found.unique = texts.distinct.Estimate() if counted.num_rows else 0
+    values_N, counts_N = texts.counted.Estimate().flatten()
+    if not len(values_N):
+        return found
+    found.unique = texts.distinct.Estimate()
+    counted = pa.table([values_N.cast(pa.string()), counts_N], ["value", "count"])
     # Of equally frequent values the last one comes first, as in TFDV.
     largest = [("count", "descending"), ("value", "descending")]
     frequent = counted.take(pc.select_k_unstable(counted, k=_RANKED_VALUES, sort_keys=largest)).to_pydict()
