@@ -92,7 +92,9 @@ def is_native(matrices: Mapping[str, tf.Tensor], x: tf.Tensor) -> bool:
 def remember(matrices: Iterable[str], why: str, dtype: tf.DType) -> None:
     """Remembers who computes matrices of these names, for `told`."""
     if (answers := _TOLD.get()) is not None:
-        answers |= {f"{_PREFIX.get()}{name}": Answer(why, f"{dtype.name} by {fused.units_of(dtype)}") for name in matrices}
+        answers |= {
+            f"{_PREFIX.get()}{name}": Answer(why, f"{dtype.name} by {fused.units_of(dtype)}") for name in matrices
+        }
 
 
 @contextmanager
