@@ -1,7 +1,7 @@
 """Parts of a training step on the host that are computed in one pass over memory: see `native`.
 
-Results equal those of TensorFlow's operations, up to the last bits of a sum. Exported models, and trainings on a GPU, use
-TensorFlow's. Layers: `native_layer`.
+Results equal those of TensorFlow's operations, up to the last bits of a sum. Exported models, and trainings on a GPU,
+use TensorFlow's. Layers: `native_layer`.
 """
 
 import ctypes
