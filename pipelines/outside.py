@@ -6,6 +6,7 @@ A process that has computed with TensorFlow cannot be forked, and the steps of a
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 from sangam.pipelines.console import QUIET_ENVIRONMENT
 from sangam.schemas.checks.parts import outside_parts
@@ -41,6 +42,8 @@ def layers_here(ranker: RankerSpec) -> str:
 
 def _check(module: str, spec: RankerSpec, *arguments: str) -> str:
     """Runs a module on a spec; returns what it prints."""
+    if find_spec("tensorflow") is None:
+        raise ModuleNotFoundError("TensorFlow builds the graphs", name="tensorflow")  # Told by the command line.
     environment = {**os.environ, **QUIET_ENVIRONMENT, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1"}
     command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
     try:

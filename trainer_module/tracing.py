@@ -55,7 +55,6 @@ def layers(spec: RankerSpec) -> str:
     Raises:
         UserError: a part of others is wrong, or our operations cannot be compiled.
     """
-    tf.config.threading.set_intra_op_parallelism_threads(spec.cluster.threads_per_rank)
     precision = spec.training.dense_precision
     if precision == "auto":
         precision = "bfloat16" if fused.has_units_for(tf.bfloat16) else "float32"
@@ -97,12 +96,18 @@ def _spec_of(column: Column) -> tf.SparseTensorSpec:
     return tf.SparseTensorSpec([None, None], _TYPES[column.type])
 
 
+def main(*arguments: str) -> None:
+    """Reads a ranker from standard input; traces its parts, or prints which code computes its layers."""
+    given = RankerSpec.model_validate_json(sys.stdin.read())
+    if arguments == ("layers",):
+        tf.config.threading.set_intra_op_parallelism_threads(given.cluster.threads_per_rank)
+        print(layers(given))
+    else:
+        trace(given)
+
+
 if __name__ == "__main__":
     try:
-        given = RankerSpec.model_validate_json(sys.stdin.read())
-        if sys.argv[1:] == ["layers"]:
-            print(layers(given))
-        else:
-            trace(given)
+        main(*sys.argv[1:])
     except UserError as error:
         sys.exit(str(error))

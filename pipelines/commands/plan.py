@@ -43,6 +43,16 @@ _GpuRanks = Annotated[
     int | None, typer.Option(min=1, help="Number of ranks with GPUs at that rate. [default: as many]")
 ]
 
+_MemoryPerRank = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help="Memory of a rank, as 64GB. [default: this machine's free memory, shared by the ranks]"
+    ),
+]
+_Layers = Annotated[
+    bool, typer.Option("--layers", help="Also print which code computes the layers here; loads TensorFlow: 5 s.")
+]
+
 
 def plan(
     spec: SpecArgument,
@@ -53,12 +63,7 @@ def plan(
         int | None, typer.Option(min=1, help="Number of ranks. [default: cluster.ranks of the spec]")
     ] = None,
     parameter_servers: _ParameterServers = None,
-    memory_per_rank: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Memory of a rank, as 64GB. [default: this machine's free memory, shared by the ranks]"
-        ),
-    ] = None,
+    memory_per_rank: _MemoryPerRank = None,
     memory_per_server: Annotated[
         str | None,
         typer.Option(
@@ -72,9 +77,7 @@ def plan(
     gpu_results: _GpuResults = None,
     gpu_samples_per_s: _GpuSamplesPerS = None,
     gpu_ranks: _GpuRanks = None,
-    layers: Annotated[
-        bool, typer.Option("--layers", help="Also print which code computes the layers here; loads TensorFlow: 5 s.")
-    ] = False,
+    layers: _Layers = False,
     as_json: JsonOption = False,
 ) -> None:
     """Prints the memory that a ranker needs, by table and by process, and what its training costs where the spec has

@@ -149,6 +149,7 @@ def test_ranks_share_memory_without_horovod_and_their_model_is_served_and_shown(
 
 def test_without_horovod_ranks_that_need_it_are_refused_at_once(ready: Installed) -> None:
     run = ["--date", "2024-03-07", "--data", "logs", "--root", "refused"]
+    assert "dense layers: " in ready.run("sangam", "plan", "demo.yaml", "--rows", _ROWS, "--layers")
     demo = (ready.folder / "demo.yaml").read_text()
     (ready.folder / "apart.yaml").write_text(demo.replace("training:\n", _OVER_HOROVOD, 1))
     said = ready.run("sangam", "run", "apart.yaml", *run, code=2)

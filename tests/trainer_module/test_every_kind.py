@@ -145,6 +145,7 @@ def test_transformed_when_they_are_read_the_losses_and_the_trained_state_are_tho
         assert (tmp_path / "in_pool" / path).read_bytes() == (tmp_path / "ahead" / path).read_bytes(), path
     report = json.loads((tmp_path / "in_pool" / "output" / "training.json").read_text())
     assert [epoch["examples"] for epoch in report["epochs"]] == [every_kind.NUM_EXAMPLES]
+    assert report["layers"].startswith("dense layers: ")
     assert len(report["by_rank"]) == report["ranks"]
     for rank in report["by_rank"]:
         assert 0 < rank["input_wait"] < 1

@@ -11,6 +11,7 @@ tf = pytest.importorskip("tensorflow")
 from sangam.parts import BinaryLoss, Examples, Tensor  # noqa: E402
 from sangam.schemas.errors import UserError  # noqa: E402
 from sangam.trainer_module.outside import computed  # noqa: E402
+from tests.trainer_module import sample_kinds  # noqa: E402
 
 
 class Given(BinaryLoss):
@@ -83,3 +84,17 @@ def test_operations_that_a_server_or_another_run_has_not_are_refused(compute: An
 
     with pytest.raises(UserError, match=f"`losses` of binary_loss 'given' uses the operation {operation}"):
         traced.get_concrete_function(tf.TensorSpec([None], tf.float32))
+
+
+def test_who_computes_the_layers_of_parts_is_told_with_the_layers_of_the_product(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sangam.trainer_module import tracing
+    from sangam.trainer_module.dense import fused
+
+    monkeypatch.setattr(fused, "threads", lambda: 1)
+    monkeypatch.setattr(fused, "has_units_for", lambda dtype: True)  # Nothing is computed.
+    assert tracing.layers(sample_kinds.spec(sample_kinds.OUTSIDE).ranker()) == (
+        "dense layers: 1 of 4 native (float32 by AVX-512); by TensorFlow: interaction/gate (own code), "
+        "model/heads/hit, model/heads/depth (one output)"
+    )

@@ -14,8 +14,6 @@ from sangam.trainer_module.dense import fused
 
 _WIDEST = 2_048
 """Most inputs of a layer: with 4,096 TensorFlow's products are faster in float32 (ADR 0049)."""
-_NARROWEST = 8
-"""Fewest outputs of a layer on its own: our products compute 32 columns at a time."""
 _SHOWN = 3
 """Most layers that are named for one reason."""
 LAYERS_VARIABLE = "SANGAM_LAYERS"
@@ -36,6 +34,7 @@ class Answer(NamedTuple):
 
 _Answers = dict[str, Answer]
 _TOLD: ContextVar[_Answers | None] = ContextVar("told", default=None)
+_PREFIX: ContextVar[str] = ContextVar("prefix", default="")
 
 
 class Conditions(NamedTuple):
@@ -68,7 +67,8 @@ def why_tensorflow(inputs: int, outputs: int, conditions: Conditions) -> str:
         return f"the processor has no {units_of(conditions.precision)}"
     if inputs > _WIDEST:
         return f"{inputs:,} inputs > {_WIDEST:,}"
-    return f"{outputs} outputs < {_NARROWEST}" if outputs < _NARROWEST else ""
+    # Our products compute 32 columns at a time.
+    return "one output" if outputs == 1 else ""
 
 
 def units_of(precision: str) -> str:
@@ -97,7 +97,17 @@ def is_native(matrices: Mapping[str, tf.Tensor], x: tf.Tensor) -> bool:
 def remember(matrices: Iterable[str], why: str, dtype: tf.DType) -> None:
     """Remembers who computes matrices of these names, for `told`."""
     if (answers := _TOLD.get()) is not None:
-        answers.update(dict.fromkeys(matrices, Answer(why, dtype.name)))
+        answers |= {f"{_PREFIX.get()}{name}": Answer(why, dtype.name) for name in matrices}
+
+
+@contextmanager
+def below(prefix: str) -> Iterator[None]:
+    """Makes names of weights those below a prefix: a part of others knows its weights by the rest of their names."""
+    token = _PREFIX.set(prefix)
+    try:
+        yield
+    finally:
+        _PREFIX.reset(token)
 
 
 def _conditions(dtype: tf.DType) -> Conditions:

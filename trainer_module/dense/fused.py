@@ -1,7 +1,7 @@
-"""Parts of a training step on one thread that are computed in one pass over memory: see `native`.
+"""Parts of a training step on the host that are computed in one pass over memory: see `native`.
 
-Results equal those of TensorFlow's operations, up to the last bits of a sum. Exported models, and trainings on several
-threads or on a GPU, use TensorFlow's.
+Results equal those of TensorFlow's operations, up to the last bits of a sum. Exported models, and trainings on a GPU,
+use TensorFlow's. Layers: `native_layer`.
 """
 
 import functools
@@ -170,7 +170,8 @@ def dropout(parts: Sequence[tf.Tensor], drawn: Drawn) -> list[tf.Tensor]:
     """
     # TensorFlow makes a float32 of 23 bits of each number.
     least = np.ceil(drawn.rate.astype(np.float32).astype(np.float64) * 2**23).astype(np.int32)
-    kept = operations().sangam_dropout(parts, drawn.key, drawn.counter, least, drawn.scale(parts[0].dtype))
+    state = (drawn.key, drawn.counter)
+    kept = operations().sangam_dropout(parts, *state, least, drawn.scale(parts[0].dtype), THREADS=max(1, threads()))
     return [tf.ensure_shape(each, part.shape) for each, part in zip(kept, parts, strict=True)]
 
 

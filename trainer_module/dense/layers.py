@@ -59,8 +59,9 @@ class _Layer:
         w, members = matrix_of_members(weights, self.matrix), members_of(weights, self.matrix)
         columns = int(w.shape[1])
         b = tf.reshape(weights[self.bias], [-1]) if self.bias else tf.zeros([members * columns], w.dtype)
-        drops = self.has_relu and self.dropout > 0 and noise is not None
-        drawn = noise.drawn(self.dropout, self.name, columns) if drops else None
+        drawn = None
+        if noise is not None and self.has_relu and self.dropout:
+            drawn = noise.drawn(self.dropout, self.name, columns)
         return native_layer.Networks(w, b, self.networks, self.has_relu, drawn)
 
 

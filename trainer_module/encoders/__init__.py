@@ -8,6 +8,7 @@ import tensorflow as tf
 from sangam.schemas.parts.roles import Encoder as EncoderSpec
 from sangam.schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
 from sangam.schemas.spec.features import SequenceFeature
+from sangam.trainer_module.dense import choice
 from sangam.trainer_module.dense.weights import Weights, below
 from sangam.trainer_module.encoders.din import DinLists
 from sangam.trainer_module.encoders.lists import Lists
@@ -55,4 +56,5 @@ class OutsideEncoder:
     def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:
         """See `Encoder`."""
         own = below(self._prefix, weights)
-        return computed(self._spec, own, lists, target, shape=[None, self._dim], dtype=tf.float32)
+        with choice.below(self._prefix):
+            return computed(self._spec, own, lists, target, shape=[None, self._dim], dtype=tf.float32)

@@ -9,11 +9,14 @@ from sangam.schemas.parts.inputs import ModelInputs
 from sangam.schemas.parts.roles import Interaction as InteractionSpec
 from sangam.schemas.parts.weight import width_of
 from sangam.schemas.spec.models import DcnV2, Dlrm
+from sangam.trainer_module.dense import choice
 from sangam.trainer_module.dense.noise import Noise
 from sangam.trainer_module.dense.weights import Weights, below
 from sangam.trainer_module.interactions.dcn_v2 import DcnV2Interaction
 from sangam.trainer_module.interactions.dlrm import DlrmInteraction
 from sangam.trainer_module.outside import computed
+
+_PREFIX = "interaction/"
 
 
 class Interaction(Protocol):
@@ -63,5 +66,6 @@ class OutsideInteraction:
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """See `Interaction`."""
-        own, shape = below("interaction/", weights), [x_BI.shape[0], self._width]
-        return computed(self._spec, own, x_BI, self._inputs, noise, shape=shape, dtype=x_BI.dtype)
+        own, shape = below(_PREFIX, weights), [x_BI.shape[0], self._width]
+        with choice.below(_PREFIX):
+            return computed(self._spec, own, x_BI, self._inputs, noise, shape=shape, dtype=x_BI.dtype)

@@ -9,6 +9,7 @@ from sangam.schemas.derived.weights import OUTSIDE_MODEL
 from sangam.schemas.parts.inputs import ModelInputs
 from sangam.schemas.parts.weight import Blocks
 from sangam.schemas.spec.models import Aitm, Esmm, Mmoe, Model, Ple, SharedBottom, SingleTask
+from sangam.trainer_module.dense import choice
 from sangam.trainer_module.dense.noise import Noise
 from sangam.trainer_module.dense.weights import Weights, below
 from sangam.trainer_module.interactions import Interaction, build_interaction
@@ -66,7 +67,8 @@ class OutsideModel(NoAuxiliary):
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""
         own, shape = below(OUTSIDE_MODEL, weights), [x_BI.shape[0], len(self._tasks)]
-        return computed(self._spec, own, x_BI, self._inputs, self._tasks, noise, shape=shape, dtype=x_BI.dtype)
+        with choice.below(OUTSIDE_MODEL):
+            return computed(self._spec, own, x_BI, self._inputs, self._tasks, noise, shape=shape, dtype=x_BI.dtype)
 
 
 class ComposedModel:

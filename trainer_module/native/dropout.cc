@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer_module/native/kernel.h"
+#include "trainer_module/native/threads.h"
 
 namespace sangam {
 namespace {
@@ -15,8 +16,9 @@ constexpr int64_t kNumbers = 4 * kLanes;
 constexpr uint32_t kFraction = 0x7fffff;  // The bits of a random number that TensorFlow makes a float32 of.
 
 struct Count {
-  int32_t count;
-  explicit Count(TF_OpKernelConstruction* construction) : count(int_attribute(construction, "M")) {}
+  int32_t count, threads;
+  explicit Count(TF_OpKernelConstruction* construction)
+      : count(int_attribute(construction, "M")), threads(int_attribute(construction, "THREADS")) {}
 };
 
 // A generator of TensorFlow: number n is word n % 4 of the block with the counter + n / 4.
@@ -44,7 +46,8 @@ struct Philox {
           b[lane] = static_cast<uint32_t>(from_c), d[lane] = static_cast<uint32_t>(from_a);
         }
       }
-      for (int lane = 0; lane < kLanes; ++lane, to += 4) to[0] = a[lane], to[1] = b[lane], to[2] = c[lane], to[3] = d[lane];
+      for (int lane = 0; lane < kLanes; ++lane, to += 4)
+        to[0] = a[lane], to[1] = b[lane], to[2] = c[lane], to[3] = d[lane];
     }
   }
 };
@@ -57,7 +60,7 @@ struct dropout_arguments {
   const int32_t* least;   // Smallest fraction of a number that keeps a column.
   const float* scale;
   Philox random;
-  int64_t matrices, batch, columns;
+  int64_t matrices, begin, end, columns;  // Rows from `begin` to `end`.
 };
 
 template <typename N>
@@ -65,10 +68,10 @@ ALWAYS_INLINE inline void dropout_of(dropout_arguments<N> a) {
   if (a.columns == 0) return;
   int64_t rows = std::max<int64_t>(1, 2'048 / a.columns);
   std::vector<uint32_t> numbers(rows * a.columns + 2 * kNumbers);
-  for (int64_t first = 0; first < a.batch; first += rows) {
-    int64_t end = std::min(a.batch, first + rows), begin = first * a.columns;
-    a.random.draw(static_cast<uint64_t>(begin / 4), end * a.columns - begin / 4 * 4, numbers.data());
-    const uint32_t* __restrict number = numbers.data() + begin % 4;
+  for (int64_t first = a.begin; first < a.end; first += rows) {
+    int64_t end = std::min(a.end, first + rows), before = first * a.columns;
+    a.random.draw(static_cast<uint64_t>(before / 4), end * a.columns - before / 4 * 4, numbers.data());
+    const uint32_t* __restrict number = numbers.data() + before % 4;
     for (int64_t b = first; b < end; ++b) {
       const int32_t* __restrict least = a.least;
       const float* __restrict scale = a.scale;
@@ -103,13 +106,18 @@ void dropout_kernel(const Count& of, Call& call) {
          least = call.input(of.count + 2, "least", {columns}), scale = call.input(of.count + 3, "scale", {columns});
   const uint64_t* counts = counter.data<uint64_t>();
   Philox random{*key.data<uint64_t>(), counts[0], counts[1]};
-  dropout(dropout_arguments<N>{pointers<N>(x).data(), pointers<N>(kept).data(), widths.data(), least.data<int32_t>(),
-                               scale.data<float>(), random, of.count, batch, columns});
+  std::vector<N*> from = pointers<N>(x), to = pointers<N>(kept);
+  Threads::run(of.threads, of.threads, [&](int64_t part) {
+    int64_t begin = batch * part / of.threads, end = batch * (part + 1) / of.threads;
+    dropout(dropout_arguments<N>{from.data(), to.data(), widths.data(), least.data<int32_t>(), scale.data<float>(),
+                                 random, of.count, begin, end, columns});
+  });
 }
 
 [[maybe_unused]] const bool registered =
     Operation("SangamDropout").input("x: M * N").input("key: uint64").input("counter: uint64").input("least: int32")
         .input("scale: float").output("kept: M * N").attribute(NUMBERS).attribute("M: int >= 1")
+        .attribute("THREADS: int >= 1")
         .kernel<Count, either<Count, dropout_kernel<float>, dropout_kernel<Half>>>();
 
 }  // namespace

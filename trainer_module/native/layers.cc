@@ -10,9 +10,6 @@
 namespace sangam {
 namespace {
 
-template <typename N>
-using Products = std::conditional_t<sizeof(N) == sizeof(float), FloatProducts, HalfProducts>;
-
 // Examples of one member of an ensemble, computed by one thread.
 struct Slice {
   int64_t first, count, member;
@@ -129,8 +126,9 @@ class Sums {
   std::vector<std::vector<N>> others_;
 };
 
-template <typename N>
+template <typename Products>
 void forward(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
   int64_t batch = x.dim(0), inputs = x.dim(1);
   std::vector<Tensor> w = shape.weights(call, 1, inputs), biases, made;
@@ -144,50 +142,53 @@ void forward(const Shape& shape, Call& call) {
   std::vector<Slice> slices = shape.slices(batch);
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
-    Products<N>::forward(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
-                         shape.own(pointers<N>(w), slice.member, inputs).data(),
-                         shape.own(pointers<N>(biases), slice.member, 1).data(),
-                         shape.rows(pointers<N>(made), slice).data());
+    Products::forward(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
+                      shape.own(pointers<N>(w), slice.member, inputs).data(),
+                      shape.own(pointers<N>(biases), slice.member, 1).data(),
+                      shape.rows(pointers<N>(made), slice).data());
   });
 }
 
 // The first row of each slice's part of `kept`, and behind the last one their number.
-template <typename N>
+template <typename Products>
 std::vector<int64_t> parts_of_kept(const Shape& shape, const std::vector<Slice>& slices, int64_t inputs) {
   std::vector<int64_t> begins{0};
-  for (const Slice& slice : slices) begins.push_back(begins.back() + Products<N>::kept_size(shape.layer(slice, inputs)));
+  for (const Slice& slice : slices)
+    begins.push_back(begins.back() + Products::kept_size(shape.layer(slice, inputs)));
   return begins;
 }
 
-template <typename N>
+template <typename Products>
 void inputs_gradient(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   std::vector<Tensor> results = shape.networks(call, 0, "outputs", kAny),
                       gradients = shape.networks(call, shape.outputs, "gradients", results[0].dim(0)), of_biases;
   int64_t batch = results[0].dim(0), inputs = call.rows_of(2 * shape.outputs, {"w", 0}) / shape.members;
   std::vector<Tensor> w = shape.weights(call, 2 * shape.outputs, inputs);
   std::vector<Slice> slices = shape.slices(batch);
-  std::vector<int64_t> parts = parts_of_kept<N>(shape, slices, inputs);
+  std::vector<int64_t> parts = parts_of_kept<Products>(shape, slices, inputs);
   Tensor of_x = call.output(0, kType<N>, {batch, inputs}), kept = call.output(1, kType<N>, {parts.back()});
   for (int m = 0; m < shape.count; ++m)
     of_biases.push_back(call.output(2 + m, TF_FLOAT, {shape.members * shape.matrices[m].columns()}));
   Sums<float> biases(shape, slices, pointers<float>(of_biases), 1);
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
-    Products<N>::inputs_gradient(shape.layer(slice, inputs), shape.rows(pointers<N>(results), slice).data(),
-                                 shape.rows(pointers<N>(gradients), slice).data(),
-                                 shape.own(pointers<N>(w), slice.member, inputs).data(),
-                                 of_x.data<N>() + slice.first * inputs, kept.data<N>() + parts[number],
-                                 biases.of(number).data());
+    Products::inputs_gradient(shape.layer(slice, inputs), shape.rows(pointers<N>(results), slice).data(),
+                              shape.rows(pointers<N>(gradients), slice).data(),
+                              shape.own(pointers<N>(w), slice.member, inputs).data(),
+                              of_x.data<N>() + slice.first * inputs, kept.data<N>() + parts[number],
+                              biases.of(number).data());
   });
   biases.add();
 }
 
-template <typename N>
+template <typename Products>
 void weights_gradient(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
   int64_t batch = x.dim(0), inputs = x.dim(1);
   std::vector<Slice> slices = shape.slices(batch);
-  std::vector<int64_t> parts = parts_of_kept<N>(shape, slices, inputs);
+  std::vector<int64_t> parts = parts_of_kept<Products>(shape, slices, inputs);
   Tensor kept = call.input(1, "kept", {parts.back()});
   std::vector<Tensor> of_w;
   for (int m = 0; m < shape.count; ++m)
@@ -195,14 +196,15 @@ void weights_gradient(const Shape& shape, Call& call) {
   Sums<N> sums(shape, slices, pointers<N>(of_w), inputs);
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
-    Products<N>::weights_gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
-                                  kept.data<N>() + parts[number], sums.of(number).data());
+    Products::weights_gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
+                               kept.data<N>() + parts[number], sums.of(number).data());
   });
   sums.add();
 }
 
-template <typename N>
+template <typename Products>
 void gradient(const Shape& shape, Call& call) {
+  using N = typename Products::Number;
   Tensor x = call.input(0, "x", {kAny, at_least(1)});
   int64_t batch = x.dim(0), inputs = x.dim(1);
   std::vector<Tensor> results = shape.networks(call, 1, "outputs", batch),
@@ -219,11 +221,11 @@ void gradient(const Shape& shape, Call& call) {
   Sums<float> biases(shape, slices, pointers<float>(of_biases), 1);
   Threads::run(slices.size(), shape.threads, [&](int64_t number) {
     const Slice& slice = slices[number];
-    Products<N>::gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
-                          shape.rows(pointers<N>(results), slice).data(),
-                          shape.rows(pointers<N>(gradients), slice).data(),
-                          shape.own(pointers<N>(w), slice.member, inputs).data(),
-                          of_x.data<N>() + slice.first * inputs, sums.of(number).data(), biases.of(number).data());
+    Products::gradient(shape.layer(slice, inputs), x.data<N>() + slice.first * inputs,
+                       shape.rows(pointers<N>(results), slice).data(),
+                       shape.rows(pointers<N>(gradients), slice).data(),
+                       shape.own(pointers<N>(w), slice.member, inputs).data(),
+                       of_x.data<N>() + slice.first * inputs, sums.of(number).data(), biases.of(number).data());
   });
   sums.add();
   biases.add();
@@ -239,17 +241,17 @@ Operation& layer_attributes(Operation& operation) {
 [[maybe_unused]] const bool registered =
     layer_attributes(Operation("SangamLayer").input("x: N").input("w: M * N").input("biases: M * N")
                          .output("outputs: OUTPUTS * N"))
-        .kernel<Shape, either<Shape, forward<float>, forward<Half>>>() &&
+        .kernel<Shape, either<Shape, forward<FloatProducts>, forward<HalfProducts>>>() &&
     layer_attributes(Operation("SangamLayerGradient").input("x: N").input("outputs: OUTPUTS * N")
                          .input("gradients: OUTPUTS * N").input("w: M * N").output("of_x: N").output("of_w: M * N")
                          .output("of_biases: M * float"))
-        .kernel<Shape, either<Shape, gradient<float>, gradient<Half>>>() &&
+        .kernel<Shape, either<Shape, gradient<FloatProducts>, gradient<HalfProducts>>>() &&
     layer_attributes(Operation("SangamLayerInputsGradient").input("outputs: OUTPUTS * N")
                          .input("gradients: OUTPUTS * N").input("w: M * N").output("of_x: N").output("kept: N")
                          .output("of_biases: M * float"))
-        .kernel<Shape, either<Shape, inputs_gradient<float>, inputs_gradient<Half>>>() &&
+        .kernel<Shape, either<Shape, inputs_gradient<FloatProducts>, inputs_gradient<HalfProducts>>>() &&
     layer_attributes(Operation("SangamLayerWeightsGradient").input("x: N").input("kept: N").output("of_w: M * N"))
-        .kernel<Shape, either<Shape, weights_gradient<float>, weights_gradient<Half>>>();
+        .kernel<Shape, either<Shape, weights_gradient<FloatProducts>, weights_gradient<HalfProducts>>>();
 
 bool has_avx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&

@@ -14,7 +14,7 @@ from tests.components.record.sample_records import record
 TRAINING: dict[str, Any] = {
     "ranks": 2,
     "parameters_dense": 100,
-    "layers": "dense layers: 2 of 3 native (float32 by AVX-512); by TensorFlow: heads/like (1 outputs < 8)",
+    "layers": "dense layers: 2 of 3 native (float32 by AVX-512); by TensorFlow: heads/like (one output)",
     "examples": 2000,
     "examples_per_s": 500.0,
     "seconds": 4.0,

@@ -28,7 +28,10 @@ _PARTS: dict[str, Any] = {"parts": [[B, 3], [7, H]], "indexes": [[B * 2]]}
 OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "mix": ({"gates": [B, T, E], "experts": [[B, H]] * E}, {"TASKS": T}),
     "mix_gradient": ({"gates": [B, T, E], "experts": [[B, H]] * E, "gradients": [[B, H]] * T}, {}),
-    "dropout": ({"x": [[B, H], [B, 3]], "key": [1], "counter": [2], "least": [H + 3], "scale": [H + 3]}, {}),
+    "dropout": (
+        {"x": [[B, H], [B, 3]], "key": [1], "counter": [2], "least": [H + 3], "scale": [H + 3]},
+        {"THREADS": 2},
+    ),
     "piecewise": ({"numbers": [2, B], "w": [2, 3, H]}, {}),
     "piecewise_gradient": ({"numbers": [2, B], "gradients": [2, B, H]}, {"BINS": 3}),
     "inputs": (_PARTS, {"FEATURES": [0, 2], "N": tf.float32}),
