@@ -116,7 +116,11 @@ def _ranker(size: int) -> Any:
         },
         "tasks": {"like": {"kind": "binary"}},
         "model": {"kind": "mmoe", "num_experts": 4, "expert_units": [64, 32], "tower_units": [16]},
-        "training": {"batch_size_per_rank": size},
+        "training": {
+            "batch_size_per_rank": size,
+            "dense_optimizer": {"kind": "adam", "learning_rate": 0.001},
+            "embedding_optimizer": {"kind": "adagrad", "learning_rate": 0.05},
+        },
         "cluster": {"ranks": 2, "data_workers": 0},
     }
     return RankerSpec.model_validate_json(json.dumps(document))
