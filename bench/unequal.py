@@ -2,7 +2,7 @@
 
     python -m bench.unequal
 
-A history of 1 to 200 ids, log-normal lengths (median 8, mean 22), combined as a mean, and beside it one id, 13 numbers,
+A history of 1 to 200 ids, log-normal lengths (median 8, mean 19), combined as a mean, and beside it one id, 13 numbers,
 and experts of 64-32. Two ranks of one thread read the examples themselves and train in batches of 64, 256 and 1,024,
 epoch after epoch: examples in their order, and dealt by their number of ids, in turn. Prints what training.json tells.
 """
@@ -116,7 +116,11 @@ def _ranker(size: int) -> Any:
         },
         "tasks": {"like": {"kind": "binary"}},
         "model": {"kind": "mmoe", "num_experts": 4, "expert_units": [64, 32], "tower_units": [16]},
-        "training": {"batch_size_per_rank": size},
+        "training": {
+            "batch_size_per_rank": size,
+            "dense_optimizer": {"kind": "adam", "learning_rate": 0.001},
+            "embedding_optimizer": {"kind": "adagrad", "learning_rate": 0.05},
+        },
         "cluster": {"ranks": 2, "data_workers": 0},
     }
     return RankerSpec.model_validate_json(json.dumps(document))

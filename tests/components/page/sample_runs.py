@@ -19,8 +19,8 @@ TRAINING: dict[str, Any] = {
     "examples_per_s": 500.0,
     "seconds": 4.0,
     "input_wait": 0.1,
-    "rank_wait": 0.05,
-    "by_rank": [{"seconds": 3.0, "input_wait": 0.1, "rank_wait": 0.05, "peak_memory_bytes": 800 * 2**20}],
+    "rank_wait": 0.1,
+    "by_rank": [{"seconds": 3.0, "input_wait": 0.1, "rank_wait": 0.1, "peak_memory_bytes": 800 * 2**20}],
     "skipped_steps": 0,
     "resumed_from_step": [],
     "best_epoch": None,
@@ -28,7 +28,7 @@ TRAINING: dict[str, Any] = {
     "checkpoint": {"blocked_s": 0.5},
     "epochs": [
         {
-            "steps": 20, "examples": 2000, "seconds": 3.0, "evict_s": 0.0, "input_wait": 0.1, "rank_wait": 0.05,
+            "steps": 20, "examples": 2000, "seconds": 3.0, "evict_s": 0.0, "input_wait": 0.1, "rank_wait": 0.1,
             "mean_loss": {"like": 0.4},
         }
     ],
