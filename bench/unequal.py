@@ -3,7 +3,7 @@
     python -m bench.unequal
 
 A history of 1 to 200 ids, log-normal lengths (median 8, mean 19), to which one id attends (DIN); 13 numbers; experts of
-64-32. Two ranks of one thread read the examples themselves and train in batches of 64, 256 and 1,024, epoch after epoch:
+64-32. Two ranks of one thread read the examples themselves and train in batches of 64, 256 and 1,024, epoch by epoch:
 examples in their order, and dealt by their number of ids, in turn. Prints what training.json tells.
 """
 
