@@ -2,9 +2,9 @@
 
     python -m bench.unequal
 
-A history of 1 to 200 ids, log-normal lengths (median 8, mean 19), combined as a mean, and beside it one id, 13 numbers,
-and experts of 64-32. Two ranks of one thread read the examples themselves and train in batches of 64, 256 and 1,024,
-epoch after epoch: examples in their order, and dealt by their number of ids, in turn. Prints what training.json tells.
+A history of 1 to 200 ids, log-normal lengths (median 8, mean 19), to which one id attends (DIN); 13 numbers; experts of
+64-32. Two ranks of one thread read the examples themselves and train in batches of 64, 256 and 1,024, epoch by epoch:
+examples in their order, and dealt by their number of ids, in turn. Prints what training.json tells.
 """
 
 import argparse
@@ -24,6 +24,7 @@ _SIZES = (64, 256, 1024)
 _EPOCHS, _EXAMPLES = 5, 16_384
 _MOST_IDS, _IDS = 200, 50_000
 _DEALT = (False, True)
+_ENCODER = {"kind": "din", "target": "post", "units": [36]}
 
 
 def main() -> None:
@@ -111,7 +112,13 @@ def _ranker(size: int) -> Any:
         "tables": {"posts": {"dim": 16}},
         "features": {
             "post": {"kind": "id", "type": "int", "table": "posts"},
-            "history": {"kind": "sequence", "type": "int", "table": "posts", "max_length": _MOST_IDS},
+            "history": {
+                "kind": "sequence",
+                "type": "int",
+                "table": "posts",
+                "max_length": _MOST_IDS,
+                "encoder": _ENCODER,
+            },
             **{f"x_{n:02}": {"kind": "numeric", "encoding": {"kind": "standard"}} for n in range(13)},
         },
         "tasks": {"like": {"kind": "binary"}},
