@@ -169,8 +169,11 @@ class RowStore(tf.Module):
             observed: [n]; needed where a table of the group has admission, expiry or a capacity.
             step: step of this batch; int64 scalar.
         """
-        known_numbers = self.find(keys)
-        is_unknown = tf.equal(known_numbers, 0)
+        return self.make(keys, self.find(keys), observed, step)
+
+    def make(self, keys: tf.Tensor, known_numbers: tf.Tensor, observed: Observed | None, step: tf.Tensor) -> tf.Tensor:
+        """Creates rows as `find_or_make`, given what `find` returned."""
+        is_unknown = tf.equal(known_numbers, 0) & tf.not_equal(keys, NO_ID)
         return tf.cond(
             tf.reduce_any(is_unknown),
             lambda: self._admit(keys, known_numbers, is_unknown, observed, step),
@@ -185,7 +188,7 @@ class RowStore(tf.Module):
         observed: Observed | None,
         step: tf.Tensor,
     ) -> tf.Tensor:
-        new_indices = tf.reshape(tf.where(is_unknown & tf.not_equal(keys, NO_ID)), [-1])
+        new_indices = tf.reshape(tf.where(is_unknown), [-1])
         newest = None
         if not self.admission.admits_all:
             assert observed is not None
@@ -269,7 +272,7 @@ class RowStore(tf.Module):
         self,
         keys: tf.Tensor,
         numbers: tf.Tensor,
-        rows: tf.Tensor,
+        rows: tf.Tensor | None,
         gradients: tf.Tensor,
         scale: tf.Tensor | float,
         observed: Observed | None,
@@ -280,43 +283,37 @@ class RowStore(tf.Module):
         Args:
             keys: [n] int64, each once.
             numbers: row numbers from `find_or_make`, [n] int64.
-            rows: result of `read`.
+            rows: result of `read`; None: read here, if the update needs them.
             gradients: [n, dim].
             scale: factor of the gradients.
             observed: [n]; needed where the group tracks usage.
             context: the step under way.
         """
-        with self.by_rows():
-            self._apply(keys, numbers, rows, gradients * scale, observed, context)
-
-    def _apply(
-        self,
-        keys: tf.Tensor,
-        numbers: tf.Tensor,
-        rows: tf.Tensor,
-        gradients: tf.Tensor,
-        observed: Observed | None,
-        context: StepContext,
-    ) -> None:
         dim, slots = self.group.dim, self.group.num_slot_floats
-        w, kept = rows[:, :dim], rows[:, dim : dim + slots]
-        if self._l2.same != 0.0:
-            gradients += self._l2(keys) * w
-        seen = None
-        if self.group.tracks_usage:
-            assert observed is not None
-            seen = (observed.newest, observed.occurrences)
-        if self._in_place is not None:
-            write = self._in_place.apply(self.rows, numbers, gradients, seen, context)
-        else:
-            parts = list(self._update(keys, w, kept, gradients, context))
-            if seen is not None:
-                parts.append(merged_books(rows[:, dim + slots :], *seen))
-            write = self.rows.scatter_update(tf.IndexedSlices(tf.concat(parts, 1), numbers))
-        with self._placement.host():
-            writes = [write, *self.mark(numbers, True)]
-        with tf.control_dependencies(writes):
-            self._clear_row_of_no_key()
+        with self.by_rows():
+            gradients = gradients * scale
+            if rows is None and (self._in_place is None or self._l2.same != 0.0):
+                rows = self.read(numbers)
+            if self._l2.same != 0.0:
+                assert rows is not None
+                gradients += self._l2(keys) * rows[:, :dim]
+            seen = None
+            if self.group.tracks_usage:
+                assert observed is not None
+                seen = (observed.newest, observed.occurrences)
+            if self._in_place is not None:
+                write = self._in_place.apply(self.rows, numbers, gradients, seen, context)
+            else:
+                assert rows is not None
+                w, kept = rows[:, :dim], rows[:, dim : dim + slots]
+                parts = list(self._update(keys, w, kept, gradients, context))
+                if seen is not None:
+                    parts.append(merged_books(rows[:, dim + slots :], *seen))
+                write = self.rows.scatter_update(tf.IndexedSlices(tf.concat(parts, 1), numbers))
+            with self._placement.host():
+                writes = [write, *self.mark(numbers, True)]
+            with tf.control_dependencies(writes):
+                self._clear_row_of_no_key()
 
     def _count(self, counter: str, keys: tf.Tensor) -> None:
         self.counters[counter].assign_add(self._by_table(keys))

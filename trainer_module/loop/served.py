@@ -22,7 +22,8 @@ from sangam.trainer_module.loop.step import StepResult
 from sangam.trainer_module.loop.trainer import Trainer
 from sangam.trainer_module.monitoring.training import TrainingFacts
 from sangam.trainer_module.parameter_server.ahead import Ahead, Pushed
-from sangam.trainer_module.parameter_server.client import Answer, Servers
+from sangam.trainer_module.parameter_server.client import Servers
+from sangam.trainer_module.parameter_server.lane import Call
 from sangam.trainer_module.parameter_server.routing import Request
 from sangam.trainer_module.parameter_server.rows import Update
 from sangam.trainer_module.parameter_server.shard import Outcome
@@ -162,7 +163,7 @@ class ServedTrainer(Trainer):
             self._note(pushed)
         return result
 
-    def _pull(self, number: int, request: Request) -> Sequence[Answer]:
+    def _pull(self, number: int, request: Request) -> Sequence[Call]:
         return self._tables.pull(number, request, int(self._state.step) + 1)
 
     def _note(self, pushed: Pushed) -> None:

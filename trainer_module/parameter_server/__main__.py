@@ -14,7 +14,6 @@ import sys
 import time
 from pathlib import Path
 
-import grpc
 import tensorflow as tf
 
 from sangam.schemas.contracts.exit_codes import ExitCode
@@ -29,7 +28,9 @@ from sangam.schemas.spec.sync import Served
 from sangam.trainer_module.monitoring.endpoint import Endpoint, new_registry
 from sangam.trainer_module.monitoring.tables import TableMetrics
 from sangam.trainer_module.parameter_server import delay
-from sangam.trainer_module.parameter_server.service import Service, serve
+from sangam.trainer_module.parameter_server.server import Answer, Server
+from sangam.trainer_module.parameter_server.service import Service
+from sangam.trainer_module.parameter_server.wire import attempt_number
 
 _LOG = logging.getLogger("sangam.trainer_module.parameter_server")
 _METRICS_EVERY_S = 0.5
@@ -64,19 +65,18 @@ def _serve(arguments: argparse.Namespace) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(max(2, threads))
     sync = job.ranker.training.sync
     assert isinstance(sync, Served)
-    service = Service(job, arguments.attempt, server=arguments.number)
-    handler: grpc.GenericRpcHandler = service
+    service = Service(job, server=arguments.number)
+    answer: Answer = service.answer
     if declared := os.environ.get(delay.VARIABLE):
-        handler = delay.Delayed(service, declared)
-    ranks, ahead = job.ranker.cluster.ranks, sync.staleness + 1
-    _server, port = serve(
-        handler,
+        answer = delay.delayed(answer, declared)
+    served = Server(
+        answer,
+        attempt=attempt_number(arguments.attempt),
         address=f"{arguments.host}:0",
-        ranks=ranks,
-        ahead=ahead,
+        ranks=job.ranker.cluster.ranks,
         max_message_bytes=message_bytes(job.ranker),
     )
-    address = f"{arguments.host}:{port}"
+    address = f"{arguments.host}:{served.port}"
     _LOG.info("start server=%d address=%s attempt=%s mode=%s", arguments.number, address, arguments.attempt, sync.kind)
     metrics = _monitored(job, arguments.number)
     write_whole(job.server_file(arguments.number, arguments.attempt), address)

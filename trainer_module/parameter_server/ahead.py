@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sangam.trainer_module.parameter_server.client import Answer, Arrays
-from sangam.trainer_module.parameter_server.service import PATIENCE_S
+from sangam.trainer_module.parameter_server.lane import Arrays, Call
 from sangam.trainer_module.parameter_server.shard import Outcome
+from sangam.trainer_module.parameter_server.stream import PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Ahead:
         self,
         staleness: int,
         *,
-        pull: Callable[[int, Any], Sequence[Answer]],
-        finish: Callable[[Sequence[Answer]], Pushed],
+        pull: Callable[[int, Any], Sequence[Call]],
+        finish: Callable[[Sequence[Call]], Pushed],
         while_waiting: Callable[[], None] = lambda: None,
         first: int = 0,
     ):
@@ -56,11 +56,11 @@ class Ahead:
         self._while_waiting = while_waiting
         self._changed = threading.Condition()
         self._requests: dict[int, Any] = {}
-        self._pulls: dict[int, Sequence[Answer]] = {}
+        self._pulls: dict[int, Sequence[Call]] = {}
         self._next_pull = self._done = first
         self._results: list[Pushed] = []
         self._error: BaseException | None = None
-        self._pushes: queue.SimpleQueue[tuple[int, Sequence[Answer]] | None] = queue.SimpleQueue()
+        self._pushes: queue.SimpleQueue[tuple[int, Sequence[Call]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
         self._thread.start()
 
@@ -80,7 +80,7 @@ class Ahead:
             answers = self._pulls.pop(number)
         return [answer.result() for answer in answers]
 
-    def push(self, number: int, answers: Sequence[Answer]) -> None:
+    def push(self, number: int, answers: Sequence[Call]) -> None:
         """Queues the calls that push a batch's gradients, in batch order."""
         self._pushes.put((number, answers))
 

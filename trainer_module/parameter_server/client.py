@@ -1,157 +1,58 @@
 """A rank's side of the calls to the parameter servers."""
 
 import json
-import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
 from numpy.typing import NDArray
 
 from sangam.schemas.contracts.training_job import TrainJob
-from sangam.schemas.host.environment import NO_HTTP_PROXY
-from sangam.trainer_module.checkpoint.files import CheckpointError, DamagedError
+from sangam.trainer_module.parameter_server.calls import METHODS, NUM_LANES, lane_of
 from sangam.trainer_module.parameter_server.dense_part import part_of
+from sangam.trainer_module.parameter_server.lane import Arrays, Call, Lane, ServerLostError
 from sangam.trainer_module.parameter_server.meetings import OPERATIONS, Operation
-from sangam.trainer_module.parameter_server.service import CHANNEL_OPTIONS, PATIENCE_S, SERVICE
-from sangam.trainer_module.parameter_server.wire import Caller, attempt_number, decode, encode
+from sangam.trainer_module.parameter_server.wire import Caller, attempt_number
 
-_LOG = logging.getLogger("sangam.trainer_module.rank")
-LOST_AFTER_S = 30.0
 _START_S = 120.0
 _POLL_S = 0.05
-_PAUSE_S = 0.2
-_PASSING = {
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    # While a stranger opens more calls than the server takes.
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-    grpc.StatusCode.CANCELLED,
-}
-_OPTIONS = (
-    *CHANNEL_OPTIONS,
-    NO_HTTP_PROXY,
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.enable_retries", 0),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.use_local_subchannel_pool", 1),
-)
-_TOO_LARGE = "larger than max"
-"""Part of gRPC's text for a message that is too large, whose code is that of too many calls."""
-
-Arrays = list[NDArray[Any]]
-
-
-class ServerLostError(RuntimeError):
-    """A parameter server does not answer; the attempt ends, and the next one resumes from the last checkpoint."""
 
 
 class Server:
-    """One rank's connection to one server."""
+    """One rank's connections to one server."""
 
     def __init__(self, number: int, address: str, *, attempt: int, rank: int):
         self.number, self.address = number, address
         self._attempt, self._rank = attempt, rank
-        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        self._methods: dict[str, Any] = {}
+        self._lanes = [
+            Lane(lane, number, address, attempt=attempt, rank=rank, reads_ahead=lane == lane_of("pull"))
+            for lane in range(NUM_LANES)
+        ]
+        self._lane_of = {method: self._lanes[lane_of(method)] for method in METHODS}
         self._sequences: dict[str, int] = {}
 
-    def call(self, method: str, arrays: Sequence[NDArray[Any]], *, sequence: int | None = None) -> Arrays:
-        """Calls the server, retries failed connections, and returns the answer.
+    def begin(self, method: str, arrays: Sequence[NDArray[Any]], *, sequence: int | None = None) -> Call:
+        """Begins a call, which is sent again, with the same numbers, until it is answered.
 
         Args:
             method: a method of `service.Service`.
-            arrays: the request.
+            arrays: the request; not to be changed before the call is answered.
             sequence: number of the call; None: the method's next.
-
-        Raises:
-            ServerLostError: no answer for `LOST_AFTER_S`.
-            CheckpointError: the server's checkpoint is damaged or does not fit.
-        """
-        return self.begin(method, arrays, sequence=sequence).result()
-
-    def begin(
-        self,
-        method: str,
-        arrays: Sequence[NDArray[Any]],
-        *,
-        sequence: int | None = None,
-        limit_s: float | None = PATIENCE_S + LOST_AFTER_S,
-    ) -> "Answer":
-        """Begins a call; see `call`.
-
-        Args:
-            method: see `call`.
-            arrays: see `call`.
-            sequence: see `call`.
-            limit_s: time limit of one try; None: as long as the server lives, for calls that wait for the disk.
         """
         if sequence is None:
             sequence = self._sequences.get(method, 0)
             self._sequences[method] = sequence + 1
-        if method not in self._methods:
-            self._methods[method] = self._channel.unary_unary(f"/{SERVICE}/{method}")
-        message = encode(Caller(self._attempt, self._rank, sequence), arrays)
-        return Answer(self, self._methods[method], message, limit_s)
+        lane = self._lane_of[method]
+        call = Call(lane, method, Caller(self._attempt, self._rank, sequence), arrays)
+        lane.add(call)
+        return call
 
     def close(self) -> None:
-        """Closes the connection."""
-        self._channel.close()
-
-
-class Answer:
-    """The answer to a call under way; the same message is sent again until an answer arrives."""
-
-    def __init__(self, server: Server, method: Any, message: bytes, limit_s: float | None):
-        self._server, self._method, self._message, self._limit_s = server, method, message, limit_s
-        self._future = self._send()
-
-    def _send(self) -> Any:
-        return self._method.future(self._message, timeout=self._limit_s)
-
-    def again(self) -> "Answer":
-        """Sends the same message again; returns itself."""
-        self._future = self._send()
-        return self
-
-    def result(self) -> Arrays:
-        """Waits for the answer.
-
-        Raises:
-            ServerLostError, CheckpointError: see `Server.call`.
-        """
-        failing_since: float | None = None
-        while True:
-            try:
-                _, arrays = decode(self._future.result())
-                return arrays
-            except grpc.RpcError as error:
-                if error.code() not in _PASSING or _TOO_LARGE in (error.details() or ""):
-                    raise _meant(error) from error
-                failing_since = failing_since or time.monotonic()
-                if time.monotonic() - failing_since > LOST_AFTER_S:
-                    raise ServerLostError(
-                        f"training: parameter server {self._server.number} at {self._server.address} has not answered "
-                        f"for {LOST_AFTER_S:.0f} s (got {error.code().name}: {error.details()})"
-                    ) from error
-                _LOG.warning("parameter server %d: %s; calling again", self._server.number, error.code().name)
-            time.sleep(_PAUSE_S)
-            self._future = self._send()
-
-
-def _meant(error: Any) -> Exception:
-    """Returns the exception for a server's gRPC status."""
-    if error.code() == grpc.StatusCode.DATA_LOSS:
-        return DamagedError(error.details())
-    if error.code() == grpc.StatusCode.FAILED_PRECONDITION:
-        return CheckpointError(error.details())
-    return RuntimeError(f"training: a parameter server refused a call ({error.code().name}: {error.details()})")
+        """Closes the connections; calls under way fail."""
+        for lane in self._lanes:
+            lane.close()
 
 
 class Servers:
@@ -194,7 +95,7 @@ class Servers:
         begun = [self._begin_meeting(server, part[s], "sum", name) for server, s in zip(self.all, slices, strict=True)]
         return np.concatenate([self._finish_meeting(meeting) for meeting in begun])
 
-    def _begin_meeting(self, server: Server, part: NDArray[Any], operation: Operation, name: str) -> Answer:
+    def _begin_meeting(self, server: Server, part: NDArray[Any], operation: Operation, name: str) -> Call:
         key = f"{server.number}/{name}"
         number = self._rounds.get(key, 0)
         self._rounds[key] = number + 1
@@ -205,7 +106,7 @@ class Servers:
         ]
         return server.begin("meet", arrays, sequence=number)
 
-    def _finish_meeting(self, answer: Answer) -> NDArray[Any]:
+    def _finish_meeting(self, answer: Call) -> NDArray[Any]:
         while not (arrays := answer.result()):
             self.while_waiting()  # Other ranks are not there yet.
             answer.again()
@@ -213,7 +114,7 @@ class Servers:
 
     def ask(self, method: str, document: dict[str, Any], *arrays: NDArray[Any]) -> Sequence[tuple[Any, Arrays]]:
         """Calls a method that takes and returns JSON and arrays on every server; returns the answers by server."""
-        begun = [server.begin(method, [_encoded(document), *arrays], limit_s=None) for server in self.all]
+        begun = [server.begin(method, [_encoded(document), *arrays]) for server in self.all]
         return [_decoded(answer.result()) for answer in begun]
 
     def tell_parts(self, method: str, document: dict[str, Any], vectors: Sequence[NDArray[Any]]) -> None:
@@ -221,7 +122,7 @@ class Servers:
         begun = []
         for server in self.all:
             parts = [vector[part_of(len(vector), server.number, len(self))] for vector in vectors]
-            begun.append(server.begin(method, [_encoded(document), *parts], limit_s=None))
+            begun.append(server.begin(method, [_encoded(document), *parts]))
         for answer in begun:
             answer.result()
 

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from sangam.schemas.spec import RankerSpec
 from sangam.trainer_module.dense.optimizers import DenseState
+from sangam.trainer_module.parameter_server.flat_function import FlatFunction
 from sangam.trainer_module.parameter_server.rows import Update
 from sangam.trainer_module.ranker import Ranker, with_precision
 
@@ -35,18 +37,18 @@ class DensePart:
             variable.assign(arrays[name])
         size = tf.TensorSpec([part.stop - part.start], tf.float32)
         number, real = tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.float32)
-        self._apply = tf.function(self._updated, input_signature=[size, number, real, real], autograph=False)
+        self._apply = FlatFunction(self._updated, [size, number, real, real])
 
     def _variables(self) -> dict[str, tf.Variable]:
         return {WEIGHTS: self._state.flat, **self._state.moments}
 
-    def _updated(self, gradient: tf.Tensor, step: tf.Tensor, scale: tf.Tensor, factor: tf.Tensor) -> None:
+    def _updated(self, gradient: tf.Tensor, step: tf.Tensor, scale: tf.Tensor, factor: tf.Tensor) -> list[tf.Tensor]:
         self._state.apply(gradient * scale, step, factor)
+        return []
 
     def apply(self, gradient: NDArray[Any], update: Update) -> None:
         """Updates the weights with a gradient: [part], a sum over examples."""
-        context = tf.constant(update.step, tf.int64), tf.constant(update.scale), tf.constant(update.factor)
-        self._apply(tf.constant(gradient), *context)
+        self._apply([gradient, np.int64(update.step), np.float32(update.scale), np.float32(update.factor)])
 
     def weights(self) -> NDArray[Any]:
         """Returns a copy of the weights: [part]."""

@@ -1,5 +1,6 @@
 """Groups a batch's keys by the server that owns them."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from sangam.schemas.derived.groups import Group
 from sangam.trainer_module.embedding.hashing import owner_of
 from sangam.trainer_module.transforms.keys import tags_of
+
+_NO_COUNTS = np.zeros(0, np.int64)
 
 # Shape suffixes: n requested keys, u unique keys, S servers.
 
@@ -66,30 +69,36 @@ def route(
 
 
 class Request(NamedTuple):
-    """A batch's keys as arrays, by group."""
+    """A batch's keys as arrays.
+
+    Attributes:
+        groups: keys by group.
+        slices: by group and server, a server's keys among all.
+    """
 
     groups: dict[str, RoutedKeys]
+    slices: dict[str, list[slice]]
 
     @classmethod
     def of(cls, routed: Mapping[str, RoutedKeys]) -> "Request":
         """Converts the result of `route`."""
-        return cls({name: RoutedKeys(*(tensor.numpy() for tensor in of_group)) for name, of_group in routed.items()})
+        groups = {name: RoutedKeys(*(tensor.numpy() for tensor in of_group)) for name, of_group in routed.items()}
+        slices = {}
+        for name, of_group in groups.items():
+            ends = [0, *itertools.accumulate(of_group.counts_S.tolist())]
+            slices[name] = [slice(first, last) for first, last in itertools.pairwise(ends)]
+        return cls(groups, slices)
 
     def keys(self, server: int) -> list[NDArray[Any]]:
         """Returns a server's keys by group."""
-        return [of_group.keys_u[self.rows(name, server)] for name, of_group in self.groups.items()]
+        return [of_group.keys_u[self.slices[name][server]] for name, of_group in self.groups.items()]
 
     def counted(self, server: int, groups: Mapping[str, Group]) -> list[NDArray[Any]]:
         """Returns usage counts of a server's keys, for groups that count; the first server also counts the batch."""
         observed = [
-            of_group.observed_u2[self.rows(name, server)]
+            of_group.observed_u2[self.slices[name][server]]
             for name, of_group in self.groups.items()
             if groups[name].counts_occurrences
         ]
         asked = [of_group.asked.reshape(-1) for of_group in self.groups.values()] if server == 0 else []
-        return [*observed, np.concatenate([np.zeros(0, np.int64), *asked])]
-
-    def rows(self, group: str, server: int) -> slice:
-        """Returns the slice of a server's keys among all."""
-        ends = np.cumsum(self.groups[group].counts_S)
-        return slice(int(ends[server] - self.groups[group].counts_S[server]), int(ends[server]))
+        return [*observed, np.concatenate([_NO_COUNTS, *asked])]

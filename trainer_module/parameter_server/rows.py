@@ -12,12 +12,16 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from sangam.schemas.derived.groups import Group
 from sangam.trainer_module.embedding.eviction import Counting, evict
 from sangam.trainer_module.embedding.row_optimizers import StepContext
 from sangam.trainer_module.embedding.row_store import Observed, RowStore
+from sangam.trainer_module.parameter_server.flat_function import FlatFunction
+from sangam.trainer_module.parameter_server.wire import MessageError
+from sangam.trainer_module.transforms.keys import NO_ID
 
 Arrays = dict[str, NDArray[Any]]
+
+_NO_COUNTS = np.zeros(0, np.int64)
 
 # Shape suffixes: n keys, D dimension.
 
@@ -91,20 +95,16 @@ class Rows:
         self.overflows = tf.Variable(0, dtype=tf.int64, trainable=False, name="overflows")
         self._layout = 0
         self._wire = tf.float16 if half else tf.float32
-        groups: dict[str, Group] = {name: store.group for name, store in stores.items()}
-        counting = [name for name, group in groups.items() if group.counts_occurrences]
-        keys = {name: tf.TensorSpec([None], tf.int64) for name in groups}
-        observed = {name: tf.TensorSpec([None, 2], tf.int32) for name in counting}
-        gradients = {name: tf.TensorSpec([None, group.dim], self._wire) for name, group in groups.items()}
-        number, real = tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.float32)
-        scales = tf.TensorSpec([len(groups)], tf.float32)
-        update = [number, real, real]
-        self._find_or_make = _function(self._find_or_make_rows, keys, observed, number)
-        self._read = _function(self._read_rows, keys, keys)
-        self._find = _function(self._find_rows, keys)
-        self._apply_one = _function(self._apply_gradients, keys, keys, gradients, scales, observed, *update)
-        self._apply_sum = _function(self._apply_summed, keys, keys, gradients, observed, *update)
-        self._unscale = _function(self._to_float, gradients, scales)
+        groups = [store.group for store in stores.values()]
+        self._tags = [store.counters["asked"].shape[0] for store in stores.values()]
+        self._keys = [tf.TensorSpec([None], tf.int64) for _ in groups]
+        self._observed = [tf.TensorSpec([None, 2], tf.int32) for group in groups if group.counts_occurrences]
+        self._gradients = [tf.TensorSpec([None, group.dim], self._wire) for group in groups]
+        asked, number = tf.TensorSpec([2 * sum(self._tags)], tf.int64), tf.TensorSpec([], tf.int64)
+        self._find = FlatFunction(self._find_rows, [self._keys, asked])
+        self._make = FlatFunction(self._make_rows, [self._keys, self._keys, self._observed, number])
+        self._read = FlatFunction(self._read_rows, [self._keys, self._keys])
+        self._apply: dict[int, FlatFunction] = {}
 
     def pull(self, keys: Arrays, observed: Arrays, asked: NDArray[Any], step: int) -> Pulled:
         """Looks up the rows of a training batch, creates those of admitted new keys, and counts the batch.
@@ -114,23 +114,31 @@ class Rows:
             observed: see `Pulled`.
             asked: flattened arguments of `RowStore.count_asked`, [groups, 2, tags]; empty if another server counts.
             step: step of the batch.
+
+        Raises:
+            MessageError: `asked` has another size.
         """
-        if asked.size:
-            tags = [store.counters["asked"].shape[0] for store in self.stores.values()]
-            parts = np.split(asked, np.cumsum([2 * size for size in tags])[:-1])
-            for store, part in zip(self.stores.values(), parts, strict=True):
-                store.count_asked(*part.reshape(2, -1))
-        numbers = self._find_or_make(_tensors(keys), _tensors(observed), tf.constant(step, tf.int64))
-        return Pulled(keys, observed, _arrays(numbers), self._layout, self.version)
+        size = 2 * sum(self._tags)
+        if asked.size not in (0, size):
+            raise MessageError(f"expected {size} counts of ids, or none (got {asked.size})")
+        numbers = self._found(keys, asked)
+        # Nothing of what makes rows is run where no key is new.
+        if any(((its == 0) & (keys[name] != NO_ID)).any() for name, its in numbers.items()):
+            flat = [*keys.values(), *numbers.values(), *observed.values(), np.int64(step)]
+            numbers = self._by_group(self._make(flat))
+        return Pulled(keys, observed, numbers, self._layout, self.version)
+
+    def _found(self, keys: Arrays, asked: NDArray[Any] = _NO_COUNTS) -> Arrays:
+        counts = asked if asked.size else np.zeros(2 * sum(self._tags), np.int64)
+        return self._by_group(self._find([*keys.values(), counts]))
 
     def embeddings(self, pulled: Pulled) -> Arrays:
         """Returns the current embeddings of a batch: [n, D] by group, in the type of the wire."""
-        return _arrays(self._read(_tensors(pulled.keys), _tensors(self._numbers(pulled))))
+        return self._by_group(self._read([*pulled.keys.values(), *self._numbers(pulled).values()]))
 
     def read(self, keys: Arrays) -> Arrays:
         """Returns embeddings without creating rows; unknown keys read as their table's default."""
-        tensors = _tensors(keys)
-        return _arrays(self._read(tensors, self._find(tensors)))
+        return self._by_group(self._read([*keys.values(), *self._found(keys).values()]))
 
     def apply(self, parts: Sequence[Gradients], update: Update) -> bool:
         """Updates every row once, with the sum of the ranks' gradients.
@@ -138,23 +146,16 @@ class Rows:
         Returns:
             False if a gradient was not finite: nothing was updated.
         """
-        context = (
-            tf.constant(update.step, tf.int64),
-            tf.constant(update.scale, tf.float32),
-            tf.constant(update.factor, tf.float32),
-        )
-        keys, numbers, observed = [], [], []
+        if (apply := self._apply.get(len(parts))) is None:
+            scales, real = tf.TensorSpec([len(self.stores)], tf.float32), tf.TensorSpec([], tf.float32)
+            of_rank = [self._keys, self._keys, self._gradients, self._observed, scales]
+            signature = [[of_rank] * len(parts), tf.TensorSpec([], tf.int64), real, real]
+            apply = self._apply[len(parts)] = FlatFunction(self._apply_parts, signature)
+        flat: list[Any] = []
         for part in parts:
-            keys.append(part.pulled.keys)
-            numbers.append(self._numbers(part.pulled))
-            observed.append(part.pulled.observed)
-        if len(parts) == 1:
-            sent = _tensors(parts[0].by_group), tf.constant(parts[0].scales)
-            is_finite = self._apply_one(_tensors(keys[0]), _tensors(numbers[0]), *sent, _tensors(observed[0]), *context)
-        else:
-            floats = [_arrays(self._unscale(_tensors(part.by_group), tf.constant(part.scales))) for part in parts]
-            joined = (_tensors(_joined(each)) for each in (keys, numbers, floats, observed))
-            is_finite = self._apply_sum(*joined, *context)
+            flat += [*part.pulled.keys.values(), *self._numbers(part.pulled).values(), *part.by_group.values()]
+            flat += [*part.pulled.observed.values(), part.scales]
+        (is_finite,) = apply([*flat, np.int64(update.step), np.float32(update.scale), np.float32(update.factor)])
         if not bool(is_finite):
             return False
         self.version += 1
@@ -171,23 +172,32 @@ class Rows:
     def _numbers(self, pulled: Pulled) -> Arrays:
         """Returns the row numbers of a batch's keys, looked up again if rows have moved."""
         if pulled.layout != self._layout:
-            pulled.numbers, pulled.layout = _arrays(self._find(_tensors(pulled.keys))), self._layout
+            pulled.numbers, pulled.layout = self._found(pulled.keys), self._layout
         return pulled.numbers
 
-    def _find_or_make_rows(self, keys: Any, observed: Any, step: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {
-            name: store.find_or_make(keys[name], _observed(observed.get(name)), step)
-            for name, store in self.stores.items()
-        }
+    def _by_group(self, tensors: Sequence[tf.Tensor]) -> Arrays:
+        return {name: tensor.numpy() for name, tensor in zip(self.stores, tensors, strict=True)}
 
-    def _find_rows(self, keys: Any) -> dict[str, tf.Tensor]:
-        return {name: store.find(keys[name]) for name, store in self.stores.items()}
+    def _find_rows(self, keys: Any, asked: tf.Tensor) -> list[tf.Tensor]:
+        parts = tf.split(asked, [2 * size for size in self._tags]) if self._tags else []
+        for store, part in zip(self.stores.values(), parts, strict=True):
+            store.count_asked(*tf.unstack(tf.reshape(part, [2, -1])))
+        return [store.find(its_keys) for store, its_keys in zip(self.stores.values(), keys, strict=True)]
 
-    def _read_rows(self, keys: Any, numbers: Any) -> dict[str, tf.Tensor]:
-        return {
-            name: self._to_wire(store.embeddings(keys[name], numbers[name], store.read(numbers[name])))
-            for name, store in self.stores.items()
-        }
+    def _make_rows(self, keys: Any, known: Any, observed: Any, step: tf.Tensor) -> list[tf.Tensor]:
+        of_groups = zip(self.stores.values(), keys, known, self._seen(observed), strict=True)
+        return [store.make(its_keys, its_numbers, seen, step) for store, its_keys, its_numbers, seen in of_groups]
+
+    def _read_rows(self, keys: Any, numbers: Any) -> list[tf.Tensor]:
+        return [
+            self._to_wire(store.embeddings(its_keys, its_numbers, store.read(its_numbers)))
+            for store, its_keys, its_numbers in zip(self.stores.values(), keys, numbers, strict=True)
+        ]
+
+    def _seen(self, observed: Sequence[tf.Tensor]) -> list[Observed | None]:
+        """Returns what is observed, by group; None for groups that do not count."""
+        left = iter(observed)
+        return [_observed(next(left)) if each.group.counts_occurrences else None for each in self.stores.values()]
 
     def _to_wire(self, embeddings: tf.Tensor) -> tf.Tensor:
         if self._wire == tf.float32:
@@ -196,66 +206,50 @@ class Rows:
         with tf.control_dependencies([self.overflows.assign_add(tf.math.count_nonzero(is_beyond))]):
             return tf.cast(tf.clip_by_value(embeddings, self._wire.min, self._wire.max), self._wire)
 
-    def _to_float(self, gradients: Any, scales: tf.Tensor) -> dict[str, tf.Tensor]:
-        if self._wire == tf.float32:
-            return dict(gradients)
-        return {name: tf.cast(gradients[name], tf.float32) * scales[i] for i, name in enumerate(self.stores)}
-
-    def _apply_gradients(
-        self, keys: Any, numbers: Any, gradients: Any, scales: tf.Tensor, observed: Any, *update: tf.Tensor
-    ) -> tf.Tensor:
-        return self._apply_finite(keys, numbers, self._to_float(gradients, scales), observed, *update)
-
-    def _apply_summed(self, keys: Any, numbers: Any, gradients: Any, observed: Any, *update: tf.Tensor) -> tf.Tensor:
-        """Applies the gradients of several ranks, concatenated in rank order, as one step."""
-        own_keys, own_numbers, sums, seen = {}, {}, {}, {}
-        for name in self.stores:
-            own_keys[name], index_n = tf.unique(keys[name])
-            size = tf.size(own_keys[name])
-            # A row may be created between two ranks' pulls: the first has 0, the second its number.
-            own_numbers[name] = tf.math.unsorted_segment_max(numbers[name], index_n, size)
-            sums[name] = tf.math.unsorted_segment_sum(gradients[name], index_n, size)
-            if name in observed:
-                seen[name] = tf.stack(
-                    [
-                        tf.math.unsorted_segment_sum(observed[name][:, 0], index_n, size),
-                        tf.math.unsorted_segment_max(observed[name][:, 1], index_n, size),
-                    ],
-                    1,
-                )
-        return self._apply_finite(own_keys, own_numbers, sums, seen, *update)
-
-    def _apply_finite(
-        self, keys: Any, numbers: Any, gradients: Any, observed: Any, step: tf.Tensor, scale: tf.Tensor, rate: tf.Tensor
-    ) -> tf.Tensor:
-        are_finite = [tf.reduce_all(tf.math.is_finite(gradients[name])) for name in self.stores]
-        is_finite = tf.reduce_all(tf.stack([tf.constant(True), *are_finite]))
+    def _apply_parts(self, parts: Any, step: tf.Tensor, scale: tf.Tensor, rate: tf.Tensor) -> list[tf.Tensor]:
+        """Applies the gradients of a rank, or of several in their order, as one step."""
+        of_groups, all_seen = [], [self._seen(part[3]) for part in parts]
+        for i in range(len(self.stores)):
+            keys, numbers, gradients = ([part[kind][i] for part in parts] for kind in range(3))
+            if self._wire != tf.float32:
+                scales = [part[4][i] for part in parts]
+                gradients = [tf.cast(each, tf.float32) * its for each, its in zip(gradients, scales, strict=True)]
+            seen = [of_part[i] for of_part in all_seen]
+            is_one = len(parts) == 1
+            summed = (keys[0], numbers[0], gradients[0], seen[0]) if is_one else _summed(keys, numbers, gradients, seen)
+            of_groups.append(summed)
+        are_finite = [tf.reduce_all(tf.math.is_finite(gradients)) for _, _, gradients, _ in of_groups]
 
         def apply() -> tf.Tensor:
-            for name, store in self.stores.items():
-                rows, context = store.read(numbers[name]), StepContext(step, rate)
-                seen = _observed(observed.get(name))
-                store.apply(keys[name], numbers[name], rows, gradients[name], scale, seen, context)
+            for store, (keys, numbers, gradients, seen) in zip(self.stores.values(), of_groups, strict=True):
+                store.apply(keys, numbers, None, gradients, scale, seen, StepContext(step, rate))
             return tf.constant(True)
 
-        return tf.cond(is_finite, apply, lambda: tf.constant(False))
+        is_finite = tf.reduce_all(tf.stack([tf.constant(True), *are_finite]))
+        return [tf.cond(is_finite, apply, lambda: tf.constant(False))]
 
 
-def _observed(both_n2: tf.Tensor | None) -> Observed | None:
-    return None if both_n2 is None else Observed(both_n2[:, 0], both_n2[:, 1])
+def _summed(
+    keys: Sequence[tf.Tensor],
+    numbers: Sequence[tf.Tensor],
+    gradients: Sequence[tf.Tensor],
+    seen: Sequence[Observed | None],
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, Observed | None]:
+    """Returns the unique keys of several ranks, their row numbers, and sums in the order of the ranks."""
+    keys_u, index_n = tf.unique(tf.concat(keys, 0))
+    size = tf.size(keys_u)
+    # A row may be created between two ranks' pulls: the first has 0, the second its number.
+    numbers_u = tf.math.unsorted_segment_max(tf.concat(numbers, 0), index_n, size)
+    sums = tf.math.unsorted_segment_sum(tf.concat(gradients, 0), index_n, size)
+    all_seen = [each for each in seen if each is not None]
+    if not all_seen:
+        return keys_u, numbers_u, sums, None
+    occurrences, newest = (tf.concat(each, 0) for each in zip(*all_seen, strict=True))
+    observed = Observed(
+        tf.math.unsorted_segment_sum(occurrences, index_n, size), tf.math.unsorted_segment_max(newest, index_n, size)
+    )
+    return keys_u, numbers_u, sums, observed
 
 
-def _function(body: Any, *signature: Any) -> Any:
-    return tf.function(body, input_signature=signature, autograph=False)
-
-
-def _tensors(arrays: Arrays) -> dict[str, tf.Tensor]:
-    return {name: tf.constant(array) for name, array in arrays.items()}
-
-
-def _arrays(tensors: Mapping[str, tf.Tensor]) -> Arrays:
-    return {name: tensor.numpy() for name, tensor in tensors.items()}
-
-
-def _joined(parts: Sequence[Arrays]) -> Arrays:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+def _observed(both_n2: tf.Tensor) -> Observed:
+    return Observed(both_n2[:, 0], both_n2[:, 1])

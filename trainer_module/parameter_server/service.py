@@ -1,21 +1,18 @@
-"""A shard behind gRPC: one method for each call, raw bytes both ways."""
+"""A shard behind a port: one method for each call."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.schemas.errors import UserError
-from sangam.schemas.host.grpc_calls import BoundedCalls
 from sangam.schemas.host.limited_log import LimitedLog
 from sangam.trainer_module.checkpoint.files import DamagedError
 from sangam.trainer_module.checkpoint.manifest import read_manifest
@@ -25,49 +22,32 @@ from sangam.trainer_module.checkpoint.writer import ServerWriter
 from sangam.trainer_module.embedding.persistence import restore
 from sangam.trainer_module.embedding.row_store import full_store
 from sangam.trainer_module.embedding.statistics import TableCounts, counted
+from sangam.trainer_module.parameter_server.calls import METHODS, Status, text_array
 from sangam.trainer_module.parameter_server.meetings import OPERATIONS, Meetings
 from sangam.trainer_module.parameter_server.reader import Reader, document, document_of, numbers_of
 from sangam.trainer_module.parameter_server.rows import Arrays, Update
 from sangam.trainer_module.parameter_server.shard import Push, Shard
+from sangam.trainer_module.parameter_server.stream import PATIENCE_S
 from sangam.trainer_module.parameter_server.window import Window
-from sangam.trainer_module.parameter_server.wire import Caller, MessageError, attempt_number, decode, encode
+from sangam.trainer_module.parameter_server.wire import Caller, MessageError
 
 _LOG = logging.getLogger("sangam.trainer_module.parameter_server")
-SERVICE = "sangam.ParameterServer"
-CHANNEL_OPTIONS = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.http2.max_frame_size", 16_777_215),
-    ("grpc.http2.bdp_probe", 0),
-    ("grpc.http2.lookahead_bytes", 64 << 20),
-)
-"""Messages are as large as a batch; small frames and windows would take as long as copying them."""
-_ALLOWED_PINGS = ("grpc.http2.min_ping_interval_without_data_ms", 5_000)
-"""Allows the ranks' pings, every 10 s."""
-_HANDSHAKE = ("grpc.server_handshake_timeout_ms", 10_000)
-_SPARE_CALLS = 64
-"""Threads in addition to those of the ranks' calls; up to half as many calls may wait for their message."""
-_ARRIVAL_TIMEOUT_S = 300.0
-"""Time limit of a message: the dense state of a large model takes minutes on a slow network."""
-PATIENCE_S = 5.0
-"""Seconds after which a call that waits for other ranks is answered; the rank then calls again."""
 
 _Call = Callable[[Caller, list[NDArray[Any]]], Sequence[NDArray[Any]]]
 
 
-class Service(grpc.GenericRpcHandler):
+class Service:
     """Answers the ranks of one attempt."""
 
-    def __init__(self, job: TrainJob, attempt: str, *, server: int):
+    def __init__(self, job: TrainJob, *, server: int):
         """Creates an empty shard.
 
         Args:
             job: the training job.
-            attempt: name of the attempt.
             server: this server.
         """
         spec = job.ranker
         self._job, self._server, self._servers = job, server, spec.num_parameter_servers
-        self._attempt = attempt_number(attempt)
         self.shard = Shard(spec, server=server)
         self._meetings = Meetings(spec.cluster.ranks)
         self._groups = list(self.shard.rows.stores)
@@ -79,60 +59,33 @@ class Service(grpc.GenericRpcHandler):
         self._seconds: dict[str, float] = {}
         self._calls: dict[str, int] = {}
         self._counts_lock, self._disk_lock = threading.Lock(), threading.Lock()
-        calls: dict[str, _Call] = {
-            "pull": self._pull,
-            "push": self._push,
-            "read": self._read,
-            "meet": self._meet,
-            "exchange": self._exchange,
-            "load": self._load,
-            "begin": self._begin,
-            "save": self._save,
-            "evict": self._evict,
-            "dense": self._dense,
-            "account": self._account,
-            "statistics": self._statistics,
-        }
-        self._handlers = {
-            f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(self._answering(name, call))
-            for name, call in calls.items()
-        }
+        self._methods: dict[str, _Call] = {name: getattr(self, f"_{name}") for name in METHODS}
 
-    def service(self, handler_call_details: Any) -> Any:
-        """Returns the handler of a method."""
-        return self._handlers.get(handler_call_details.method)
+    def answer(self, method: str, caller: Caller, arrays: list[NDArray[Any]]) -> tuple[Status, Sequence[NDArray[Any]]]:
+        """Answers a call, see `server.Server`; a failure is an answer too."""
+        started = time.thread_time()
+        try:
+            answered = self._methods[method](caller, arrays)
+        except Exception as error:  # noqa: BLE001 - the rank raises it
+            return self._failed(method, error)
+        with self._counts_lock:
+            self._seconds[method] = self._seconds.get(method, 0.0) + time.thread_time() - started
+            self._calls[method] = self._calls.get(method, 0) + 1
+        return Status.DONE, answered
 
-    def _answering(self, name: str, call: _Call) -> Callable[[bytes, grpc.ServicerContext], bytes]:
-        def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
-            try:
-                caller, arrays = decode(request)
-                if caller.attempt != self._attempt:
-                    context.abort(grpc.StatusCode.PERMISSION_DENIED, "a rank of another attempt")
-                started = time.thread_time()
-                answered = encode(caller, call(caller, arrays))
-                with self._counts_lock:
-                    self._seconds[name] = self._seconds.get(name, 0.0) + time.thread_time() - started
-                    self._calls[name] = self._calls.get(name, 0) + 1
-                return answered
-            except MessageError as error:
-                self._refusals.warning(f"refused {name}", str(error))
-                context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-            except DamagedError as error:
-                context.abort(grpc.StatusCode.DATA_LOSS, str(error))
-            except UserError as error:
-                context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-            except tf.errors.InvalidArgumentError as error:
-                if (told := full_store(error)) is None:
-                    _LOG.exception("%s failed", name)
-                    raise
-                context.abort(grpc.StatusCode.FAILED_PRECONDITION, told)
-            except Exception as error:
-                if not isinstance(error, grpc.RpcError) and context.code() is None:
-                    self._refusals.error(f"{name} failed", error)
-                raise
-            raise AssertionError("unreachable")
-
-        return answer
+    def _failed(self, method: str, error: Exception) -> tuple[Status, Sequence[NDArray[Any]]]:
+        text, status = str(error), Status.FAILED
+        if isinstance(error, MessageError):
+            status = Status.REFUSED
+            self._refusals.warning(f"refused {method}", text)
+        elif isinstance(error, UserError):
+            status = Status.DAMAGED if isinstance(error, DamagedError) else Status.UNFIT
+        elif isinstance(error, tf.errors.InvalidArgumentError) and (told := full_store(error)):
+            text, status = told, Status.UNFIT
+        else:
+            text = f"{method}: {type(error).__name__}: {text}"
+            self._refusals.error(f"{method} failed", error)
+        return status, [text_array(text)]
 
     def _pull(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         message = Reader(arrays)
@@ -274,35 +227,3 @@ class Service(grpc.GenericRpcHandler):
 
     def _observed(self, message: Reader) -> Arrays:
         return {name: message.take(np.int32, 2, 2) for name in self._counting}
-
-
-def serve(
-    service: grpc.GenericRpcHandler, *, address: str, ranks: int, ahead: int, max_message_bytes: int
-) -> tuple[grpc.Server, int]:
-    """Starts a gRPC server; returns it and its port.
-
-    Args:
-        service: the handler.
-        address: host:port; port 0 for any.
-        ranks: number of ranks that may call at once.
-        ahead: number of one rank's calls that may wait for other ranks at once.
-        max_message_bytes: maximum size of a request.
-
-    Raises:
-        UserError: the port is in use.
-    """
-    num_calls = _SPARE_CALLS + ranks * (ahead + 4)
-    limit = ("grpc.max_receive_message_length", max_message_bytes)
-    server = grpc.server(
-        ThreadPoolExecutor(num_calls, "call"),
-        interceptors=[BoundedCalls(max_waiting=_SPARE_CALLS // 2, timeout_s=_ARRIVAL_TIMEOUT_S)],
-        maximum_concurrent_rpcs=num_calls,
-        options=[*CHANNEL_OPTIONS, limit, _HANDSHAKE, _ALLOWED_PINGS, ("grpc.so_reuseport", 0)],
-    )
-    server.add_generic_rpc_handlers([service])
-    try:
-        port = server.add_insecure_port(address)
-    except RuntimeError as error:
-        raise UserError(f"parameter server: cannot serve on {address} ({error}); use a free port") from error
-    server.start()
-    return server, port

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sangam.schemas.derived.groups import Group
 from sangam.trainer_module.embedding.statistics import by_table
 from sangam.trainer_module.parameter_server.ahead import Pushed
-from sangam.trainer_module.parameter_server.client import Answer, Arrays, Servers
+from sangam.trainer_module.parameter_server.client import Servers
 from sangam.trainer_module.parameter_server.dense_part import part_of
+from sangam.trainer_module.parameter_server.lane import Arrays, Call
 from sangam.trainer_module.parameter_server.routing import Request
 from sangam.trainer_module.parameter_server.rows import Update
 from sangam.trainer_module.parameter_server.shard import Outcome
@@ -31,7 +32,7 @@ class ServedTables:
         """Takes the groups of tables."""
         self._groups, self.servers = dict(groups), servers
 
-    def pull(self, number: int, request: Request, step: int) -> list[Answer]:
+    def pull(self, number: int, request: Request, step: int) -> list[Call]:
         """Requests the rows of a training batch; admitted new keys get rows.
 
         Args:
@@ -68,7 +69,7 @@ class ServedTables:
         update: Update,
         newest: int,
         dense: NDArray[Any] | None,
-    ) -> list[Answer]:
+    ) -> list[Call]:
         """Sends a batch's gradients.
 
         Args:
@@ -88,16 +89,16 @@ class ServedTables:
         ]
         begun = []
         for server in self.servers.all:
-            rows = [array[request.rows(name, server.number)] for name, array in arrays.items()]
+            rows = [array[request.slices[name][server.number]] for name, array in arrays.items()]
             part = [] if dense is None else [dense[part_of(len(dense), server.number, len(self.servers))]]
             begun.append(server.begin("push", [*context, *rows, *part], sequence=number))
         return begun
 
-    def skip(self, number: int) -> list[Answer]:
+    def skip(self, number: int) -> list[Call]:
         """Tells the servers that a pulled batch is skipped; see `push`."""
         return [server.begin("push", [_SKIPPED], sequence=number) for server in self.servers.all]
 
-    def finish(self, answers: Sequence[Answer]) -> Pushed:
+    def finish(self, answers: Sequence[Call]) -> Pushed:
         """Waits until all servers have applied a push."""
         told = []
         for answer in answers:
@@ -149,7 +150,7 @@ class ServedTables:
         """Removes rows by the tables' expiry and capacity; one rank calls it."""
         sums: list[NDArray[Any]] = []
         while True:
-            begun = [server.begin("evict", sums, limit_s=None) for server in self.servers.all]
+            begun = [server.begin("evict", sums) for server in self.servers.all]
             counts = [answer.result() for answer in begun]
             if not counts[0]:
                 return

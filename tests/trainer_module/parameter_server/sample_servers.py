@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.schemas.derived.process_memory import message_bytes
 from sangam.schemas.spec import RankerSpec
-from sangam.schemas.spec.sync import Served
 from sangam.trainer_module import collectives
 from sangam.trainer_module.loop.training import train
 from sangam.trainer_module.parameter_server.client import Servers
-from sangam.trainer_module.parameter_server.service import Service, serve
+from sangam.trainer_module.parameter_server.server import Server
+from sangam.trainer_module.parameter_server.service import Service
+from sangam.trainer_module.parameter_server.wire import attempt_number
 from tests.trainer_module.sample_job import job
 
-MakeService = Callable[[TrainJob, str, int], Service]
+MakeService = Callable[[TrainJob, int], Service]
 
 
 class _OfThread:
@@ -39,30 +40,29 @@ class _OfThread:
         return met
 
 
-def plain(made: TrainJob, attempt: str, server: int) -> Service:
+def plain(made: TrainJob, server: int) -> Service:
     """Returns a server as a process of its own has it."""
-    return Service(made, attempt, server=server)
+    return Service(made, server=server)
 
 
 @contextmanager
 def serving(made: TrainJob, attempt: str, service_of: MakeService = plain) -> Iterator[tuple[list[Service], list[str]]]:
     """Serves a job; yields the servers and their addresses."""
     spec = made.ranker
-    sync = spec.training.sync
-    assert isinstance(sync, Served)
     gc.collect()  # Servers of earlier tests are in cycles, and reserve room for their rows.
-    services = [service_of(made, attempt, number) for number in range(spec.num_parameter_servers)]
+    services = [service_of(made, number) for number in range(spec.num_parameter_servers)]
     with ExitStack() as stack:
         addresses = []
         for service in services:
-            limits = {
-                "ranks": spec.cluster.ranks,
-                "ahead": sync.staleness + 1,
-                "max_message_bytes": message_bytes(spec),
-            }
-            of_calls, port = serve(service, address="127.0.0.1:0", **limits)
-            stack.callback(lambda of_calls=of_calls: of_calls.stop(None).wait())
-            addresses.append(f"127.0.0.1:{port}")
+            served = Server(
+                service.answer,
+                attempt=attempt_number(attempt),
+                address="127.0.0.1:0",
+                ranks=spec.cluster.ranks,
+                max_message_bytes=message_bytes(spec),
+            )
+            stack.callback(served.stop)
+            addresses.append(f"127.0.0.1:{served.port}")
         yield services, addresses
 
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.parameter_server.calls import Status
 from sangam.trainer_module.parameter_server.service import Service
 from sangam.trainer_module.parameter_server.wire import Caller
 from tests.trainer_module.parameter_server.sample_servers import made_job, train_alone, train_served
@@ -97,27 +97,24 @@ def test_with_staleness_0_two_ranks_learn_what_two_in_step_learn(
 class _Slow(Service):
     """Answers after random pauses, so that calls overtake each other, and loses some answers."""
 
-    def __init__(self, made: TrainJob, attempt: str, server: int, *, longest_s: float, lost: float = 0.0):
+    def __init__(self, made: TrainJob, server: int, *, longest_s: float, lost: float = 0.0):
         self._draw, self._longest_s, self._lost = random.Random(server), longest_s, lost
         self.num_lost = 0
-        super().__init__(made, attempt, server=server)
+        super().__init__(made, server=server)
 
-    def _answering(self, name: str, call: Any) -> Any:
-        answer = super()._answering(name, call)
+    def answer(self, method: str, caller: Caller, arrays: list[Any]) -> tuple[Status, Any]:
+        if method in ("pull", "push"):
+            time.sleep(self._draw.random() * self._longest_s)
+        self._lose(method)
+        answered = super().answer(method, caller, arrays)
+        self._lose(method)
+        return answered
 
-        def slowly(request: bytes, context: grpc.ServicerContext) -> bytes:
-            if name in ("pull", "push"):
-                time.sleep(self._draw.random() * self._longest_s)
-            if name in ("pull", "push", "meet", "evict") and self._draw.random() < self._lost / 2:
-                self.num_lost += 1
-                context.abort(grpc.StatusCode.UNAVAILABLE, "the call is lost")
-            response: bytes = answer(request, context)
-            if name in ("pull", "push", "meet", "evict") and self._draw.random() < self._lost / 2:
-                self.num_lost += 1
-                context.abort(grpc.StatusCode.UNAVAILABLE, "the answer is lost")
-            return response
-
-        return slowly
+    def _lose(self, method: str) -> None:
+        """Ends the connection, before the call is carried out or after it."""
+        if method in ("pull", "push", "meet", "evict") and self._draw.random() < self._lost / 2:
+            self.num_lost += 1
+            raise ConnectionError("lost")
 
 
 @pytest.mark.long
@@ -136,7 +133,7 @@ def test_staleness_never_exceeds_its_bound_whatever_is_slow(
 def test_lost_calls_and_lost_answers_change_no_bit(
     tmp_path: Path, files: tuple[str, ...], of_two_ranks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sangam.trainer_module.parameter_server.client._PAUSE_S", 0.001)
+    monkeypatch.setattr("sangam.trainer_module.parameter_server.lane._PAUSE_S", 0.001)
     spec = _spec({"kind": "stale", "staleness": 0}, ranks=2, **LIMITED)
     services = train_served(
         made_job(tmp_path, spec, files), service_of=lambda *of: _Slow(*of, longest_s=0.005, lost=0.4)
@@ -155,14 +152,14 @@ class _Latest(Service):
         pushed: gradients of each batch by group, and their scale.
     """
 
-    def __init__(self, made: TrainJob, attempt: str, server: int, *, every: int | None = None):
+    def __init__(self, made: TrainJob, server: int, *, every: int | None = None):
         sync = made.ranker.training.sync
         self._t, self._every = sync.staleness, every  # type: ignore[union-attr]
         self._before = 0
         self.pulled: dict[tuple[int, int], dict[str, tuple[Any, Any]]] = {}
         self.pushed: dict[tuple[int, int], tuple[dict[str, Any], float]] = {}
         self._changed_pulls = threading.Condition()
-        super().__init__(made, attempt, server=server)
+        super().__init__(made, server=server)
 
     def _begin(self, caller: Caller, arrays: list[Any]) -> Any:
         self._before = json.loads(arrays[0].tobytes())["step"]

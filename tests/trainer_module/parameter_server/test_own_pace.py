@@ -39,9 +39,9 @@ def _spec(kind: str, **changes: Any) -> RankerSpec:
 class _Uneven(Service):
     """Is slow with rank 1, and fails at a batch of rank 0 if told to."""
 
-    def __init__(self, made: TrainJob, attempt: str, server: int, *, fails_at: int | None = None):
+    def __init__(self, made: TrainJob, server: int, *, fails_at: int | None = None):
         self._fails_at = fails_at
-        super().__init__(made, attempt, server=server)
+        super().__init__(made, server=server)
 
     def _pull(self, caller: Caller, arrays: list[Any]) -> Any:
         if caller.rank == 1:

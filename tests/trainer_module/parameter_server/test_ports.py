@@ -4,24 +4,23 @@ import os
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import grpc
+import numpy as np
 import pytest
 
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.errors import UserError
-from sangam.trainer_module.parameter_server.client import _PASSING
-from sangam.trainer_module.parameter_server.service import serve
+from sangam.trainer_module.parameter_server.calls import Status
+from sangam.trainer_module.parameter_server.server import Server
+from sangam.trainer_module.parameter_server.wire import HEAD, Caller, encode
 from tests.errors import place_and_value, tells
+from tests.trainer_module.parameter_server.sample_lanes import ATTEMPT, MAX_BYTES, echo, lane_to, serving
 from tests.trainer_module.sample_job import declared, write_job
 
 pytestmark = pytest.mark.processes
-NO_METHODS = grpc.method_handlers_generic_handler("none", {})
-MAX_BYTES = 1_000_000
 
 
 def test_a_taken_port_is_told() -> None:
@@ -30,7 +29,7 @@ def test_a_taken_port_is_told() -> None:
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(UserError, match=place_and_value("parameter server", address)):
-            serve(NO_METHODS, address=address, ranks=1, ahead=1, max_message_bytes=MAX_BYTES)
+            Server(echo, attempt=ATTEMPT, address=address, ranks=1, max_message_bytes=MAX_BYTES)
 
 
 @pytest.mark.long
@@ -53,34 +52,35 @@ def test_a_server_process_without_its_address_ends_with_one_line_and_no_address_
     assert not list((tmp_path / "logs").glob("parameter-server-*"))
 
 
-def test_strangers_take_neither_the_calls_nor_the_memory_of_ranks() -> None:
-    echo = {"echo": grpc.unary_unary_rpc_method_handler(lambda request, _: request)}
-    handler, ended = grpc.method_handlers_generic_handler("ps", echo), threading.Event()
+@pytest.fixture
+def strangers() -> Iterator[list[socket.socket]]:
+    opened: list[socket.socket] = []
+    yield opened
+    for each in opened:
+        each.close()
 
-    def nothing() -> Iterator[bytes]:
-        ended.wait(60)
-        yield from ()
 
-    server, port = serve(handler, address="127.0.0.1:0", ranks=1, ahead=1, max_message_bytes=MAX_BYTES)
-    try:
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            silent = channel.stream_unary("/ps/echo")
-            calls = [silent.future(nothing()) for _ in range(200)]
-            time.sleep(0.5)
-            ask, answer, begun = channel.unary_unary("/ps/echo"), None, time.monotonic()
-            while answer is None:
-                assert time.monotonic() - begun < 15
-                try:
-                    answer = ask(b"pull", timeout=10)
-                except grpc.RpcError as error:  # A rank calls again.
-                    assert error.code() in _PASSING
-                    time.sleep(0.1)
-            assert answer == b"pull"
-            with pytest.raises(grpc.RpcError) as refused:
-                ask(bytes(MAX_BYTES + 1), timeout=10)
-            assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-            ended.set()
-            for call in calls:
-                call.cancel()
-    finally:
-        server.stop(None).wait()
+def test_strangers_take_neither_the_threads_nor_the_memory_of_ranks(strangers: list[Any]) -> None:
+    with serving(echo) as (server, address):
+        for _ in range(200):
+            strangers.append(socket.create_connection(("127.0.0.1", server.port), 5))
+        (sent,) = lane_to(address).call("pull", [np.arange(3)]).result()
+        assert sent.tolist() == [0, 1, 2]
+        assert len(server._threads) < 50
+        # A head that promises more than a message may have; one of another attempt promises anything.
+        huge = bytearray(b"".join(encode(0, Caller(ATTEMPT + 1, 0, 0), [])))
+        huge[-8:] = (2**40).to_bytes(8, "little")
+        stranger = socket.create_connection(("127.0.0.1", server.port), 5)
+        stranger.sendall(huge)
+        head = stranger.recv(HEAD.size, socket.MSG_WAITALL)
+        assert HEAD.unpack(head)[1] == Status.REFUSED
+        stranger.close()
+
+
+def test_a_message_beyond_the_limit_is_refused_with_both_sizes() -> None:
+    with serving(echo) as (_, address):
+        lane = lane_to(address)
+        with pytest.raises(RuntimeError, match=f"at most {MAX_BYTES}"):
+            lane.call("push", [np.zeros(MAX_BYTES + 1, np.uint8)]).result()
+        # The connection ended, the next call makes another.
+        assert lane.call("push", [np.zeros(3, np.uint8)]).result()[0].tolist() == [0, 0, 0]

@@ -1,16 +1,43 @@
 """What is sent is what is read, and anything else is refused."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sangam.trainer_module.parameter_server.wire import MAX_ARRAYS, Caller, MessageError, attempt_number, decode, encode
+from sangam.trainer_module.parameter_server import wire
+from sangam.trainer_module.parameter_server.wire import (
+    HEAD,
+    MAX_ARRAYS,
+    Caller,
+    MessageError,
+    arrays_in,
+    attempt_number,
+    head_of,
+)
 
+KIND = 3
 CALLER = Caller(attempt=2**64 - 3, rank=7, sequence=2**40)
+ALIGNMENT = 64
 DTYPES = ("<i8", "<i4", "<f4", "<f2", "<f8", "|u1")
+
+
+def encode(caller: Caller, arrays: Sequence[NDArray[Any]]) -> bytes:
+    """Returns a message as it is sent."""
+    return b"".join(wire.encode(KIND, caller, arrays))
+
+
+def decode(message: bytes) -> tuple[Caller, list[NDArray[Any]]]:
+    """Reads a message as `stream.Stream` does, which reads as many bytes as the head says."""
+    if len(message) < HEAD.size:
+        raise MessageError("no head")
+    head, body = head_of(message[: HEAD.size]), np.frombuffer(message[HEAD.size :], np.uint8)
+    if head.length != len(body):
+        raise MessageError("another length")
+    return head.caller, arrays_in(head.number, body)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -43,20 +70,22 @@ def test_no_byte_may_lack_or_follow() -> None:
     for length in range(len(message)):
         with pytest.raises(MessageError):
             decode(message[:length])
-    for more in (b"\0", b"\0" * 8, message):
+    body = np.frombuffer(message[HEAD.size :], np.uint8)
+    for more in (b"\0", b"\0" * ALIGNMENT):
         with pytest.raises(MessageError, match="another length"):
-            decode(message + more)
+            arrays_in(2, np.concatenate([body, np.frombuffer(more, np.uint8)]))
 
 
 def test_foreign_messages_are_refused() -> None:
     message = bytearray(encode(CALLER, [np.arange(3, dtype=np.int64)]))
     foreign = {
         "magic": (0, b"GET "),
-        "too many arrays": (4, (MAX_ARRAYS + 1).to_bytes(4, "little")),
-        "another type": (32, b"\x06"),
-        "too many dimensions": (33, b"\x03"),
-        "negative size": (34, (-1).to_bytes(8, "little", signed=True)),
-        "size beyond memory": (34, (2**62).to_bytes(8, "little", signed=True)),
+        "too many arrays": (6, (MAX_ARRAYS + 1).to_bytes(2, "little")),
+        "too short for its arrays": (32, (8).to_bytes(8, "little")),
+        "another type": (HEAD.size, b"\x06"),
+        "too many dimensions": (HEAD.size + 1, b"\x03"),
+        "negative size": (HEAD.size + 8, (-1).to_bytes(8, "little", signed=True)),
+        "size beyond memory": (HEAD.size + 8, (2**62).to_bytes(8, "little", signed=True)),
     }
     for position, bytes_there in foreign.values():
         other = message[:]
@@ -90,6 +119,18 @@ def test_whatever_is_changed_in_a_message_it_is_read_or_refused_and_nothing_else
         else:
             assert sum(each.nbytes for each in read) <= len(other)
     assert refused > 500
+
+
+def test_large_arrays_are_sent_from_where_they_lie_and_received_where_tensorflow_takes_them() -> None:
+    large, small = np.arange(5000, dtype=np.float32).reshape(-1, 2), np.arange(3)
+    parts = wire.encode(KIND, CALLER, [small, large, small])
+    assert np.shares_memory(np.frombuffer(parts[1], np.uint8), large)
+    message = np.frombuffer(b"".join(parts), np.uint8)
+    body = wire.room(len(message) - HEAD.size)
+    body[:] = message[HEAD.size :]
+    read = arrays_in(3, body)
+    assert [array.ctypes.data % ALIGNMENT for array in read] == [0, 0, 0]
+    np.testing.assert_array_equal(read[1], large)
 
 
 def test_attempts_of_different_names_have_different_numbers() -> None:
