@@ -1,6 +1,7 @@
-"""Cost of a parameter server's transport: CPU of a pull and a push through gRPC, over that of the same in-process.
+"""Cost of a parameter server's transport: CPU of a pull and a push through TCP, over that of the same in-process.
 
     python -m bench.parameter_server             # the ratio, float32 and float16, 1 and 2 servers
+    python -m bench.parameter_server --costs     # a call, whatever its size, and rows and bytes: for `scale_costs.json`
     python -m bench.parameter_server --load      # 4 servers, ids by Zipf's law: how even keys and CPU are
 
 36,000 unique keys x 16 floats a call, Adam, 500,000 rows. In-process is `rows.Rows`, called as a server calls it. CPU
@@ -15,10 +16,10 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -36,6 +37,7 @@ from sangam.trainer_module.parameter_server.routing import Request, route
 from sangam.trainer_module.parameter_server.rows import Gradients, Rows, Update
 
 _NUM_KEYS, NUM_ROWS, _TURN = 36_000, 500_000, 25
+_FEW_KEYS, _FEW_TURN = 400, 250
 _IDS_A_BATCH, _NUM_IDS, _EXPONENT = 81_920, 10_000_000, 1.1
 _GROUP_TABLE = "ids"
 _NO_COUNTS = np.zeros(0, np.int64)
@@ -117,7 +119,7 @@ class Remote:
             np.array([1.0], np.float32),
         ]
         pushes = [
-            server.begin("push", [*context, gradients[request.rows(self._group, server.number)]], sequence=number)
+            server.begin("push", [*context, gradients[request.slices[self._group][server.number]]], sequence=number)
             for server in self._servers.all
         ]
         for push in pushes:
@@ -141,40 +143,81 @@ class _Local:
         self._rows.apply([part], Update(self._step, 1.0, 1.0))
 
 
-def _ratios(repeats: int) -> None:
+class _Milliseconds(NamedTuple):
+    """CPU of a pull and a push of a batch: in-process, and through TCP of the rank and of all servers."""
+
+    alone: float
+    rank: float
+    server: float
+
+
+def _turns(ranker: RankerSpec, sizes: Mapping[int, int], repeats: int) -> dict[int, list[_Milliseconds]]:
+    """Measures batches of so many rows, and so many of them a turn, in turns."""
     generator = np.random.default_rng(0)
     ids = keys_of(np.arange(NUM_ROWS)[:, None])[:, 0]
-    print("servers  wire     in-process ms  through gRPC ms (rank + servers)  ratio  least-most")
+    is_half = ranker.training.sync.wire == "float16"  # type: ignore[union-attr]
+    kind: Any = np.float16 if is_half else np.float32
+    every: dict[int, list[_Milliseconds]] = {rows: [] for rows in sizes}
+    with served(ranker) as (servers, pids):
+        local, remote = _Local(ranker, half=is_half), Remote(ranker, servers)
+        for keys in np.array_split(ids, 20):
+            zeros = np.zeros([len(keys), DIM], kind)
+            local.pull_and_push(keys, zeros)
+            remote.pull_and_push(remote.request(keys), zeros)
+        batches = {
+            rows: [generator.choice(ids, rows, replace=False) for _ in range(number)] for rows, number in sizes.items()
+        }
+        requests = {rows: [remote.request(keys) for keys in of_rows] for rows, of_rows in batches.items()}
+        for turn, (rows, number) in itertools.product(range(repeats + 1), sizes.items()):
+            gradients = generator.standard_normal([rows, DIM]).astype(kind)
+            started = time.process_time()
+            for keys in batches[rows]:
+                local.pull_and_push(keys, gradients)
+            own, before = time.process_time(), processor_s(pids)
+            for request in requests[rows]:
+                remote.pull_and_push(request, gradients)
+            ended, after = time.process_time(), processor_s(pids)
+            if turn:  # The first one warms up.
+                seconds = (own - started, ended - own, sum(after) - sum(before))
+                every[rows].append(_Milliseconds(*(each / number * 1e3 for each in seconds)))
+    return every
+
+
+def _ratios(repeats: int) -> None:
+    print("servers  wire     in-process ms  through TCP ms (rank + servers)  ratio  least-most")
     for wire, number in itertools.product(("float32", "float16"), (1, 2)):
-        kind: Any = np.float16 if wire == "float16" else np.float32
-        ranker = served_ranker(number, wire)
-        with served(ranker) as (servers, pids):
-            local, remote = _Local(ranker, half=wire == "float16"), Remote(ranker, servers)
-            for keys in np.array_split(ids, 20):
-                zeros = np.zeros([len(keys), DIM], kind)
-                local.pull_and_push(keys, zeros)
-                remote.pull_and_push(remote.request(keys), zeros)
-            batches = [generator.choice(ids, _NUM_KEYS, replace=False) for _ in range(_TURN)]
-            requests = [remote.request(keys) for keys in batches]
-            gradients = generator.standard_normal([_NUM_KEYS, DIM]).astype(kind)
-            every: list[tuple[float, float, float]] = []
-            for turn in range(repeats + 1):
-                started = time.process_time()
-                for keys in batches:
-                    local.pull_and_push(keys, gradients)
-                own, before = time.process_time(), processor_s(pids)
-                for request in requests:
-                    remote.pull_and_push(request, gradients)
-                ended, after = time.process_time(), processor_s(pids)
-                if turn:  # The first one warms up.
-                    every.append((own - started, ended - own, sum(after) - sum(before)))
-        ratios = [(rank + server) / alone for alone, rank, server in every]
-        alone, rank, server = (statistics.median(part) / _TURN * 1e3 for part in zip(*every, strict=True))
+        turns = _turns(served_ranker(number, wire), {_NUM_KEYS: _TURN}, repeats)[_NUM_KEYS]
+        ratios = [(each.rank + each.server) / each.alone for each in turns]
+        alone, rank, server = map(statistics.median, zip(*turns, strict=True))
         print(
             f"{number:7d}  {wire}  {alone:13.1f}  {rank + server:11.1f} ({rank:.1f} + {server:.1f})  "
             f"{statistics.median(ratios):15.2f}  {min(ratios):.2f}-{max(ratios):.2f}",
             flush=True,
         )
+
+
+def _costs(repeats: int) -> None:
+    """Prints the servers' entries of `scale_costs.json`: a line through small and large batches."""
+    turns = _turns(served_ranker(1, "float32"), {_FEW_KEYS: _FEW_TURN, _NUM_KEYS: _TURN}, repeats)
+    few, many = (
+        np.array([statistics.median(part) for part in zip(*turns[rows], strict=True)])
+        for rows in (_FEW_KEYS, _NUM_KEYS)
+    )
+    row_ms = (many - few) / (_NUM_KEYS - _FEW_KEYS)
+    alone, rank, server = few - _FEW_KEYS * row_ms
+    row_mb = (2 * DIM * 4 + 8) / 1e6
+    found = {
+        "server_row_us": row_ms[0] * 1e3,
+        "server_ms_per_mb": max(0.0, row_ms[2] - row_ms[0]) / row_mb,
+        "rank_ms_per_mb": row_ms[1] / row_mb,
+        "rank_call_ms": rank,
+        "server_call_ms": server,
+    }
+    print(json.dumps(found, indent=1))
+    print(f"in-process, besides rows: {alone:.3f} ms")
+    for rows, of_rows in turns.items():
+        for name, part in zip(_Milliseconds._fields, zip(*of_rows, strict=True), strict=True):
+            print(f"{rows:6d} rows {name:6s} {statistics.median(part):.3f} ms ({min(part):.3f}-{max(part):.3f})")
 
 
 def _load(servers: int, batches: int) -> None:
@@ -201,6 +244,7 @@ def main() -> None:
     """Measures, in a process with the allocator settings of a job's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--load", action="store_true")
+    parser.add_argument("--costs", action="store_true")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--batches", type=int, default=120, help="of --load")
     arguments = parser.parse_args()
@@ -210,6 +254,8 @@ def main() -> None:
     tf.config.threading.set_inter_op_parallelism_threads(2)
     if arguments.load:
         _load(4, arguments.batches)
+    elif arguments.costs:
+        _costs(arguments.repeats)
     else:
         _ratios(arguments.repeats)
 
