@@ -10,7 +10,8 @@ import numpy as np
 from bench.workload import cardinalities
 
 FILE = Path(__file__).with_suffix(".json")
-"""The costs of docs/scale.md, measured at 1d05276 by the programs of ddf0f86."""
+"""The costs of docs/scale.md, measured at 1d05276 by the programs of ddf0f86; those of parameter servers by
+`bench.parameter_server --costs`."""
 FLOAT_BYTES, KEY_BYTES, NUM_ROWS = 4, 8, 10_000_000
 _ZIPF_EXPONENT, _EXACT_IDS, _BINS = 1.05, 20_000, 4000
 

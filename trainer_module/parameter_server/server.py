@@ -24,7 +24,7 @@ _LOG = logging.getLogger("sangam.trainer_module.parameter_server")
 _MOST_STRANGERS = 32
 """Connections, besides one for each rank, that have not said hello; the oldest makes room."""
 _HELLO_S = 10.0
-_BEAT_S = 1.0
+_BEAT_S, _END_S = 1.0, 1.0
 
 Answer = Callable[[str, Caller, list[NDArray[Any]]], tuple[Status, Sequence[NDArray[Any]]]]
 
@@ -95,7 +95,7 @@ class Server:
         return thread
 
     def stop(self) -> None:
-        """Closes all connections, and waits for the calls under way."""
+        """Closes all connections, and waits a moment for the calls under way."""
         self._is_stopped.set()
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
@@ -103,8 +103,9 @@ class Server:
             open_ones, threads = [*self._strangers, *self._known.values()], set(self._threads)
         for connection in open_ones:
             connection.stream.close()
+        given_up = time.monotonic() + _END_S
         for thread in threads:
-            thread.join()
+            thread.join(max(0.0, given_up - time.monotonic()))
         self._listening.close()
 
     def _accept(self) -> None:
