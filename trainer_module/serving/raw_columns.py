@@ -62,14 +62,16 @@ def with_candidates(
 
 
 def _num_rows(inputs: Mapping[str, tf.Tensor]) -> tuple[list[str], tf.Tensor]:
-    """Returns the names of all inputs, and the number of rows of each: int32."""
+    """Returns the sorted names of all inputs, and the number of rows of each: int32."""
 
     def kind(name: str) -> tuple[str, int]:
         return inputs[name].dtype.name, inputs[name].shape.rank
 
-    names = sorted(inputs, key=lambda name: (kind(name), name))
-    of_kinds = [[inputs[name] for name in of_kind] for _, of_kind in itertools.groupby(names, key=kind)]
-    return names, tf.concat([tf.stack(tf.shape_n(of_kind))[:, 0] for of_kind in of_kinds], 0)
+    by_kind = sorted(inputs, key=kind)
+    of_kinds = [[inputs[name] for name in of_kind] for _, of_kind in itertools.groupby(by_kind, key=kind)]
+    rows = tf.concat([tf.stack(tf.shape_n(of_kind))[:, 0] for of_kind in of_kinds], 0)
+    order = sorted(range(len(by_kind)), key=lambda index: by_kind[index])
+    return [by_kind[index] for index in order], tf.gather(rows, order)
 
 
 def _list_checks(names: Sequence[str], inputs: Mapping[str, tf.Tensor]) -> list[tf.Operation]:
@@ -81,15 +83,17 @@ def _list_checks(names: Sequence[str], inputs: Mapping[str, tf.Tensor]) -> list[
     lengths_R, feature_R = tf.concat(lengths_F, 0), tf.repeat(tf.range(len(names)), num_lengths_F)
     is_wrong_R = (lengths_R < 0) | (lengths_R > tf.gather(shapes_F2[:, 1], feature_R))
     is_wrong_F = tf.math.unsorted_segment_sum(tf.cast(is_wrong_R, tf.int32), feature_R, len(names)) > 0
+    both = [f"{name} and {name}{LENGTH}" for name in names]
+    within = [f"{name}{LENGTH} from 0 to the width of {name}" for name in names]
     return [
-        _no_input(shapes_F2[:, 0] != num_lengths_F, names, f"rank: as many rows are needed as in its {LENGTH} by"),
-        _no_input(is_wrong_F, names, f"rank: lengths, {LENGTH}, must be from 0 to the width of"),
+        _none_of(shapes_F2[:, 0] != num_lengths_F, both, "rank: as many rows are needed in"),
+        _none_of(is_wrong_F, within, "rank: lengths must be in"),
     ]
 
 
-def _no_input(is_wrong_F: tf.Tensor, names: Sequence[str], what: str) -> tf.Operation:
-    wrong = tf.boolean_mask(tf.constant(list(names)), is_wrong_F)
-    return tf.debugging.Assert(~tf.reduce_any(is_wrong_F), [what, wrong], summarize=len(names))
+def _none_of(is_wrong_F: tf.Tensor, what_F: Sequence[str], needed: str) -> tf.Operation:
+    wrong = tf.boolean_mask(tf.constant(list(what_F)), is_wrong_F)
+    return tf.debugging.Assert(~tf.reduce_any(is_wrong_F), [needed, wrong], summarize=len(what_F))
 
 
 def _beside_check(name: str, other: str, inputs: Mapping[str, tf.Tensor]) -> tf.Operation:
