@@ -121,9 +121,7 @@ class RankerSpec(Inputs):
             return None
         if sync.transport != "auto":
             return sync.transport
-        if ranks_here == ranks <= MAX_SHARING:
-            return "shared_memory"
-        return "horovod" if self.training.dense_place == "device" else "tcp"
+        return "shared_memory" if ranks_here == ranks <= MAX_SHARING else "horovod"
 
 
 def _or_auto(schema: dict[str, Any]) -> None:

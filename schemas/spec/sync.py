@@ -20,9 +20,8 @@ class InStep(FrozenModel):
     kind: Literal["sync"]
     transport: Literal["auto"] | Transport = "auto"
     """Transport between the ranks. `shared_memory`: through memory, for ranks on one machine. `tcp`: over connections
-    between all ranks. Both send in a fixed order, without Horovod's rounds of negotiation (measured in docs/scale.md).
-    `auto`: `shared_memory` where all ranks are on one machine, otherwise `tcp`, or `horovod` with `dense_place:
-    device`, whose sums it can leave to NCCL."""
+    between all ranks. Both send in a fixed order, without Horovod's rounds of negotiation (docs/scale.md). `auto`:
+    `shared_memory` where all ranks are on one machine, otherwise `horovod`."""
 
 
 class _Served(FrozenModel):

@@ -5,12 +5,9 @@
 // size are checked. Nothing is negotiated: all ranks post and collect in one order.
 //
 // The connections are made, and their other ends identified, by trainer_module/collectives/over_tcp.py.
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -77,19 +74,6 @@ struct Peer {
   int64_t received = 0;  // Bytes of its header and part.
   std::array<uint32_t, kChannels> numbers{};
 };
-
-// Lets this thread run soon after it wakes, beside one that computes on the same core: a sender whose data is not read
-// takes the connection for slow (BBR), or waits for the acknowledgement. Before Linux 6.12 it has no effect.
-void be_prompt() {
-  struct {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t slice_ns, deadline, period;
-  } wanted{48, SCHED_OTHER, 0, getpriority(PRIO_PROCESS, 0), 0, 100'000, 0, 0};
-  syscall(SYS_sched_setattr, 0, &wanted, 0);
-}
 
 class Sockets : public Messages {
  public:
@@ -247,7 +231,6 @@ class Sockets : public Messages {
   }
 
   void run() {
-    be_prompt();
     std::vector<epoll_event> events(ranks);
     while (true) {
       int count = epoll_wait(epoll_, events.data(), ranks, -1);

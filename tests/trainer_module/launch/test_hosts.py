@@ -43,11 +43,12 @@ def alone(tmp_path_factory: pytest.TempPathFactory, files: tuple[str, ...]) -> P
     return folder
 
 
+@pytest.mark.parametrize("transport", ["tcp", pytest.param("horovod", marks=pytest.mark.long)])
 def test_two_hosts_learn_what_one_rank_with_twice_the_batch_learns(
-    tmp_path: Path, files: tuple[str, ...], places: list[Place], alone: Path
+    tmp_path: Path, files: tuple[str, ...], places: list[Place], alone: Path, transport: str
 ) -> None:
     """As two local ranks do: `test_rank_equivalence`."""
-    halves = declared(ranks=2, batch_size_per_rank=32)
+    halves = declared(ranks=2, batch_size_per_rank=32, sync={"kind": "sync", "transport": transport})
     with ClusterJob(write_job(tmp_path, halves, files), hosts=2, places=places, **_PROGRAMS) as job:
         processes = [job.coordinator(), job.host(0), job.host(1)]
         assert [process.wait(90) for process in processes] == [0, 0, 0], job.log()

@@ -5,11 +5,11 @@ models of four tasks that took longer than all counting.
 """
 
 import functools
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.coders import PickleCoder
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -30,6 +30,7 @@ LEAST_COUNTED = 65_536
 """Minimum examples that are counted at once, from one or more batches."""
 EXAMPLES_PER_PART = 50_000
 """Examples whose groups are measured together."""
+_CODER = PickleCoder()
 _TALLIES, _GROUPS, _SIZES = "tallies", "groups", "sizes"
 
 
@@ -112,7 +113,7 @@ class _Count(beam.DoFn):
             yield beam.pvalue.TaggedOutput(tagged.tag, WindowedValue(tagged.value, end, windows))
         for name, tally in self._tallies.items():
             tally.compact()
-            yield WindowedValue((name, pickle.dumps(tally)), end, windows)
+            yield WindowedValue((name, _CODER.encode(tally)), end, windows)
             yield beam.pvalue.TaggedOutput(_SIZES, WindowedValue((name, tally.num_examples), end, windows))
         self._tallies = {}
 
@@ -126,7 +127,7 @@ class _Count(beam.DoFn):
         count(block, every, self._measures, self._tallies)
         if self._num_parts:
             for key, rows in group_sums.split(block, every, self._plan.group_targets, self._num_parts):
-                yield beam.pvalue.TaggedOutput(_GROUPS, (key, pickle.dumps(rows)))
+                yield beam.pvalue.TaggedOutput(_GROUPS, (key, _CODER.encode(rows)))
 
 
 def _same(of_slice: tuple[str, Any]) -> tuple[str, Any]:
@@ -138,17 +139,17 @@ def _summed(
 ) -> Iterator[tuple[str, bytes]]:
     (by, _), parts = together
     measures = plan.measures()
-    rows = group_sums.joined(map(pickle.loads, parts))
+    rows = group_sums.joined(map(_CODER.decode, parts))
     for name, sums in group_sums.summed(by, rows, plan.settings, plan.group_targets, sizes):
         tally = Tally(measures)
         tally.add_means(sums)
-        yield name, pickle.dumps(tally)
+        yield name, _CODER.encode(tally)
 
 
 def _result(of_slice: tuple[str, Iterable[bytes]], plan: Plan) -> tuple[None, Any]:
     name, tallies = of_slice
     tally, settings = Tally(plan.measures()), plan.settings
-    for other in map(pickle.loads, tallies):
+    for other in map(_CODER.decode, tallies):
         tally.merge(other)
     result = tally.result(settings.least_examples, with_curves=is_all(name))
     return None, encoded(name, result, settings.confidence.level)
