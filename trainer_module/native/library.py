@@ -15,6 +15,15 @@ from sangam.schemas.errors import UserError
 from sangam.trainer_module.native.compiler import CPP, compiled
 
 _FOLDER = Path(__file__).parent
+# By name: so the keys of steps follow them (`components.caching.code_digest`).
+_SOURCES = (
+    *("cuts.cc", "dense.cc", "dropout.cc", "inputs.cc", "layers.cc", "messages.cc", "rows.cc", "shared_memory.cc"),
+    *("sockets.cc", "usage.cc"),
+)
+_HEADERS = (
+    *("kernel.h", "messages.h", "threads.h", "products.h", "float_products.h", "half_products.h", "half_units.h"),
+    "transpose.h",
+)
 _OPTIONS = (
     *("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"),
     "-ffp-contract=off",  # Round a * b + c as TensorFlow's operations do.
@@ -27,19 +36,16 @@ def library() -> Path:
     Raises:
         UserError: it is missing and cannot be compiled.
     """
-    content = [file.read_bytes() for file in [*_sources(), *sorted(_FOLDER.glob("*.h"))]]
+    content = [(_FOLDER / name).read_bytes() for name in (*_SOURCES, *_HEADERS)]
     made_of = [*content, " ".join(_OPTIONS).encode(), version("tensorflow").encode()]
     return compiled("sangam-native", CPP, made_of, _arguments)
-
-
-def _sources() -> list[Path]:
-    return sorted(_FOLDER.glob("*.cc"))
 
 
 def _arguments(output: Path) -> list[str]:
     tensorflow = _folder_of_tensorflow()
     places = ["-I", str(_FOLDER.parent.parent), "-I", str(tensorflow / "include"), f"-L{tensorflow}"]
-    return [*_OPTIONS, *places, "-o", str(output), *map(str, _sources()), "-l:libtensorflow_framework.so.2"]
+    sources = [str(_FOLDER / name) for name in _SOURCES]
+    return [*_OPTIONS, *places, "-o", str(output), *sources, "-l:libtensorflow_framework.so.2"]
 
 
 @functools.cache
