@@ -11,6 +11,7 @@ import pytest
 
 from sangam.schemas.errors import UserError
 from sangam.trainer_module.native import compiler
+from sangam.trainer_module.native import library as operations
 from sangam.trainer_module.native.compiler import C, compiled
 from tests.errors import tells
 
@@ -114,3 +115,10 @@ def test_the_seal_is_of_length_and_digest(folder: Path) -> None:
     assert content.startswith(b"\x7fELF")
     assert compiler._seal_of(content[: -compiler._SEAL_BYTES]) == content[-compiler._SEAL_BYTES :]
     assert b"sealed %016d " % (len(content) - compiler._SEAL_BYTES) in content
+
+
+def test_all_sources_of_the_operations_are_compiled_and_count_for_the_keys_of_steps() -> None:
+    text = Path(operations.__file__).read_text(encoding="utf-8")
+    files = [file for file in Path(operations.__file__).parent.iterdir() if file.suffix in (".cc", ".h")]
+    assert len(files) > 10
+    assert not [file.name for file in files if f'"{file.name}"' not in text]
