@@ -81,7 +81,7 @@ def is_native(matrices: Mapping[str, tf.Tensor], x: tf.Tensor) -> bool:
     Raises:
         UserError: LAYERS_VARIABLE has an unknown value.
     """
-    shapes = [w.shape.as_list() for w in matrices.values()]
+    shapes = [tuple(w.shape) for w in matrices.values()]
     why = why_tensorflow(shapes[0][0], max(outputs for _, outputs in shapes), _conditions(x.dtype))
     if not why and x.shape.rank != 2:
         why = f"its input has {x.shape.rank} axes"

@@ -88,7 +88,7 @@ def test_slow_input_is_told_as_the_share_of_the_time_that_training_waited(
         assert progress.waited_s == BATCHES * read_s
         assert (report.input_wait_s, report.seconds) == (BATCHES * read_s, BATCHES * (read_s + step_s))
     ranker = SimpleNamespace(tasks=("like", "watch"), weights=SimpleNamespace(size=1))
-    trained = SimpleNamespace(ranks=1, step=15, ranker=ranker)
+    trained = SimpleNamespace(ranks=1, step=15, ranker=ranker, layers=lambda: "")
     written = job(tmp_path, declared(), ())
     Path(written.output_dir).mkdir()
     manifest = SimpleNamespace(days=(), calibrations={})

@@ -21,7 +21,7 @@ Shape = list[int]
 _LAYER = {"COUNTS": [2, 1], "WIDTHS": [H, 3], "RELUS": [1, 0], "MEMBERS": 1, "THREADS": 1}
 _OUTPUTS, _MATRICES, _BIASES = [[B, H], [B, H], [B, 3]], [[INPUTS, 2 * H], [INPUTS, 3]], [[2 * H], [3]]
 _KEPT = 252 * 3 * 32
-_UPDATE: dict[str, Any] = {"numbers": [2], "gradients": [2, H], "newest": [2], "occurrences": [2]}
+_UPDATE: dict[str, Any] = {"numbers": [2], "gradients": [2, H]}
 _PARTS: dict[str, Any] = {"parts": [[B, 3], [7, H]], "indexes": [[B * 2]]}
 
 # Inputs of each operation, and its attributes. A variable is the first input of its operation.
@@ -41,8 +41,9 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "layer_inputs_gradient": ({"outputs": _OUTPUTS, "gradients": _OUTPUTS, "w": _MATRICES}, _LAYER),
     "layer_weights_gradient": ({"x": [B, INPUTS], "kept": [_KEPT]}, {"M": 2, "OUTPUTS": 3, **_LAYER}),
     "read_rows": ({"rows": [9, H], "numbers": [2]}, {"COLUMNS": H}),
-    "adam_rows": ({"rows": [9, 3 * H + 2], **_UPDATE, "settings": [6]}, {}),
-    "rowwise_adagrad_rows": ({"rows": [9, H + 3], **_UPDATE, "settings": [1]}, {}),
+    "adam_rows": ({"rows": [9, 3 * H], **_UPDATE, "settings": [6]}, {}),
+    "rowwise_adagrad_rows": ({"rows": [9, H + 1], **_UPDATE, "settings": [1]}, {}),
+    "merge_books": ({"books": [9, 2], "numbers": [2], "newest": [2], "occurrences": [2]}, {}),
     "post": ({"data": [4], "counts": [1]}, {"channel": 0}),
     "collect": ({"number": []}, {"channel": 0, "T": tf.float32}),
     "collect_sum": ({"number": []}, {"channel": 0}),
@@ -55,7 +56,9 @@ FREE = {
     ("layer_weights_gradient", "x", 0),
     ("layer_weights_gradient", "x", 1),
     ("read_rows", "numbers", 0), *((name, "rows", 0) for name in OPERATIONS),
+    ("merge_books", "books", 0),
 }  # fmt: skip
+_VARIABLES = {"rows": tf.float32, "books": tf.int32}
 _INTEGERS = {"numbers": tf.int64, "number": tf.int64}
 _INTEGERS |= dict.fromkeys(("indexes", "newest", "occurrences", "counts", "least"), tf.int32)
 _INTEGERS |= dict.fromkeys(("key", "counter"), tf.uint64)
@@ -90,8 +93,8 @@ def _call(operation: str, inputs: dict[str, Any], attributes: dict[str, Any]) ->
     def given(name: str, shape: Any) -> Any:
         if shape and isinstance(shape[0], list):
             return [_tensor(operation, name, each) for each in shape]
-        if name == "rows":
-            kept.append(tf.Variable(tf.ones(shape)))
+        if name in _VARIABLES:
+            kept.append(tf.Variable(tf.ones(shape, _VARIABLES[name])))
             return kept[0].handle
         return _tensor(operation, name, shape)
 
