@@ -92,6 +92,13 @@ bench-modes: setup ## measure parameter servers and the modes of training; 2 qui
 bench-wide: setup ## time the steps of a run with 2,000 features, in runs/wide; 2 quiet cores, 10 minutes
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.wide runs/wide
 
+.PHONY: bench-ranks
+bench-ranks: setup ## measure ranks beside other work, with unequal lists, between two hosts, and a job beside its step, into runs; 2 quiet cores, root, 40 minutes
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.beside
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.unequal
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.between_hosts steps --output runs/between_hosts.json
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.whole_job runs/whole_job.json
+
 .PHONY: bench-scale
 bench-scale: setup ## compute what 1 to 512 ranks give, from the costs in bench/scale_costs.json; docs/scale.md
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_model
