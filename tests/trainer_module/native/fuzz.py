@@ -3,10 +3,10 @@
 `python -m tests.trainer_module.native.fuzz LIBRARY CASES SEED`. Sizes are 0, 1, small or large.
 """
 
-import ctypes
 import functools
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from sangam.trainer_module.dense import fused, native_layer
 from sangam.trainer_module.embedding.bookkeeping import merge_books
 from sangam.trainer_module.embedding.row_optimizers import adam, adam_rate
 from sangam.trainer_module.encoders.numbers import passed_shares
+from sangam.trainer_module.native import library
 
 Floats = NDArray[np.float64]
 _SMALL = 1e-30
@@ -238,8 +239,7 @@ def _bits(x: Any) -> NDArray[np.int32]:
 def main(path: str, cases: str, seed: str) -> None:
     """Runs cases with the operations of a library."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    operations = tf.load_op_library(path)
-    fused.operations, fused.functions = lambda: operations, lambda: ctypes.CDLL(path)
+    library.library = lambda: Path(path)
     fuzz = Fuzz(int(seed))
     fuzz.run(int(cases))
     print(f"{cases} cases", {name: f"{worst:.1e}" for name, worst in sorted(fuzz.worst.items())})
