@@ -9,6 +9,7 @@ import itertools
 import math
 import os
 import stat
+import threading
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ from sangam.schemas.parts.base import FrozenModel
 
 _CHUNK_BYTES = 4 << 20
 _NPY: Any = np.lib.format  # without types
+_PARSING = threading.Lock()
+"""Python 3.11 cannot parse a header, as an expression, in two threads at once: "AST constructor recursion depth"."""
 
 
 class CheckpointError(UserError):
@@ -167,7 +170,8 @@ class _Reading:
         self._path, self._record, self._file = path, record, file
         try:
             _NPY.read_magic(file)
-            self.shape, _, self.dtype = _NPY.read_array_header_1_0(file)
+            with _PARSING:
+                self.shape, _, self.dtype = _NPY.read_array_header_1_0(file)
         except ValueError as error:
             raise _damaged(path, f"has no readable header: {error}", "a .npy file") from error
         self._header_bytes = file.tell()
