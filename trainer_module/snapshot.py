@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ WEIGHTS, AVERAGE = "weights", "average"
 Arrays = dict[str, NDArray[Any]]
 KeysAndRows = tuple[NDArray[Any], NDArray[Any]]
 
+_Rows = TypeVar("_Rows")
 _ROWS_AT_ONCE = 1 << 18
 
 
@@ -91,7 +92,7 @@ def _taken(array: NDArray[Any], indices: NDArray[Any], out: NDArray[Any]) -> NDA
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class _State(Generic[_Rows]):
     """The state of one rank.
 
     Attributes:
@@ -104,18 +105,16 @@ class Snapshot:
 
     step: int
     dense: Arrays
-    groups: dict[str, RowsSnapshot]
+    groups: Mapping[str, _Rows]
     extra: Arrays
 
 
-@dataclass(frozen=True)
-class StateAtCut:
-    """The state of one rank at one moment, read while training continues; attributes as in `Snapshot`."""
+class Snapshot(_State[RowsSnapshot]):
+    """The state of one rank, copied."""
 
-    step: int
-    dense: Arrays
-    groups: Mapping[str, HeldRows]
-    extra: Arrays
+
+class StateAtCut(_State[HeldRows]):
+    """The state of one rank at one moment, read while training continues."""
 
     def end(self) -> None:
         """Gives back what the rows hold; they are not read again."""
@@ -148,14 +147,8 @@ class RowsOnDisk:
         return self.read_extra()
 
 
-@dataclass(frozen=True)
-class StoredSnapshot:
-    """A snapshot whose rows are still on disk; attributes as in `Snapshot`."""
-
-    step: int
-    dense: Arrays
-    groups: Mapping[str, RowsOnDisk]
-    extra: Arrays
+class StoredSnapshot(_State[RowsOnDisk]):
+    """A snapshot whose rows are still on disk."""
 
 
 def merged_extra(so_far: Arrays, part: Arrays, *, is_heir: bool) -> Arrays:
