@@ -124,6 +124,7 @@ class Nursery:
         if self._channel is None:
             self._begin()
         assert self._channel is not None
+        log.open("ab").close()  # There from now on, as with `subprocess.Popen`; the new process opens it later.
         request = {"arguments": list(arguments), "environment": dict(environment), "log": str(log)}
         try:
             self._channel.sendall(json.dumps(request).encode() + b"\n")
