@@ -38,7 +38,7 @@ def test_sigterm_ends_a_process_that_imports(tmp_path: Path, command: list[str],
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"}
     with subprocess.Popen([sys.executable, "-m", *command], env=environment) as process:
         try:
-            wait_until((package / "begun").exists, 20, f"it imports {slow}")
+            wait_until((package / "begun").exists, 60, f"it imports {slow}")
             process.terminate()
             assert process.wait(5) == code
         finally:

@@ -41,7 +41,7 @@ def limited(limit_bytes: int) -> Iterator[Place]:
             raise NoCgroupError(str(error)) from error
         yield Place(("sh", "-c", f'echo $$ >{shlex.quote(str(folder / "cgroup.procs"))} && exec "$@"', "sh"))
     finally:
-        wait_until(lambda: not any(map(psutil.pid_exists, _members(folder))), 10, "the cgroup is empty")
+        wait_until(lambda: not any(map(psutil.pid_exists, _members(folder))), 60, "the cgroup is empty")
         folder.rmdir()
 
 

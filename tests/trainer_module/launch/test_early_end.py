@@ -33,7 +33,7 @@ def container() -> Place:
 
 
 def _first_process(unshared: "subprocess.Popen[bytes]") -> psutil.Process:
-    wait_until(lambda: psutil.Process(unshared.pid).children(), 5, "the namespace has its first process")
+    wait_until(lambda: psutil.Process(unshared.pid).children(), 60, "the namespace has its first process")
     [first] = psutil.Process(unshared.pid).children()
     return first
 
@@ -51,7 +51,7 @@ def test_sigterm_in_the_first_second_is_heard(tmp_path: Path, container: Place, 
         for moment_s in _MOMENTS_S:
             unshared = job.coordinator() if role == "coordinator" else job.host(0)
             first = _first_process(unshared)
-            wait_until(lambda pid=first.pid: _catches_sigterm(pid), 5, "it has a handler")
+            wait_until(lambda pid=first.pid: _catches_sigterm(pid), 60, "it has a handler")
             took_s.append(sum(first.cpu_times()[:2]))
             time.sleep(moment_s)
             first.terminate()

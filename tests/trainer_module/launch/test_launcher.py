@@ -129,7 +129,7 @@ def test_a_killed_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, .
     wait_until(lambda: len(group_of(launched.pid)) == 6, 30, "launcher, nursery, pool and ranks run")
     launched.kill()
     assert launched.wait(30) == -9
-    wait_until(lambda: group_of(launched.pid) == [], 10, "the group is empty")
+    wait_until(lambda: group_of(launched.pid) == [], 60, "the group is empty")
 
 
 @pytest.mark.long

@@ -50,7 +50,7 @@ def test_an_error_of_a_forked_process_is_in_its_log_and_its_exit_code(nursery: N
 def test_a_forked_process_shows_what_it_runs_and_dies_by_a_signal(nursery: Nursery, tmp_path: Path) -> None:
     forked = _start(nursery, tmp_path / "one.log", "stay", str(os.getpid()))
     process = psutil.Process(forked.pid)
-    wait_until(lambda: process.cmdline()[1:] == ["-m", _SHOWN, "stay", str(os.getpid())], 10, "its words are shown")
+    wait_until(lambda: process.cmdline()[1:] == ["-m", _SHOWN, "stay", str(os.getpid())], 60, "its words are shown")
     with pytest.raises(subprocess.TimeoutExpired):
         forked.wait(0.05)
     forked.send_signal(signal.SIGTERM)

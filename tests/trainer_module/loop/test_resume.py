@@ -69,7 +69,7 @@ def test_after_a_killed_rank_and_a_killed_launcher_a_job_ends_as_if_nothing_had_
     wait_for_step(job_file, first + 2 * EVERY_STEPS)
     launched.kill()
     launched.wait()
-    wait_until(lambda: group_of(launched.pid) == [], 10, "the group is empty")
+    wait_until(lambda: group_of(launched.pid) == [], 60, "the group is empty")
     second = last_step(job_file)
     _run_to_the_end(job_file)
 
