@@ -80,6 +80,7 @@ def transports(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Transport]:
                 rows_ms_per_mb=max(rows_ms, 0.0) / rows_mb,
                 dense_ms_per_mb=max(both_ms - rows_ms, 0.0) / dense_mb,
                 idle_cpu=ms(measured, "idle_cpu") / 1e3,
+                negotiates=transport == "horovod",
                 **hops,
             )
     return found

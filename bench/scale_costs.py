@@ -28,6 +28,7 @@ class Transport:
         idle_cpu: share of a rank's core that the transport takes during computation.
         rows_hops: one-way trips of `rows_ms` between two hosts, with negotiation.
         gradients_hops: one-way trips of `gradients_ms` between two hosts.
+        negotiates: whether a ring agrees on each call, with trips that grow with the number of ranks.
     """
 
     rows_ms: float
@@ -37,6 +38,7 @@ class Transport:
     idle_cpu: float
     rows_hops: float = 0.0
     gradients_hops: float = 0.0
+    negotiates: bool = True
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def _hundred_trillion(costs: Costs, network: Network) -> str:
     hosts, each, dim = 30, 24, 128
     large = wider(dataclasses.replace(costs, num_ids=10**14 // dim), dim)
     network = dataclasses.replace(network, ranks_per_host=each, cores_per_host=each)
-    parts = in_step(hosts * each, large, network, "horovod")
+    parts = in_step(hosts * each, large, network, "tcp")
     step_ms = sum(parts.values())
     rows = [[name, f"{ms:.1f}"] for name, ms in [*parts.items(), ("a step", step_ms)]]
     shown = results.table([f"10^14 parameters, {hosts} hosts of {each} ranks", "ms"], rows)

@@ -15,7 +15,7 @@ from sangam.schemas.derived.plan import plan
 from sangam.schemas.derived.sizes import PROCESS_BYTES
 from sangam.schemas.spec import RankerSpec
 
-MODES = ("sync horovod", "sync shared_memory", "stale", "shadow", "async")
+MODES = ("sync tcp", "sync horovod", "sync shared_memory", "stale", "shadow", "async")
 COMPUTATION, IMBALANCE, LATENCY = "rank's computation", "waiting for the slowest rank", "latency"
 DENSE, ROWS = "network of the dense all-reduce", "network of rows"
 SERVER_CPU, SERVER_NETWORK, INPUT = "parameter servers' CPU", "parameter servers' network", "input workers"
@@ -102,7 +102,8 @@ def in_step(ranks: int, costs: Costs, network: Network, transport: str) -> dict[
     - dense: a ring sends 2 (n - 1) / n of the gradient through every rank, once through every host's interface
       (Patarasuk and Yuan, 2009).
     - latency: a call's own time, and its one-way trips between hosts. Horovod negotiates each call by Gloo's ring,
-      whose 2 (n - 1) steps follow each other: trips measured with 2 ranks, times n - 1.
+      whose 2 (n - 1) steps follow each other: trips measured with 2 ranks, times n - 1. In a fixed order they do not
+      grow, but for one more where more than two ranks add slices of the dense gradient and send each other the sums.
     """
     through, slow = costs.transports[transport], turns(ranks, network)
     computed_ms = slow * computation_ms(ranks, costs, network)
@@ -116,11 +117,14 @@ def in_step(ranks: int, costs: Costs, network: Network, transport: str) -> dict[
     parts[ROWS] = slow * copies_ms + 2 * network.ms(here * away * costs.row_mb)
     dense_mb = 2 * changing * costs.dense_mb
     parts[DENSE] = slow * dense_mb * through.dense_ms_per_mb + (network.ms(dense_mb) if away else 0.0)
-    hops = (through.rows_hops + through.gradients_hops) * (ranks - 1) if away else 0.0
+    grown = ranks - 1 if through.negotiates else 1
+    hops = (through.rows_hops + through.gradients_hops) * grown if away else 0.0
+    if away and ranks > 2 and not through.negotiates:
+        hops += 1.0
     parts[LATENCY] = slow * (through.rows_ms + through.gradients_ms) + hops * network.rtt_us / 2e3
     keys_ms = network.ms(here * away * costs.key_mb)
     if away:
-        keys_ms += through.rows_hops * (ranks - 1) * network.rtt_us / 2e3
+        keys_ms += through.rows_hops * grown * network.rtt_us / 2e3
     parts[ROWS] += max(keys_ms - costs.dense_ms, 0.0)
     return parts
 

@@ -3,7 +3,7 @@
     python -m bench.unequal
 
 A history of 1 to 200 ids, log-normal lengths (median 8, mean 19), to which one id attends (DIN); 13 numbers; experts of
-64-32. Two ranks of one thread read the examples themselves and train in batches of 64, 256 and 1,024, epoch by epoch:
+64-32. Two ranks of one thread read the examples themselves and train in batches of 64 and 256, epoch by epoch:
 examples in their order, and dealt by their number of ids, in turn. Prints what training.json tells.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-_SIZES = (64, 256, 1024)
+_SIZES = (64, 256)
 _EPOCHS, _EXAMPLES = 5, 16_384
 _MOST_IDS, _IDS = 200, 50_000
 _DEALT = (False, True)

@@ -110,7 +110,7 @@ class EmbeddedBatch:
         self._combined[group] = parts[1]
         lengths = [] if lengths_RB is None else tf.unstack(lengths_RB)
         for name, values_nD, lengths_R in zip(encoded, parts[2:], lengths, strict=True):
-            self._encoded[name] = Lists(values_nD, lengths_R)
+            self._encoded[name] = Lists(values_nD, lengths_R, has_own_targets=True)
 
     def floats(self) -> tf.Tensor:
         """See `EmbeddedRows`."""

@@ -121,7 +121,7 @@ class RankerSpec(Inputs):
             return None
         if sync.transport != "auto":
             return sync.transport
-        return "shared_memory" if ranks_here == ranks <= MAX_SHARING else "horovod"
+        return "shared_memory" if ranks_here == ranks <= MAX_SHARING else "tcp"
 
 
 def _or_auto(schema: dict[str, Any]) -> None:

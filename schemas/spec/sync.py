@@ -20,8 +20,8 @@ class InStep(FrozenModel):
     kind: Literal["sync"]
     transport: Literal["auto"] | Transport = "auto"
     """Transport between the ranks. `shared_memory`: through memory, for ranks on one machine. `tcp`: over connections
-    between all ranks. Both send in a fixed order, without Horovod's rounds of negotiation (docs/scale.md). `auto`:
-    `shared_memory` where all ranks are on one machine, otherwise `horovod`."""
+    between all ranks. Both send in a fixed order, without `horovod`'s rounds of negotiation (docs/scale.md). `auto`:
+    `shared_memory` where all ranks are on one machine, otherwise `tcp`."""
 
 
 class _Served(FrozenModel):

@@ -25,6 +25,7 @@ from bench.workload import pool
 
 _FREE = Transport(0.0, 0.0, 0.0, 0.0, 0.0)
 _HOROVOD = Transport(1.0, 2.0, 0.5, 1.0, 0.1, rows_hops=6.0, gradients_hops=8.0)
+_TCP = Transport(0.5, 1.0, 0.5, 1.0, 0.0, rows_hops=1.0, gradients_hops=1.0, negotiates=False)
 _COSTS = Costs(
     batch=4096,
     ids=20,
@@ -39,7 +40,7 @@ _COSTS = Costs(
     rest_ms=3.0,
     jitter=0.02,
     beside=1.2,
-    transports={"horovod": _HOROVOD, "shared_memory": _FREE},
+    transports={"horovod": _HOROVOD, "tcp": _TCP, "shared_memory": _FREE},
     server_row_us=0.5,
     server_ms_per_mb=0.5,
     rank_ms_per_mb=0.5,

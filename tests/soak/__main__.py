@@ -1,4 +1,4 @@
-"""Soaks every mode of training: `python -m tests.soak [--minutes 30] [--seed 1] [MODE ...]`, for `make soak`.
+"""Soaks every mode and transport of training: `python -m tests.soak [--minutes 30] [--seed 1] [MODE ...]`, for `make soak`.
 
 Each mode trains twice, left alone and with random kills; the AUCs must be within 0.005 of each other. They are of
 examples that were not trained on: on its own training examples a model that trains for long differs by more from one
@@ -19,6 +19,8 @@ from tests.trainer_module.trained_examples import counting, report_of
 MOST_DIFFERENCE = 0.005
 _MODES: dict[str, dict[str, Any]] = {
     "sync": {},
+    "tcp": {"sync": {"kind": "sync", "transport": "tcp"}},
+    "horovod": {"sync": {"kind": "sync", "transport": "horovod"}},
     "stale": {"sync": {"kind": "stale", "staleness": 4}, "parameter_servers": 2},
     "shadow": {"sync": {"kind": "shadow"}, "parameter_servers": 2},
     "async": {"sync": {"kind": "async"}, "parameter_servers": 2},

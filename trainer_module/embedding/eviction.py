@@ -148,7 +148,7 @@ def rows_to_go(group: Group, usage: Usage) -> Counting[Going]:
                 keys, worth = usage.of(undecided[tag], capacities[tag].evict)
                 going.append(undecided[tag][(yield from least_of_all(worth, keys, number))])
             evicted += np.bincount(usage.tags(np.concatenate(going[1:])), minlength=len(rules))
-    return Going(np.sort(np.concatenate(going)), first.expired.numpy(), evicted)
+    return Going(np.sort(np.concatenate(going), kind="stable"), first.expired.numpy(), evicted)
 
 
 def _by_tag(usage: Usage, numbers: NDArray[Any], num_tags: int) -> list[NDArray[Any]]:

@@ -10,7 +10,8 @@ from sangam.trainer_module.dense.layers import Dense, Mlp
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.encoders.lists import Lists
 
-# Shape suffixes: R lists, Q targets, C the larger of both, L longest list, D dimension, U units of the first layer.
+# Shape suffixes: R lists, Q targets, C the larger of both, L longest list, n values of all lists in a row, D dimension,
+# U units of the first layer.
 
 
 class DinLists:
@@ -23,6 +24,7 @@ class DinLists:
     def __init__(self, feature: str, spec: DinEncoder, dim: int):
         name, units = f"encoders/{feature}", spec.units
         self._name, self._dim, self._units = name, dim, units[0]
+        self._first = Dense(f"{name}/first", relu=True)
         self._rest = Mlp(f"{name}/rest", len(units) - 1)
         self._head = Dense(f"{name}/head", relu=False)
 
@@ -30,9 +32,20 @@ class DinLists:
         """See `Encoder`; either lists or targets may be one for all of the others."""
         if target is None:
             raise ValueError(f"{self._name}: a target is needed")
+        return self._each(weights, lists, target) if lists.has_own_targets else self._all(weights, lists, target)
+
+    def _each(self, weights: Weights, lists: Lists, target: tf.Tensor) -> tf.Tensor:
+        """Takes the values in a row: padded to the longest list, most of a batch would be padding."""
+        x_nD, (list_n, _) = lists.values_nD, lists.positions()
+        target_nD = tf.gather(target, list_n)
+        hidden = self._first(weights, tf.concat([x_nD, x_nD * target_nD, target_nD], 1))
+        attention_n1 = self._head(weights, self._rest(weights, hidden))
+        return tf.math.unsorted_segment_sum(attention_n1 * x_nD, list_n, tf.size(lists.lengths_R))
+
+    def _all(self, weights: Weights, lists: Lists, target: tf.Tensor) -> tf.Tensor:
+        """Pairs lists and targets; what is one for all passes its part of the first layer once."""
         x_RLD, is_there_RL = lists.padded()
         w = tf.split(weights[f"{self._name}/first/w"], 3)
-        # An input with one row for all passes its part of the first layer once.
         hidden_CLU = (
             _times(x_RLD, w[0]) + _times(x_RLD * target[:, None], w[1]) + tf.matmul(target, w[2])[:, None]
         ) + weights[f"{self._name}/first/b"]

@@ -16,10 +16,12 @@ class Lists:
     Attributes:
         values_nD: embeddings.
         lengths_R: int64, how many each list has.
+        has_own_targets: whether each list is known to have a target of its own; otherwise one may be for all.
     """
 
     values_nD: tf.Tensor
     lengths_R: tf.Tensor
+    has_own_targets: bool = False
 
     def positions(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the list of each value, and its position in it, from 0: [n] int32 and [n] int64."""

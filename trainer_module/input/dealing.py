@@ -13,14 +13,19 @@ from sangam.schemas.spec.features import ListFeature
 from sangam.trainer_module.input.blocks import Rows, Table
 from sangam.trainer_module.transforms.lists import most_values
 
+_LARGEST_BATCH = 256
+"""Larger batches have about as many ids by themselves, and dealing costs more than it gains: ADR 0060."""
+
 
 def lists_of(spec: RankerSpec, *, is_raw: bool) -> dict[str, tuple[str, int]]:
-    """Returns the column of each feature of lists and the most ids that it keeps of it.
+    """Returns the column of each feature of lists and the most ids that it keeps of it; none where batches are large.
 
     Args:
         spec: declares the features.
         is_raw: whether the rows are those of the logs, not Transform's.
     """
+    if spec.training.batch_size_per_rank > _LARGEST_BATCH:
+        return {}
     lists = {name: feature for name, feature in spec.features.items() if isinstance(feature, ListFeature)}
     return {
         name: (feature_columns(spec, name)[0].name if is_raw else name, most_values(feature))

@@ -89,9 +89,9 @@ def test_what_can_work_is_taken(tmp_path: Path, changes: dict[str, Any]) -> None
     ("declared", "ranks", "here", "transport"),
     [
         ({}, 2, 2, "shared_memory"),
-        ({}, 2, 1, "horovod"),
+        ({}, 2, 1, "tcp"),
         ({}, 64, 64, "shared_memory"),
-        ({}, 65, 65, "horovod"),
+        ({}, 65, 65, "tcp"),
         ({}, 1, 1, None),
         (mode("sync", transport="auto"), 4, 4, "shared_memory"),
         (mode("sync", transport="horovod"), 2, 2, "horovod"),

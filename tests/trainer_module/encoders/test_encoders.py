@@ -28,10 +28,12 @@ def _built(encoder: Any) -> tuple[Any, dict[str, Any]]:
     return built, {weight.name: generator.normal(size=weight.shape).astype(np.float32) for weight in declared}
 
 
-def _encoded(encoder: Any, weights: dict[str, Any], lengths: Any, values: Any, target: Any = None) -> np.ndarray:
+def _encoded(
+    encoder: Any, weights: dict[str, Any], lengths: Any, values: Any, target: Any = None, *, has_own: bool = False
+) -> np.ndarray:
     from sangam.trainer_module.encoders.lists import Lists
 
-    lists = Lists(tf.constant(values), tf.constant(lengths, tf.int64))
+    lists = Lists(tf.constant(values), tf.constant(lengths, tf.int64), has_own_targets=has_own)
     found: np.ndarray = encoder(weights, lists, None if target is None else tf.constant(target)).numpy()
     return found
 
@@ -74,10 +76,11 @@ def _din(weights: dict[str, Any], x: np.ndarray, target: np.ndarray) -> np.ndarr
     return found
 
 
-def test_din_weighs_each_value_by_what_an_mlp_makes_of_it_and_the_target() -> None:
+@pytest.mark.parametrize("has_own", [False, True])
+def test_din_weighs_each_value_by_what_an_mlp_makes_of_it_and_the_target(has_own: bool) -> None:
     encoder, weights = _built(DinEncoder(kind="din", target="item", units=(6, 3)))
     targets = np.random.default_rng(2).normal(size=(3, DIM)).astype(np.float32)
-    got = _encoded(encoder, weights, LENGTHS, VALUES, targets)
+    got = _encoded(encoder, weights, LENGTHS, VALUES, targets, has_own=has_own)
     expected = [_din(weights, x, target) for x, target in zip((VALUES[:3], [], VALUES[3:]), targets, strict=True)]
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
@@ -142,7 +145,7 @@ def test_empty_lists_have_gradients_that_are_numbers(declared: Any, lengths: tup
     values, target = tf.constant(VALUES[: sum(lengths)]), tf.ones([len(lengths), DIM])
     with tf.GradientTape() as tape:
         tape.watch([values, target, variables])
-        encoded = encoder(variables, Lists(values, tf.constant(lengths, tf.int64)), target)
+        encoded = encoder(variables, Lists(values, tf.constant(lengths, tf.int64), has_own_targets=True), target)
         total = tf.reduce_sum(tf.square(encoded))
     for gradient in tf.nest.flatten(tape.gradient(total, [values, variables])):
         assert np.isfinite(tf.convert_to_tensor(gradient).numpy()).all()

@@ -43,7 +43,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory, files: tuple[str, ...]) -> P
     return folder
 
 
-@pytest.mark.parametrize("transport", ["tcp", pytest.param("horovod", marks=pytest.mark.long)])
+@pytest.mark.parametrize("transport", ["auto", pytest.param("horovod", marks=pytest.mark.long)])
 def test_two_hosts_learn_what_one_rank_with_twice_the_batch_learns(
     tmp_path: Path, files: tuple[str, ...], places: list[Place], alone: Path, transport: str
 ) -> None:

@@ -78,8 +78,9 @@ def test_a_killed_parent_takes_the_nursery_with_it(tmp_path: Path) -> None:
     code = (
         "import os, sys, pathlib\n"
         "from sangam.trainer_module.launch.nursery import Nursery\n"
-        "nursery = Nursery(pathlib.Path(sys.argv[1]), dict(os.environ))\n"
-        f"forked = nursery.start(['{_SHOWN}', 'stay', str(os.getpid())], {{}}, sys.argv[1])\n"
+        "log = pathlib.Path(sys.argv[1])\n"
+        "nursery = Nursery(log, dict(os.environ))\n"
+        f"forked = nursery.start(['{_SHOWN}', 'stay', str(os.getpid())], {{}}, log)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "log")], start_new_session=True)
