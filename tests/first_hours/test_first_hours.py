@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from sangam.components.registry import stored_versions
+from sangam.components.reports.artifact_files import read_ingestion
+from sangam.schemas.loading import load_spec
+from tests.components.steps.example_gen.test_executor import ingest
 from tests.e2e.user_run import sangam
 from tests.errors import mentions
-from tests.first_hours.shapes import SHAPES
+from tests.first_hours.shapes import ROWS, SHAPES
 from tests.object_stores import Bucket
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
@@ -33,8 +36,14 @@ def _drafted(folder: Path, shape: str) -> list[str]:
 
 
 @pytest.mark.parametrize("shape", sorted({*SHAPES} - {*_TRAINED_ON, "hive"}))
-def test_the_draft_reads_the_logs(tmp_path: Path, shape: str) -> None:
-    _drafted(tmp_path, shape)
+def test_the_draft_reads_every_row(tmp_path: Path, shape: str) -> None:
+    run = _drafted(tmp_path, shape)
+    spec = load_spec(tmp_path / "spec.yaml")
+    date = run[run.index("--date") + 1] if "--date" in run else ""
+    examples = ingest(spec.data, Path(run[run.index("--data") + 1]), tmp_path / "examples", inputs=spec, date=date)
+    splits = read_ingestion(examples.uri).splits.values()
+    assert [(split.dropped, split.ignored) for split in splits] == [({}, {})] * 2
+    assert sum(split.read for split in splits) == ROWS
 
 
 @pytest.mark.parametrize("shape", _TRAINED_ON)
