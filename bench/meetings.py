@@ -36,7 +36,7 @@ def main(transport: Transport, rows: str, weights: str, output: str) -> None:
         vector, gradient = tf.random.normal([floats]), tf.random.normal([dense])
         splits = tf.constant([floats // ranks] * (ranks - 1) + [floats - floats // ranks * (ranks - 1)])
         for part, call in (("rows", _sender(vector, splits)), ("gradients", _sender(vector, splits, gradient))):
-            found[f"{part}_{size}_s"] = _since_the_last(_timed(call, rank), rank, ranks)
+            found[f"{part}_{size}_s"] = _since_the_last(_timed(call, rank))
     before = time.process_time()
     time.sleep(_IDLE_S)
     found["idle_cpu"] = (time.process_time() - before) / _IDLE_S
@@ -46,12 +46,15 @@ def main(transport: Transport, rows: str, weights: str, output: str) -> None:
     collectives.stop()
 
 
-def _since_the_last(seconds: list[float], rank: int, ranks: int) -> float:
-    """Returns the median time since the last rank came, who waits least."""
-    own = np.full([ranks, len(seconds)], 1e9, np.float32)
-    own[rank] = seconds
-    of_all = -collectives.allreduce_max(tf.constant(-own), name="seconds").numpy()
-    return float(np.median(of_all.min(0)))
+def _since_the_last(spans: list[tuple[float, float]]) -> float:
+    """Returns the median time from the last rank's arrival until every rank has its result.
+
+    Who arrives last may find all messages there; the others still wait for its own, and the next part for them.
+    """
+    # The clock is the machine's, the same for all ranks; float32 has microseconds of what is left.
+    began = float(collectives.allreduce_max(tf.constant([int(spans[0][0])], tf.float32), name="began").numpy()[0])
+    last_N2 = collectives.allreduce_max(tf.constant(np.array(spans) - began, tf.float32), name="spans").numpy()
+    return float(np.median(last_N2[:, 1] - last_N2[:, 0]))
 
 
 def _sender(vector: tf.Tensor, splits: tf.Tensor, gradient: tf.Tensor | None = None) -> Callable[[], tf.Tensor]:
@@ -68,21 +71,21 @@ def _sender(vector: tf.Tensor, splits: tf.Tensor, gradient: tf.Tensor | None = N
     return sent
 
 
-def _timed(call: Callable[[], tf.Tensor], rank: int) -> list[float]:
-    """Returns the seconds of each call.
+def _timed(call: Callable[[], tf.Tensor], rank: int) -> list[tuple[float, float]]:
+    """Returns when each call began and ended.
 
     Between two of them the core is busy, as in a step, and not equally long on all ranks: ranks that meet right after a
     meeting find Horovod's negotiation at its start, and each other in one round of it.
     """
-    seconds, generator = [], np.random.default_rng(rank)
+    spans, generator = [], np.random.default_rng(rank)
     for _ in range(_WARM + _TIMES):
         busy_until = time.perf_counter() + _BUSY_S + generator.uniform(0.0, _APART_S)
         while time.perf_counter() < busy_until:
             pass
         started = time.perf_counter()
         call().numpy()
-        seconds.append(time.perf_counter() - started)
-    return seconds[_WARM:]
+        spans.append((started, time.perf_counter()))
+    return spans[_WARM:]
 
 
 if __name__ == "__main__":
