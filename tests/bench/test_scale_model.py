@@ -167,7 +167,7 @@ def test_wider_rows_cost_in_proportion() -> None:
 
 def test_every_mode_has_a_line_for_every_number_of_ranks() -> None:
     found = points(_COSTS, Network(ranks_per_host=16), Prices(), servers=4, workers=None)
-    assert len(table(found).splitlines()) == 2 + 4 * len(RANKS) + 5  # Shared memory: up to 16 ranks.
+    assert len(table(found).splitlines()) == 2 + (len(MODES) - 1) * len(RANKS) + 5  # Shared memory: up to 16 ranks.
 
 
 def test_the_fewest_ranks_reach_what_is_wanted_and_one_less_does_not() -> None:
