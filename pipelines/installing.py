@@ -24,7 +24,7 @@ def install(*, with_horovod: bool) -> None:
     """Installs the packages of the runtime lock into this interpreter's environment, and compiles the operations.
 
     Args:
-        with_horovod: whether to compile Horovod, which ranks on several machines need.
+        with_horovod: whether to compile Horovod, which `training.sync.transport: horovod` needs.
 
     Raises:
         UserError: a compiler or uv is missing, or uv failed; its own output says why.

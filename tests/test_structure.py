@@ -55,7 +55,7 @@ ENDING = {
         "trainer_module/embedding/row_store.py",
         "trainer_module/serving/tfra_table.py",
     },
-    "horovod": {"trainer_module/collectives/over_horovod.py", "trainer_module/launch/rendezvous.py"},
+    "horovod": {"trainer_module/collectives/over_horovod.py"},
 }
 
 

@@ -60,7 +60,7 @@ PROBES = {
 _REINSTALL = "run `sangam setup`, in a checkout `make setup`"
 PROBE_FIXES = {
     "horovod": "Horovod must be compiled against this TensorFlow (needs gcc, g++, make): " + _REINSTALL + "; only "
-    "ranks on several machines need it",
+    "`training.sync.transport: horovod` needs it",
     "tfra": _REINSTALL,
     "protobuf": f"unset PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION, or {_REINSTALL}",
 }

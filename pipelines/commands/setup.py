@@ -19,7 +19,7 @@ def setup(
         bool,
         typer.Option(
             "--horovod/--without-horovod",
-            help="Compile Horovod: 2 to 4 minutes. Only ranks on several machines need it.",
+            help="Compile Horovod: 2 to 4 minutes. Only `training.sync.transport: horovod` needs it.",
         ),
     ] = True,
     as_json: JsonOption = False,

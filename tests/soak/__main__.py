@@ -1,4 +1,4 @@
-"""Soaks every mode and transport of training: `python -m tests.soak [--minutes 30] [--seed 1] [MODE ...]`, for `make soak`.
+"""Soaks every mode and transport: `python -m tests.soak [--minutes 30] [--seed 1] [MODE ...]`, for `make soak`.
 
 Each mode trains twice, left alone and with random kills; the AUCs must be within 0.005 of each other. They are of
 examples that were not trained on: on its own training examples a model that trains for long differs by more from one

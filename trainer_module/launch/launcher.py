@@ -34,6 +34,7 @@ from sangam.trainer_module.launch.parameter_servers import ParameterServers
 from sangam.trainer_module.launch.pool import Pool
 from sangam.trainer_module.launch.processes import stop_on_sigterm
 from sangam.trainer_module.launch.rank_group import RankGroup, place_here
+from sangam.trainer_module.launch.rendezvous import Rendezvous
 from sangam.trainer_module.monitoring.endpoint import refuse_ports_in_use
 
 _LOG = logging.getLogger("sangam.trainer_module.launch.launcher")
@@ -46,9 +47,6 @@ def _places(job: TrainJob) -> Iterator[Callable[[int], Mapping[str, str]]]:
     if job.ranker.transport(ranks_here=ranks) != "horovod":
         yield lambda rank: place_here(rank, ranks)
         return
-    # Other transports do not need Horovod installed.
-    from sangam.trainer_module.launch.rendezvous import Rendezvous
-
     with Rendezvous(ranks) as rendezvous:
         yield rendezvous.environment
 

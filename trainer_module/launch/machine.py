@@ -94,7 +94,7 @@ def refuse_missing_horovod(ranker: RankerSpec, *, ranks_here: int) -> None:
     if ranker.transport(ranks_here=ranks_here) == "horovod" and find_spec("horovod") is None:
         raise UserError(
             f"training.sync.transport: Horovod is not installed (got horovod, and {ranker.cluster.ranks} ranks); run "
-            "`sangam setup`, which compiles it, or have all ranks on one machine and take auto"
+            "`sangam setup`, which compiles it, or take auto"
         )
 
 
