@@ -3,6 +3,7 @@
 Reference: Gorishniy, Rubachev, Babenko: On embeddings for numerical features in tabular deep learning, NeurIPS 2022.
 """
 
+import functools
 import math
 from typing import assert_never
 
@@ -13,10 +14,11 @@ from sangam.schemas.parts.weight import Blocks
 from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.encodings import PeriodicEncoding, PiecewiseLinearEncoding
 from sangam.trainer_module.dense import choice, fused
+from sangam.trainer_module.dense.split import Input, Split, of_vectors, side_by_side
 from sangam.trainer_module.dense.weights import Weights
 
-# Shape suffixes: B batch, I floats, N numbers encoded at once, T bins, K frequencies, E inputs of a number's linear
-# layer, D width of its vector.
+# Shape suffixes: B batch, I floats, N numbers encoded at once, J of them that rows have of their own, T bins,
+# K frequencies, E inputs of a number's linear layer, D width of its vector.
 
 
 class EncodedNumbers:
@@ -33,16 +35,25 @@ class EncodedNumbers:
         self._plain = [starts[name] + each for name, width in floats if name not in encoded for each in range(width)]
         self._firsts = [[starts[name] for name in layer.features] for layer in self._layers]
 
-    def __call__(self, weights: Weights, floats_BI: tf.Tensor) -> tf.Tensor:
+    def __call__(self, weights: Weights, floats_BI: Input) -> Input:
         """Returns [batch, floats]."""
         if not self._layers:
             return floats_BI
+        if isinstance(floats_BI, Split):
+            return self._split(weights, floats_BI)
         parts = [tf.gather(floats_BI, self._plain, axis=1)] if self._plain else []
         for layer, firsts in zip(self._layers, self._firsts, strict=True):
             numbers_BN = tf.gather(floats_BI, firsts, axis=1)
             missing_BN = tf.gather(floats_BI, [first + 1 for first in firsts], axis=1) if layer.has_missing else None
             parts.append(layer(weights, numbers_BN, missing_BN))
         return tf.concat(parts, 1)
+
+    def _split(self, weights: Weights, floats: Split) -> Split:
+        parts = [floats.columns(self._plain)] if self._plain else []
+        for layer, firsts in zip(self._layers, self._firsts, strict=True):
+            missing = floats.columns([first + 1 for first in firsts]) if layer.has_missing else None
+            parts.append(layer.of_split(weights, floats.columns(firsts), missing))
+        return side_by_side(parts)
 
 
 class _Layer:
@@ -54,10 +65,22 @@ class _Layer:
 
     def __call__(self, weights: Weights, numbers_BN: tf.Tensor, missing_BN: tf.Tensor | None) -> tf.Tensor:
         """Returns [batch, N * D]."""
+        vectors_BND = self._vectors(weights, numbers_BN, missing_BN)
+        return tf.reshape(vectors_BND, [-1, len(self.features) * self._encoding.dim])
+
+    def of_split(self, weights: Weights, numbers: Split, missing: Split | None) -> Split:
+        """Returns the same in two parts; each number is encoded once, or once for each row."""
+        parts = [f"{self._name}/{part}" for part in ("frequencies", "w", "b")]
+        own = {name: tf.gather(weights[name], numbers.at_J) for name in parts if name in weights}
+        own_BJD = self._vectors(own, numbers.own_BJ, missing and missing.own_BJ)
+        shared_1ND = self._vectors(weights, numbers.shared_1I, missing and missing.shared_1I)
+        shared_1ND = tf.where(numbers.is_own_I()[:, None], 0.0, shared_1ND)
+        whole = functools.cache(lambda: self(weights, numbers.whole(), missing and missing.whole()))
+        return of_vectors(shared_1ND, own_BJD, numbers.at_J, whole)
+
+    def _vectors(self, weights: Weights, numbers_BN: tf.Tensor, missing_BN: tf.Tensor | None) -> tf.Tensor:
         sums_NBD = self._sums(weights, tf.transpose(numbers_BN), missing_BN) + weights[f"{self._name}/b"][:, None]
-        vectors_NBD = tf.nn.relu(sums_NBD)
-        num, dim = len(self.features), self._encoding.dim
-        return tf.reshape(tf.transpose(vectors_NBD, [1, 0, 2]), [-1, num * dim])
+        return tf.transpose(tf.nn.relu(sums_NBD), [1, 0, 2])
 
     def _sums(self, weights: Weights, numbers_NB: tf.Tensor, missing_BN: tf.Tensor | None) -> tf.Tensor:
         """Returns e W: [N, B, D]."""

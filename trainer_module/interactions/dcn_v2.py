@@ -12,6 +12,7 @@ from sangam.schemas.spec.models import DcnV2
 from sangam.trainer_module.dense.layers import Dense, Mlp, linear
 from sangam.trainer_module.dense.members import product
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input, whole
 from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, E experts, R rank.
@@ -25,11 +26,13 @@ class DcnV2Interaction:
         self._deep = Mlp("interaction/deep", len(spec.deep_units), dropout=dropout) if spec.deep_units else None
         self.shared = (*self._crosses[-1].matrices, *(self._deep.matrices[-1:] if self._deep else ()))
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """See `Interaction`."""
-        crossed_BI = x_BI
-        for layer in self._crosses:
-            crossed_BI = x_BI * layer(weights, crossed_BI) + crossed_BI
+        first, *others = self._crosses
+        whole_BI = whole(x_BI)
+        crossed_BI = whole_BI * first(weights, x_BI) + whole_BI
+        for layer in others:
+            crossed_BI = whole_BI * layer(weights, crossed_BI) + crossed_BI
         return tf.concat([crossed_BI, self._deep(weights, x_BI, noise)], axis=1) if self._deep else crossed_BI
 
 
@@ -39,7 +42,7 @@ class LowRankCross:
     def __init__(self, name: str):
         self._bias, self.matrices = f"{name}/b", (f"{name}/v", f"{name}/u")
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input) -> tf.Tensor:
         """Returns [batch, inputs]."""
         v, u = self.matrices
         return linear(weights, u, linear(weights, v, x_BI), self._bias)
@@ -56,7 +59,7 @@ class MixedCross:
         self.matrices = (f"{name}/v", f"{name}/c", f"{name}/u")
         self._expert_gate = Dense(f"{name}/expert_gate", relu=False)
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input) -> tf.Tensor:
         """Returns [batch, inputs]."""
         experts, rank, (v, c, u) = self._experts, self._rank, self.matrices
         gates_BE = tf.nn.softmax(self._expert_gate(weights, x_BI))

@@ -1,0 +1,126 @@
+"""The model's input of one user's candidates in two parts: columns that all rows share, and those of each row.
+
+The product of a matrix and the input is the sum of the parts' products, and that of the shared row is the same for all
+rows: a bias. So a layer of the whole input is one of the own columns, with another bias.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import tensorflow as tf
+
+from sangam.trainer_module.dense.members import has_members, product
+from sangam.trainer_module.dense.weights import Weights
+
+# Shape suffixes: K members of an ensemble, B rows, I inputs, J own ones, P picked ones, O outputs.
+
+
+@dataclass(frozen=True)
+class Split:
+    """Inputs of rows, of which some are the same in every row.
+
+    Attributes:
+        shared_1I: the shared columns of every row; zeros in the others.
+        own_BJ: the other columns; of an ensemble, member after member.
+        at_J: their positions, ascending, int64.
+        whole: returns [members * B, I], for code that needs every column of every row.
+        members: members of an ensemble.
+    """
+
+    shared_1I: tf.Tensor
+    own_BJ: tf.Tensor
+    at_J: tf.Tensor
+    whole: Callable[[], tf.Tensor]
+    members: int = 1
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return int(self.shared_1I.shape[1])
+
+    @property
+    def dtype(self) -> tf.DType:
+        """Type of the values."""
+        return self.own_BJ.dtype
+
+    def is_own_I(self) -> tf.Tensor:
+        """Returns which columns rows have of their own: [I] bool."""
+        return tf.scatter_nd(self.at_J[:, None], tf.ones_like(self.at_J), [self.width]) > 0
+
+    def columns(self, picked: Sequence[int]) -> "Split":
+        """Returns some of the columns; not of an ensemble."""
+        picked_P = tf.constant(picked, tf.int64)
+        at_J = tf.where(tf.gather(self.is_own_I(), picked_P))[:, 0]
+        return Split(
+            tf.gather(self.shared_1I, picked_P, axis=1),
+            tf.gather(self.whole(), tf.gather(picked_P, at_J), axis=1),
+            at_J,
+            lambda: tf.gather(self.whole(), picked_P, axis=1),
+        )
+
+    def of_own(self, weights: Weights, matrix: str, bias: str, name: str) -> Weights:
+        """Returns the weights of the same layer over `own_BJ` alone, whose bias has the shared columns' product in it.
+
+        Args:
+            weights: weights by name.
+            matrix: name of the layer's matrix, also of the one returned.
+            bias: name of its bias; empty without.
+            name: name of the bias returned: [O], or [K, O] for an ensemble.
+        """
+        sum_KO = product(weights, matrix, tf.tile(self.shared_1I, [self.members, 1]))
+        b = sum_KO if has_members(weights, matrix) else tf.reshape(sum_KO, [-1])
+        own = {matrix: tf.gather(weights[matrix], self.at_J), name: b + weights[bias] if bias else b}
+        if has_members(weights, matrix):
+            own[f"{matrix}/r"] = tf.gather(weights[f"{matrix}/r"], self.at_J, axis=-1)
+        return {**weights, **own}
+
+
+Input = tf.Tensor | Split
+"""A model's input [B, I], as one tensor or in two parts."""
+
+
+def whole(x: Input) -> tf.Tensor:
+    """Returns every column of every row: [B, I]."""
+    return x.whole() if isinstance(x, Split) else x
+
+
+def side_by_side(parts: Sequence[Split]) -> Split:
+    """Returns the columns of all parts, none of an ensemble."""
+    shared_1I = tf.concat([part.shared_1I for part in parts], 1)
+    starts = itertools.accumulate([part.width for part in parts[:-1]], initial=0)
+    return Split(
+        shared_1I,
+        tf.concat([part.own_BJ for part in parts], 1),
+        tf.concat([part.at_J + start for part, start in zip(parts, starts, strict=True)], 0),
+        functools.cache(lambda: tf.concat([part.whole() for part in parts], 1)),
+    )
+
+
+def of_vectors(shared_1ND: tf.Tensor, own_BJD: tf.Tensor, at_J: tf.Tensor, whole: Callable[[], tf.Tensor]) -> Split:
+    """Returns vectors side by side.
+
+    Args:
+        shared_1ND: the shared vectors of every row; zeros for the others.
+        own_BJD: the other vectors.
+        at_J: their numbers, ascending, int64.
+        whole: see `Split`.
+    """
+    _, num, dim = shared_1ND.shape
+    rows, own = tf.unstack(tf.shape(own_BJD)[:2])
+    return Split(
+        tf.reshape(shared_1ND, [1, num * dim]),
+        tf.reshape(own_BJD, tf.stack([rows, own * dim])),
+        tf.reshape(at_J[:, None] * dim + tf.range(dim, dtype=tf.int64), [-1]),
+        whole,
+    )
+
+
+def for_members(x: Input, members: int) -> Input:
+    """Returns the rows of each member of an ensemble, member after member."""
+    if not isinstance(x, Split):
+        return tf.tile(x, [members, 1])
+    return replace(
+        x, own_BJ=tf.tile(x.own_BJ, [members, 1]), whole=lambda: tf.tile(x.whole(), [members, 1]), members=members
+    )
