@@ -1,8 +1,8 @@
 """What it gains to compute the user's part of the first products once a request: `python -m bench.user_once`.
 
-Two forms of `rank` of one ranker, with the same weights and rows, are called in turn in one process, arrays in and arrays
-out: as it is exported, and with every column repeated for each candidate before the dense layers. For the demo's spec and
-for a wide one: 20 features of the user beside a history, experts of 256 and 128 units.
+Two forms of `rank` of one ranker, with the same weights and rows, are called in turn in one process, arrays in and
+arrays out: as it is exported, and with every column repeated for each candidate before the dense layers. For the demo's
+spec and for a wide one: 20 features of the user beside a history, experts of 256 and 128 units.
 """
 
 import argparse

@@ -58,7 +58,9 @@ class _Layer:
     def of_split(self, weights: Weights, x: Split) -> list[tf.Tensor]:
         """Returns each network's output for predictions: [batch, H]."""
         bias = f"{self.matrix}/bias_of_split"
-        return replace(self, bias=bias).by_tensorflow(x.of_own(weights, self.matrix, self.bias, bias), x.own_BJ, None)
+        return replace(self, bias=bias).by_tensorflow(
+            x.of_own(weights, self.matrix, self.bias, bias), x.of_rows(), None
+        )
 
     def native(self, weights: Weights, noise: Noise | None) -> native_layer.Networks:
         """Returns the layer as an argument of our operation."""

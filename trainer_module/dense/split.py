@@ -14,7 +14,8 @@ import tensorflow as tf
 from sangam.trainer_module.dense.members import has_members, product
 from sangam.trainer_module.dense.weights import Weights
 
-# Shape suffixes: K members of an ensemble, B rows, I inputs, J own ones, P picked ones, O outputs.
+# Shape suffixes: K members of an ensemble, B rows, I inputs, J own ones, P picked ones, O outputs, R numbers of a row
+# in which columns are linear.
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Split:
         at_J: their positions, ascending, int64.
         whole: returns [members * B, I], for code that needs every column of every row.
         members: members of an ensemble.
+        linear: products h [B, R] p [R, I] that are added to the columns; none in an ensemble.
     """
 
     shared_1I: tf.Tensor
@@ -34,6 +36,7 @@ class Split:
     at_J: tf.Tensor
     whole: Callable[[], tf.Tensor]
     members: int = 1
+    linear: tuple[tuple[tf.Tensor, tf.Tensor], ...] = ()
 
     @property
     def width(self) -> int:
@@ -60,8 +63,12 @@ class Split:
             lambda: tf.gather(self.whole(), picked_P, axis=1),
         )
 
+    def of_rows(self) -> tf.Tensor:
+        """Returns all numbers that rows have of their own: [members * B, J + all R]."""
+        return tf.concat([self.own_BJ, *(h_BR for h_BR, _ in self.linear)], 1) if self.linear else self.own_BJ
+
     def of_own(self, weights: Weights, matrix: str, bias: str, name: str) -> Weights:
-        """Returns the weights of the same layer over `own_BJ` alone, whose bias has the shared columns' product in it.
+        """Returns the weights of the same layer over `of_rows` alone, whose bias has the shared columns' product in it.
 
         Args:
             weights: weights by name.
@@ -71,7 +78,9 @@ class Split:
         """
         sum_KO = product(weights, matrix, tf.tile(self.shared_1I, [self.members, 1]))
         b = sum_KO if has_members(weights, matrix) else tf.reshape(sum_KO, [-1])
-        own = {matrix: tf.gather(weights[matrix], self.at_J), name: b + weights[bias] if bias else b}
+        w_IO = weights[matrix]
+        w = [tf.gather(w_IO, self.at_J), *(tf.matmul(p_RI, w_IO) for _, p_RI in self.linear)]
+        own = {matrix: tf.concat(w, 0) if self.linear else w[0], name: b + weights[bias] if bias else b}
         if has_members(weights, matrix):
             own[f"{matrix}/r"] = tf.gather(weights[f"{matrix}/r"], self.at_J, axis=-1)
         return {**weights, **own}
@@ -89,12 +98,45 @@ def whole(x: Input) -> tf.Tensor:
 def side_by_side(parts: Sequence[Split]) -> Split:
     """Returns the columns of all parts, none of an ensemble."""
     shared_1I = tf.concat([part.shared_1I for part in parts], 1)
-    starts = itertools.accumulate([part.width for part in parts[:-1]], initial=0)
+    starts = list(itertools.accumulate([part.width for part in parts[:-1]], initial=0))
+    width = sum(part.width for part in parts)
+    linear = (
+        (h_BR, tf.pad(p_RI, [[0, 0], [start, width - start - part.width]]))
+        for part, start in zip(parts, starts, strict=True)
+        for h_BR, p_RI in part.linear
+    )
     return Split(
         shared_1I,
         tf.concat([part.own_BJ for part in parts], 1),
         tf.concat([part.at_J + start for part, start in zip(parts, starts, strict=True)], 0),
         functools.cache(lambda: tf.concat([part.whole() for part in parts], 1)),
+        linear=tuple(linear),
+    )
+
+
+def of_rows(x_BI: tf.Tensor) -> Split:
+    """Returns columns that rows have all of their own."""
+    width = int(x_BI.shape[1])
+    return Split(tf.zeros([1, width], x_BI.dtype), x_BI, tf.range(width, dtype=tf.int64), lambda: x_BI)
+
+
+def crossed(x_0: Split, x: Split, h_BR: tf.Tensor, u_RI: tf.Tensor, b_I: tf.Tensor) -> Split:
+    """Returns x_0 * (h U + b) + x: the shared columns of x_0 make it linear in h.
+
+    Args:
+        x_0: input of all crosses, without `linear`.
+        x: output of the cross before, of the same own columns.
+        h_BR: any numbers of the rows.
+        u_RI: matrix.
+        b_I: bias.
+    """
+    own_BJ = tf.nn.bias_add(tf.matmul(h_BR, tf.gather(u_RI, x.at_J, axis=1)), tf.gather(b_I, x.at_J))
+    return Split(
+        x_0.shared_1I * b_I + x.shared_1I,
+        x_0.own_BJ * own_BJ + x.own_BJ,
+        x.at_J,
+        functools.cache(lambda: x_0.whole() * tf.nn.bias_add(tf.matmul(h_BR, u_RI), b_I) + x.whole()),
+        linear=(*x.linear, (h_BR, u_RI * x_0.shared_1I)),
     )
 
 

@@ -65,8 +65,10 @@ class _Layer:
 
     def __call__(self, weights: Weights, numbers_BN: tf.Tensor, missing_BN: tf.Tensor | None) -> tf.Tensor:
         """Returns [batch, N * D]."""
-        vectors_BND = self._vectors(weights, numbers_BN, missing_BN)
-        return tf.reshape(vectors_BND, [-1, len(self.features) * self._encoding.dim])
+        sums_NBD = self._sums(weights, tf.transpose(numbers_BN), missing_BN) + weights[f"{self._name}/b"][:, None]
+        vectors_NBD = tf.nn.relu(sums_NBD)
+        num, dim = len(self.features), self._encoding.dim
+        return tf.reshape(tf.transpose(vectors_NBD, [1, 0, 2]), [-1, num * dim])
 
     def of_split(self, weights: Weights, numbers: Split, missing: Split | None) -> Split:
         """Returns the same in two parts; each number is encoded once, or once for each row."""
@@ -79,8 +81,15 @@ class _Layer:
         return of_vectors(shared_1ND, own_BJD, numbers.at_J, whole)
 
     def _vectors(self, weights: Weights, numbers_BN: tf.Tensor, missing_BN: tf.Tensor | None) -> tf.Tensor:
-        sums_NBD = self._sums(weights, tf.transpose(numbers_BN), missing_BN) + weights[f"{self._name}/b"][:, None]
-        return tf.transpose(tf.nn.relu(sums_NBD), [1, 0, 2])
+        """Returns the vectors of any of the numbers, whose weights are given: [B, N, D]."""
+        if isinstance(self._encoding, PiecewiseLinearEncoding):
+            w, bins = weights[f"{self._name}/w"], self._encoding.bins
+            sums_BND = running_sums(numbers_BN, w[:, :bins])
+            if missing_BN is not None:
+                sums_BND += missing_BN[:, :, None] * w[:, bins]
+        else:
+            sums_BND = tf.transpose(self._sums(weights, tf.transpose(numbers_BN), missing_BN), [1, 0, 2])
+        return tf.nn.relu(sums_BND + weights[f"{self._name}/b"])
 
     def _sums(self, weights: Weights, numbers_NB: tf.Tensor, missing_BN: tf.Tensor | None) -> tf.Tensor:
         """Returns e W: [N, B, D]."""
@@ -114,6 +123,22 @@ def passed_shares(numbers_1: tf.Tensor, bins: int) -> tf.Tensor:
     lowest_T = tf.constant([-math.inf, *[0.0] * (bins - 1)])
     highest_T = tf.constant([*[1.0] * (bins - 1), math.inf])
     return tf.minimum(tf.maximum(shares_T, lowest_T), highest_T)
+
+
+def running_sums(numbers_BN: tf.Tensor, w_NTD: tf.Tensor) -> tf.Tensor:
+    """Returns the products of `passed_shares` and W: [B, N, D].
+
+    Of T shares all but one are 0 or 1: a product is the sum of W's first rows and a part of one more. For one user's
+    candidates this is 5 times as fast as the product.
+    """
+    num, (_, bins, dim) = tf.shape(w_NTD)[0], w_NTD.shape
+    # As a whole number a second time: NaN has none.
+    bin_BN = tf.cast(tf.clip_by_value(tf.floor(numbers_BN), 0.0, bins - 1.0), tf.int32)
+    bin_BN = tf.clip_by_value(bin_BN, 0, bins - 1)
+    row_BN = bin_BN + tf.range(num) * bins
+    part_BN1 = (numbers_BN - tf.cast(bin_BN, tf.float32))[:, :, None]
+    before = tf.reshape(tf.cumsum(w_NTD, axis=1, exclusive=True), [-1, dim])
+    return tf.gather(before, row_BN) + part_BN1 * tf.gather(tf.reshape(w_NTD, [-1, dim]), row_BN)
 
 
 def sines_and_cosines(numbers_1: tf.Tensor, frequencies_K: tf.Tensor) -> tf.Tensor:

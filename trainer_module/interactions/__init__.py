@@ -29,8 +29,8 @@ class Interaction(Protocol):
 
     shared: tuple[str, ...]
 
-    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
-        """Returns [batch, outputs], given [batch, inputs]."""
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> Input:
+        """Returns [batch, outputs], given [batch, inputs]; in two parts only for an input in two parts."""
 
 
 @singledispatch
@@ -48,8 +48,7 @@ def build_interaction(spec: InteractionSpec, *, inputs: ModelInputs, dropout: fl
 
 @build_interaction.register
 def _(spec: DcnV2, *, inputs: ModelInputs, dropout: float = 0.0) -> Interaction:
-    del inputs
-    return DcnV2Interaction(spec, dropout=dropout)
+    return DcnV2Interaction(spec, inputs=inputs, dropout=dropout)
 
 
 @build_interaction.register
