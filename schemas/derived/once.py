@@ -13,6 +13,7 @@ from sangam.schemas.spec.models import DcnV2
 
 _NARROW = 4
 """Least inputs for each number of a candidate."""
+_ROUNDED = "a sum of two products is rounded otherwise in bfloat16"
 _SHOWN = 4
 """Most matrices that are named."""
 
@@ -73,7 +74,7 @@ def _why_whole(ranker: RankerSpec) -> list[tuple[str, str]]:
     """Returns what needs every column of every candidate before the first product; nothing where none does."""
     model = ranker.model
     if ranker.training.dense_precision == "bfloat16":
-        return [("all products", "a sum of two products is rounded otherwise in bfloat16")]
+        return [("all products", _ROUNDED)]
     if model.interaction is None:
         return [] if model.is_ours else [(f"model {model.kind}", "own code reads whole rows")]
     if not model.interaction.is_ours:
@@ -105,6 +106,8 @@ def _is_later(name: str) -> bool:
 
 
 def _later(ranker: RankerSpec) -> Iterator[tuple[str, str]]:
+    if ranker.training.dense_precision == "auto":
+        yield "all products where a training chooses bfloat16", _ROUNDED
     if isinstance(ranker.model.interaction, DcnV2) and not _has_narrow_crosses(ranker):
         yield "what follows a cross", "it multiplies columns of the user with those of the candidate"
 
