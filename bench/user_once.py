@@ -145,6 +145,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3, help="of each case")
     parser.add_argument("--specs", nargs="+", default=list(SPECS), choices=list(SPECS))
     parser.add_argument("--candidates", nargs="+", type=int, default=list(_CANDIDATES))
+    parser.add_argument("--repeated", action="store_true", help="the user's columns too have a row for each candidate")
     parser.add_argument("--output", type=Path, default=Path("runs/user_once.json"), help="all numbers")
     arguments = parser.parse_args()
     found: list[dict[str, Any]] = []
@@ -155,9 +156,11 @@ def main() -> None:
             forms = {"once": Ranker(declared), "whole": Whole(declared)}
             calls = {form: _call(served(ranker, Path(folder, "graph"))) for form, ranker in forms.items()}
             inputs = calls["once"].inputs  # type: ignore[attr-defined]
-            context = {
-                column.removesuffix("_length") for column in inputs if is_context(column.removesuffix("_length"))
-            }
+            context: set[str] = (
+                set()
+                if arguments.repeated
+                else {column.removesuffix("_length") for column in inputs if is_context(column.removesuffix("_length"))}
+            )
             for candidates in arguments.candidates:
                 requests = [
                     request_for(inputs, context=context, candidates=candidates, seed=seed) for seed in range(_REQUESTS)
