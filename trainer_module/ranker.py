@@ -19,7 +19,7 @@ from sangam.schemas.spec.features import SequenceFeature
 from sangam.trainer_module import losses
 from sangam.trainer_module.dense import fused
 from sangam.trainer_module.dense.noise import Noise
-from sangam.trainer_module.dense.split import Input, Split, for_members, side_by_side, whole
+from sangam.trainer_module.dense.split import Input, Split, for_members, model_input, whole
 from sangam.trainer_module.dense.weights import FlatWeights, Weights
 from sangam.trainer_module.embedded import EmbeddedBatch, EmbeddedRows, Indexed, ListsToCombine
 from sangam.trainer_module.encoders import Encoder, build_encoder
@@ -179,7 +179,7 @@ class Ranker:
                 vectors = self.encoders[name](weights, rows.list_to_encode(group, name), target)
                 parts_BI.append(rows.side_by_side(group, vectors, tf.shape(vectors)[:1], 1))
         if split := [part for part in parts_BI if isinstance(part, Split)]:
-            return side_by_side(split)
+            return model_input(split)
         if fused.is_used():
             # Dropout of tables is before the rounding.
             return fused.inputs(parts_BI, tf.float32 if self._dropout_I.any() else self._compute_type)

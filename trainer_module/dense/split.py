@@ -25,7 +25,7 @@ class Split:
     Attributes:
         shared_1I: the shared columns of every row; zeros in the others.
         own_BJ: the other columns; of an ensemble, member after member.
-        at_J: their positions, ascending, int64.
+        at_J: their positions, int64.
         whole: returns [members * B, I], for code that needs every column of every row.
         members: members of an ensemble.
         linear: products h [B, R] p [R, I] that are added to the columns; none in an ensemble.
@@ -114,6 +114,18 @@ def side_by_side(parts: Sequence[Split]) -> Split:
     )
 
 
+def model_input(parts: Sequence[Split]) -> Split:
+    """Returns the columns of all parts, with a zero of each row that is added to the first one.
+
+    Without it, rows may have nothing of their own, and oneDNN ends the process at a product of no columns.
+    """
+    num_rows = tf.shape(parts[0].own_BJ)[0]
+    zero = Split(
+        tf.zeros([1, 0]), tf.zeros(tf.stack([num_rows, 1])), tf.constant([0], tf.int64), lambda: tf.zeros([num_rows, 0])
+    )
+    return side_by_side([zero, *parts])
+
+
 def of_rows(x_BI: tf.Tensor) -> Split:
     """Returns columns that rows have all of their own."""
     width = int(x_BI.shape[1])
@@ -146,7 +158,7 @@ def of_vectors(shared_1ND: tf.Tensor, own_BJD: tf.Tensor, at_J: tf.Tensor, whole
     Args:
         shared_1ND: the shared vectors of every row; zeros for the others.
         own_BJD: the other vectors.
-        at_J: their numbers, ascending, int64.
+        at_J: their numbers, int64.
         whole: see `Split`.
     """
     _, num, dim = shared_1ND.shape
