@@ -8,6 +8,7 @@ import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import tensorflow as tf
 
@@ -86,7 +87,7 @@ class Split:
         return {**weights, **own}
 
 
-Input = tf.Tensor | Split
+Input: TypeAlias = tf.Tensor | Split
 """A model's input [B, I], as one tensor or in two parts."""
 
 
