@@ -14,6 +14,7 @@ from sangam.schemas.spec.models import DcnV2
 _NARROW = 4
 """Least inputs for each number of a candidate."""
 _ROUNDED = "a sum of two products is rounded otherwise in bfloat16"
+_OWN_CODE = "own code reads whole rows"
 _SHOWN = 4
 """Most matrices that are named."""
 
@@ -76,9 +77,9 @@ def _why_whole(ranker: RankerSpec) -> list[tuple[str, str]]:
     if ranker.training.dense_precision == "bfloat16":
         return [("all products", _ROUNDED)]
     if model.interaction is None:
-        return [] if model.is_ours else [(f"model {model.kind}", "own code reads whole rows")]
+        return [] if model.is_ours else [(f"model {model.kind}", _OWN_CODE)]
     if not model.interaction.is_ours:
-        return [(f"interaction {model.interaction.kind}", "own code reads whole rows")]
+        return [(f"interaction {model.interaction.kind}", _OWN_CODE)]
     return (
         [] if isinstance(model.interaction, DcnV2) else [(f"interaction {model.interaction.kind}", "of whole vectors")]
     )
@@ -110,6 +111,8 @@ def _later(ranker: RankerSpec) -> Iterator[tuple[str, str]]:
         yield "all products where a training chooses bfloat16", _ROUNDED
     if isinstance(ranker.model.interaction, DcnV2) and not _has_narrow_crosses(ranker):
         yield "what follows a cross", "it multiplies columns of the user with those of the candidate"
+    elif isinstance(ranker.model.interaction, DcnV2) and not ranker.model.is_ours:
+        yield f"model {ranker.model.kind}", _OWN_CODE
 
 
 def _has_narrow_crosses(ranker: RankerSpec) -> bool:
