@@ -80,6 +80,7 @@ bench-serving: setup ## measure evaluation, export of ten million rows, a server
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.export_scale
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving $(MODEL)
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving_load $(MODEL)
+	TF_CPP_MIN_LOG_LEVEL=3 TF_USE_LEGACY_KERAS=1 $(BIN)/python -W ignore -m bench.user_once
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.soak $(MODEL) --minutes 3
 
 .PHONY: bench-modes

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 import tensorflow as tf
 
 from sangam.trainer_module.dense.fused import Gathered
+from sangam.trainer_module.dense.split import Input
 from sangam.trainer_module.encoders.lists import Lists
 from sangam.trainer_module.input.batch import Batch, Layout, size_of
 from sangam.trainer_module.placement import Placement
@@ -41,12 +42,12 @@ class Indexed(NamedTuple):
 
 
 class EmbeddedRows(Protocol):
-    """B rows of features with embeddings in place of keys."""
+    """B rows of features with embeddings in place of keys. `Input` is `Split` for all features or for none."""
 
-    def floats(self) -> tf.Tensor:
+    def floats(self) -> Input:
         """Returns [B, floats]."""
 
-    def ids(self, group: str) -> tf.Tensor | Gathered:
+    def ids(self, group: str) -> Input | Gathered:
         """Returns a group's single-id embeddings, concatenated: [B, S * D], or `Gathered` to gather later."""
 
     def id(self, group: str, index: int) -> tf.Tensor:
@@ -58,9 +59,7 @@ class EmbeddedRows(Protocol):
     def list_to_encode(self, group: str, feature: str) -> Lists:
         """Returns the lists of an encoded feature: B, or 1 if all rows share one."""
 
-    def side_by_side(
-        self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int
-    ) -> tf.Tensor:
+    def side_by_side(self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int) -> Input:
         """Returns vectors of a group's lists, feature after feature, as [B, num_features * D]."""
 
 

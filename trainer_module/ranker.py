@@ -19,6 +19,7 @@ from sangam.schemas.spec.features import SequenceFeature
 from sangam.trainer_module import losses
 from sangam.trainer_module.dense import fused
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input, Split, for_members, model_input, whole
 from sangam.trainer_module.dense.weights import FlatWeights, Weights
 from sangam.trainer_module.embedded import EmbeddedBatch, EmbeddedRows, Indexed, ListsToCombine
 from sangam.trainer_module.encoders import Encoder, build_encoder
@@ -153,19 +154,17 @@ class Ranker:
         logits = self.logits_of_members(weights, self._inputs_of_batch(weights, batch, embeddings), noise)
         return self.loss_sums(logits, batch)
 
-    def _inputs_of_batch(
-        self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor | Indexed]
-    ) -> tf.Tensor:
+    def _inputs_of_batch(self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor | Indexed]) -> Input:
         dims = {name: group.dim for name, group in self.groups.items()}
         return self.inputs_of(weights, EmbeddedBatch(self.layout, batch, embeddings, dims, self.placement))
 
-    def inputs_of(self, weights: Weights, rows: EmbeddedRows) -> tf.Tensor:
+    def inputs_of(self, weights: Weights, rows: EmbeddedRows) -> Input:
         """Returns the model's input x [B, inputs]: floats, then the vectors of each group's features.
 
-        It is float32, or already in the precision of the dense layers. The only place where embeddings become inputs,
-        both for a batch and for one user's candidates.
+        It is float32, or already in the precision of the dense layers; in two parts if those of the rows are. The only
+        place where embeddings become inputs, both for a batch and for one user's candidates.
         """
-        parts_BI: list[tf.Tensor | fused.Gathered] = []
+        parts_BI: list[Input | fused.Gathered] = []
         if self.layout.floats:
             parts_BI.append(self._numbers(weights, rows.floats()))
         for group in self.groups:
@@ -179,6 +178,8 @@ class Ranker:
                 target = rows.id(*self._targets[name]) if name in self._targets else None
                 vectors = self.encoders[name](weights, rows.list_to_encode(group, name), target)
                 parts_BI.append(rows.side_by_side(group, vectors, tf.shape(vectors)[:1], 1))
+        if split := [part for part in parts_BI if isinstance(part, Split)]:
+            return model_input(split)
         if fused.is_used():
             # Dropout of tables is before the rounding.
             return fused.inputs(parts_BI, tf.float32 if self._dropout_I.any() else self._compute_type)
@@ -195,7 +196,7 @@ class Ranker:
             weights = tf.concat([tf.ones([tf.shape(lists.values_nD)[0] - tf.size(weights)]), weights], 0)
         return combine(lists.values_nD, lists.lengths, combiners, weights)
 
-    def logits_of_inputs(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
+    def logits_of_inputs(self, weights: Weights, x_BI: Input) -> tf.Tensor:
         """Returns [batch, tasks] for `inputs_of`; for an ensemble, the logits of its members' mean prediction."""
         logits = self.logits_of_members(weights, x_BI, None)
         if self._members == 1:
@@ -203,16 +204,17 @@ class Ranker:
         logits_KBT = tf.reshape(logits, [self._members, -1, len(self.tasks)])
         return losses.logits_of_mean_prediction(self.spec, self.tasks, logits_KBT)
 
-    def logits_of_members(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None) -> tf.Tensor:
+    def logits_of_members(self, weights: Weights, x_BI: Input, noise: Noise | None) -> tf.Tensor:
         """Returns [members * batch, tasks], member after member."""
         if self._members > 1:
-            x_BI = tf.tile(x_BI, [self._members, 1])
+            x_BI = for_members(x_BI, self._members)
         if noise is not None:
             x_BI = noise.dropout(x_BI, self._dropout_I, "tables")
         if self._compute_type == tf.float32:
             return self._model(weights, x_BI, noise)
         weights = {name: tf.cast(weight, self._compute_type) for name, weight in weights.items()}
-        return tf.cast(self._model(weights, tf.cast(x_BI, self._compute_type), noise), tf.float32)
+        # The rounding of a product is not that of its parts' sum.
+        return tf.cast(self._model(weights, tf.cast(whole(x_BI), self._compute_type), noise), tf.float32)
 
     def loss_sums(self, logits_BT: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Returns each task's loss, summed over the batch: [tasks]; for an ensemble, the mean over its members.

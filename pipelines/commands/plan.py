@@ -87,6 +87,7 @@ def plan(
     from sangam.pipelines.checks.planned_gpu import compared_price, planned_gpu
     from sangam.pipelines.checks.predicted_gpu import of_gpus, predicted_rates, told
     from sangam.pipelines.outside import layers_here
+    from sangam.schemas.derived.once import once_a_request
     from sangam.schemas.derived.plan import plan as plan_of
     from sangam.schemas.loading import load_spec
     from sangam.schemas.quantities import parse_rows
@@ -100,12 +101,15 @@ def plan(
     numbers = {"ranks": made.ranks.number, "gpu_ranks": gpu_ranks or made.ranks.number}
     compared = compared_price(loaded, samples_per_s, gpu_samples_per_s, rates, **numbers)
     code = layers_here(loaded.ranker()) if layers else None
+    served = once_a_request(loaded.ranker())
     if as_json:
-        also = {"cost": cost and cost._asdict(), "layers": code}
+        also = {"cost": cost and cost._asdict(), "layers": code, "rank": served._asdict()}
         print_json(document(made, limits, ranks_per_host) | of_gpus(gpu, rates) | also)
     else:
         print_plan(made, limits, terminal(), ranks_per_host)
-        for line in filter(None, [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared, code]):
+        for line in filter(
+            None, [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared, code, served.text()]
+        ):
             say(line)
     refuse_unfit(made, limits)
     if not as_json:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
@@ -12,6 +12,7 @@ import tensorflow as tf
 from sangam.trainer_module.dense import choice, fused, native_layer
 from sangam.trainer_module.dense.members import biased, matrix_of_members, members_of, product
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input, Split
 from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, O outputs, N networks side by side, H width of a network's output, T tasks.
@@ -54,6 +55,13 @@ class _Layer:
             y_BO = y_BO if noise is None else noise.dropout(y_BO, self.dropout, self.name)
         return [y_BO] if self.networks == 1 else tf.split(y_BO, self.networks, axis=1)
 
+    def of_split(self, weights: Weights, x: Split) -> list[tf.Tensor]:
+        """Returns each network's output for predictions: [batch, H]."""
+        bias = f"{self.matrix}/bias_of_split"
+        return replace(self, bias=bias).by_tensorflow(
+            x.of_own(weights, self.matrix, self.bias, bias), x.of_rows(), None
+        )
+
     def native(self, weights: Weights, noise: Noise | None) -> native_layer.Networks:
         """Returns the layer as an argument of our operation."""
         w, members = matrix_of_members(weights, self.matrix), members_of(weights, self.matrix)
@@ -68,18 +76,20 @@ class _Layer:
 def _outputs(
     weights: Weights,
     layers: Sequence[_Layer],
-    x_BI: tf.Tensor,
+    x_BI: Input,
     noise: Noise | None = None,
     matmul: Callable[..., tf.Tensor] = tf.matmul,
 ) -> list[list[tf.Tensor]]:
     """Returns the outputs of each layer's networks, given their common input: [batch, H] each."""
+    if isinstance(x_BI, Split):
+        return [layer.of_split(weights, x_BI) for layer in layers]
     if not choice.is_native({layer.matrix: weights[layer.matrix] for layer in layers}, x_BI):
         return [layer.by_tensorflow(weights, x_BI, noise, matmul) for layer in layers]
     members = members_of(weights, layers[0].matrix)
     return native_layer.layer(x_BI, [layer.native(weights, noise) for layer in layers], members)
 
 
-def linear(weights: Weights, matrix: str, x_BI: tf.Tensor, bias: str = "") -> tf.Tensor:
+def linear(weights: Weights, matrix: str, x_BI: Input, bias: str = "") -> tf.Tensor:
     """Returns x W + b: [batch, outputs].
 
     Args:
@@ -107,7 +117,7 @@ class Dense:
         self.layer = _Layer.named(name, has_relu=relu, dropout=dropout)
         self.matrices = (self.layer.matrix,)
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """Returns [batch, outputs]."""
         return _outputs(weights, [self.layer], x_BI, noise)[0][0]
 
@@ -123,7 +133,7 @@ class Mlp:
         self._layers = [Dense(f"{name}/{position}", relu=True, dropout=dropout) for position in range(num_layers)]
         self.matrices = tuple(matrix for layer in self._layers for matrix in layer.matrices)
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """Returns [batch, last width]."""
         for layer in self._layers:
             x_BI = layer(weights, x_BI, noise)
@@ -170,13 +180,13 @@ class ParallelMlps:
             for network, rest in zip(names, self._rest, strict=True)
         }
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> list[tf.Tensor]:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> list[tf.Tensor]:
         """Returns each network's output: [batch, last width]."""
         [first] = _outputs(weights, [self._first], x_BI, noise, matmul_of_inputs)
         return self._of_first(weights, first, noise)
 
     def with_gates(
-        self, weights: Weights, x_BI: tf.Tensor, gates: Dense, noise: Noise | None = None
+        self, weights: Weights, x_BI: Input, gates: Dense, noise: Noise | None = None
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns the result of `__call__`, and a linear layer of the same input, which may share its product."""
         first, [gates_BO] = _outputs(weights, [self._first, gates.layer], x_BI, noise, matmul_of_inputs)

@@ -80,5 +80,6 @@ def by_member(operation: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], x: tf.Tens
     [[11.0], [12.0], [23.0], [24.0]]
     """
     *lead, members, width = own.shape
+    width = tf.shape(own)[-1] if width is None else width
     apart = operation(tf.reshape(x, [*lead, members, -1, width]), own[..., None, :])
     return tf.reshape(apart, [*lead, -1, width])

@@ -11,6 +11,7 @@ from sangam.schemas.parts.weight import width_of
 from sangam.schemas.spec.models import DcnV2, Dlrm
 from sangam.trainer_module.dense import choice
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input, whole
 from sangam.trainer_module.dense.weights import Weights, below
 from sangam.trainer_module.interactions.dcn_v2 import DcnV2Interaction
 from sangam.trainer_module.interactions.dlrm import DlrmInteraction
@@ -28,8 +29,8 @@ class Interaction(Protocol):
 
     shared: tuple[str, ...]
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
-        """Returns [batch, outputs], given [batch, inputs]."""
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> Input:
+        """Returns [batch, outputs], given [batch, inputs]; in two parts only for an input in two parts."""
 
 
 @singledispatch
@@ -47,8 +48,7 @@ def build_interaction(spec: InteractionSpec, *, inputs: ModelInputs, dropout: fl
 
 @build_interaction.register
 def _(spec: DcnV2, *, inputs: ModelInputs, dropout: float = 0.0) -> Interaction:
-    del inputs
-    return DcnV2Interaction(spec, dropout=dropout)
+    return DcnV2Interaction(spec, inputs=inputs, dropout=dropout)
 
 
 @build_interaction.register
@@ -64,8 +64,9 @@ class OutsideInteraction:
     def __init__(self, spec: InteractionSpec, inputs: ModelInputs):
         self._spec, self._inputs, self._width = spec, inputs, width_of(spec.outputs(inputs))
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """See `Interaction`."""
-        own, shape = below(_PREFIX, weights), [x_BI.shape[0], self._width]
+        x_BI, own = whole(x_BI), below(_PREFIX, weights)
+        shape = [x_BI.shape[0], self._width]
         with choice.below(_PREFIX):
             return computed(self._spec, own, x_BI, self._inputs, noise, shape=shape, dtype=x_BI.dtype)

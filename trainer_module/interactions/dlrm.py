@@ -14,6 +14,7 @@ from sangam.schemas.parts.weight import width_of
 from sangam.schemas.spec.models import Dlrm
 from sangam.trainer_module.dense.layers import Dense, Mlp
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input, whole
 from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, F floats, N vectors, D their width, P pairs of vectors.
@@ -41,8 +42,9 @@ class DlrmInteraction:
         self._last = Dense(f"{_FLOATS}/last", relu=True)
         self.shared: tuple[str, ...] = self._last.matrices if self._num_floats else ()
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """See `Interaction`."""
+        x_BI = whole(x_BI)
         if not self._num_floats:
             return pairwise_dots(tf.reshape(x_BI, [-1, self._num_vectors, self._dim]))
         floats_BF, embeddings_BI = x_BI[:, : self._num_floats], x_BI[:, self._num_floats :]

@@ -11,6 +11,7 @@ from sangam.schemas.parts.weight import Blocks
 from sangam.schemas.spec.models import Aitm, Esmm, Mmoe, Model, Ple, SharedBottom, SingleTask
 from sangam.trainer_module.dense import choice
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input, whole
 from sangam.trainer_module.dense.weights import Weights, below
 from sangam.trainer_module.interactions import Interaction, build_interaction
 from sangam.trainer_module.models.aitm import AitmModel
@@ -64,9 +65,10 @@ class OutsideModel(NoAuxiliary):
     def __init__(self, spec: Model, inputs: Blocks, tasks: Sequence[str]):
         self._spec, self._inputs, self._tasks = spec, inputs, tuple(tasks)
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""
-        own, shape = below(OUTSIDE_MODEL, weights), [x_BI.shape[0], len(self._tasks)]
+        x_BI, own = whole(x_BI), below(OUTSIDE_MODEL, weights)
+        shape = [x_BI.shape[0], len(self._tasks)]
         with choice.below(OUTSIDE_MODEL):
             return computed(self._spec, own, x_BI, self._inputs, self._tasks, noise, shape=shape, dtype=x_BI.dtype)
 
@@ -78,7 +80,7 @@ class ComposedModel:
         self._interaction, self._task_heads = interaction, task_heads
         self.shared = task_heads.shared or interaction.shared
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""
         return self._task_heads(weights, self._interaction(weights, x_BI, noise), noise)
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from sangam.schemas.spec.models import Aitm
 from sangam.trainer_module.dense.layers import Dense, Heads, ParallelMlps, linear
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input
 from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, H width of a tower's output, T tasks.
@@ -32,7 +33,7 @@ class AitmModel:
         self._heads = Heads(chain)
         self.shared: tuple[str, ...] = ()
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""
         first_BH, *others = self._towers(weights, x_BI, noise)
         states = [first_BH]

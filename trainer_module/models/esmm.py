@@ -11,6 +11,7 @@ import tensorflow as tf
 from sangam.schemas.spec.models import Esmm
 from sangam.trainer_module.dense.layers import Heads, ParallelMlps
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.models.ranking_model import NoAuxiliary
 
@@ -31,7 +32,7 @@ class EsmmModel(NoAuxiliary):
         self._heads = Heads(spec.chain)
         self.shared: tuple[str, ...] = ()
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`: the logits of the products, so that losses and predictions need no special case."""
         conditional_BT = tf.cast(self._heads(weights, self._towers(weights, x_BI, noise)), tf.float32)
         first_B, *others = tf.unstack(conditional_BT, num=len(self._chain), axis=1)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from sangam.schemas.spec.models import Mmoe
 from sangam.trainer_module.dense.layers import Dense, ParallelMlps, Towers, mixtures
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.models.ranking_model import NoAuxiliary
 
@@ -27,7 +28,7 @@ class MmoeModel(NoAuxiliary):
         self._towers = Towers(tasks, len(spec.tower_units), dropout=spec.dropout)
         self.shared = tuple(dict.fromkeys(self._experts.last.values()))
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""
         experts, gates_BO = self._experts.with_gates(weights, x_BI, self._expert_gates, noise)
         gates_BTE = tf.reshape(gates_BO, [-1, self._num_tasks, self._num_experts])

@@ -12,6 +12,7 @@ from sangam.schemas.parts.weight import Blocks, width_of
 from sangam.schemas.spec.models import SHARED, Ple
 from sangam.trainer_module.dense.layers import Dense, ParallelMlps, Towers, mixtures
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.models.ranking_model import NoAuxiliary
 
@@ -34,7 +35,7 @@ class PleModel(NoAuxiliary):
         self._towers = Towers(tasks, len(spec.tower_units), dropout=spec.dropout)
         self.shared = self._levels[-1].shared
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""
         seen = [x_BI] * (self._num_tasks + 1)
         for level in self._levels:
@@ -55,7 +56,7 @@ class _FirstLevel:
         shared = [last for network, last in self._experts.last.items() if network.startswith(f"{SHARED}/")]
         self.shared = tuple(dict.fromkeys(shared))
 
-    def __call__(self, weights: Weights, seen: Sequence[tf.Tensor], noise: Noise | None) -> list[tf.Tensor]:
+    def __call__(self, weights: Weights, seen: Sequence[Input], noise: Noise | None) -> list[tf.Tensor]:
         """Returns each gate's mixture: [batch, width of an expert's output]."""
         [x_BI, *_] = seen
         outputs: dict[str, list[tf.Tensor]] = {}
@@ -80,7 +81,7 @@ class _NextLevel:
         self._expert_gates = {group: Dense(f"{name}/expert_gates/{group}", relu=False) for group in self._choices}
         self.shared = tuple(dict.fromkeys(self._experts[SHARED].last.values()))
 
-    def __call__(self, weights: Weights, seen: Sequence[tf.Tensor], noise: Noise | None) -> list[tf.Tensor]:
+    def __call__(self, weights: Weights, seen: Sequence[Input], noise: Noise | None) -> list[tf.Tensor]:
         """See `_FirstLevel`."""
         outputs, gates = {}, []
         for (group, experts), seen_BH in zip(self._experts.items(), seen, strict=True):

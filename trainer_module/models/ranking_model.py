@@ -5,6 +5,7 @@ from typing import Protocol
 import tensorflow as tf
 
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input
 from sangam.trainer_module.dense.weights import Weights
 
 
@@ -18,7 +19,7 @@ class RankingModel(Protocol):
 
     shared: tuple[str, ...]
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """Returns logits [batch, tasks].
 
         Args:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from sangam.schemas.spec.models import SharedBottom
 from sangam.trainer_module.dense.layers import ParallelMlps, Towers
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.models.ranking_model import NoAuxiliary
 
@@ -25,7 +26,7 @@ class SharedBottomModel(NoAuxiliary):
         self._towers = Towers(tasks, len(spec.tower_units), dropout=spec.dropout)
         self.shared = tuple(dict.fromkeys(self._bottom.last.values()))
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""
         [bottom_BH] = self._bottom(weights, x_BI, noise)
         return self._towers(weights, [bottom_BH] * self._num_tasks, noise)

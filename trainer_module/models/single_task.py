@@ -7,6 +7,7 @@ import tensorflow as tf
 from sangam.schemas.spec.models import SingleTask
 from sangam.trainer_module.dense.layers import Heads, ParallelMlps
 from sangam.trainer_module.dense.noise import Noise
+from sangam.trainer_module.dense.split import Input
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.models.ranking_model import NoAuxiliary
 
@@ -21,6 +22,6 @@ class SingleTaskModel(NoAuxiliary):
         self._heads = Heads(tasks)
         self.shared: tuple[str, ...] = ()
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""
         return self._heads(weights, self._towers(weights, x_BI, noise))

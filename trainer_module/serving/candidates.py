@@ -1,11 +1,13 @@
 """One user with many candidates: features that all candidates share are looked up and pooled once."""
 
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from sangam.schemas.derived.columns import weights_of
+from sangam.trainer_module.dense.split import Split, of_vectors
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.embedded import ListsToCombine
 from sangam.trainer_module.encoders.lists import Lists
@@ -53,14 +55,14 @@ class _Candidates:
             self._embeddings |= zip(names, parts, strict=True)
             self._sizes |= zip(names, sizes, strict=True)
 
-    def floats(self) -> tf.Tensor:
+    def floats(self) -> Split:
         names, widths = zip(*self._layout.floats, strict=True)
         columns = [self._columns[name] for name in names]
         rows = tf.concat([shape if shape.shape == [1] else shape[:1] for shape in tf.shape_n(columns)], 0)
         flat = [column if column.shape.rank == 1 else tf.reshape(column, [-1]) for column in columns]
-        return _for_all(tf.concat(flat, 0), rows, widths, self._candidates)
+        return _split(tf.concat(flat, 0)[:, None], rows, widths, self._candidates)
 
-    def ids(self, group: str) -> tf.Tensor:
+    def ids(self, group: str) -> Split:
         parts = [self._embeddings[name] for name in self._layout.ids[group]]
         rows = tf.concat([self._sizes[name] for name in self._layout.ids[group]], 0)
         return self.side_by_side(group, tf.concat(parts, 0), rows, len(parts))
@@ -84,31 +86,42 @@ class _Candidates:
         del group
         return Lists(self._embeddings[feature], ragged(self._columns[feature]).row_lengths())
 
-    def side_by_side(
-        self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int
-    ) -> tf.Tensor:
-        vectors_CFD = _for_all(vectors, lists_per_feature, [1] * num_features, self._candidates)
-        return tf.reshape(vectors_CFD, tf.stack([self._candidates, num_features * self._dims[group]]))
+    def side_by_side(self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int) -> Split:
+        return _split(
+            tf.ensure_shape(vectors, [None, self._dims[group]]), lists_per_feature, [1] * num_features, self._candidates
+        )
 
 
 def _values(column: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
     return column.values if isinstance(column, tf.SparseTensor) else column
 
 
-def _for_all(flat: tf.Tensor, rows_F: tf.Tensor, widths: Sequence[int], candidates: tf.Tensor) -> tf.Tensor:
-    """Returns features side by side, with features of one row repeated for every candidate: [C, sum of widths, ...].
+def _split(flat: tf.Tensor, rows_F: tf.Tensor, widths: Sequence[int], candidates: tf.Tensor) -> Split:
+    """Returns features side by side: [C, sum of widths * D].
+
+    Features of one row are shared by the candidates; of one candidate, all are its own.
 
     Args:
-        flat: values of the features one behind the other, row after row: [sum of rows times width, ...].
-        rows_F: number of rows of each feature.
+        flat: values of the features one behind the other, row after row: [sum of rows times width, D].
+        rows_F: number of rows of each feature, 1 or C.
         widths: values in a row of each.
-        candidates: number of them.
+        candidates: number of them, C.
     """
+    dim, width_I = int(flat.shape[1]), np.repeat(widths, widths)
     feature_I = np.repeat(np.arange(len(widths)), widths)
     within_I = np.concatenate([np.arange(width) for width in widths])
-    widths_F = tf.constant(widths, tf.int32)
-    starts_F = tf.cumsum(rows_F * widths_F, exclusive=True)
-    # The step from one candidate's row to the next; 0 for a feature with one row for all.
-    strides_F = tf.where(rows_F > 1, widths_F, 0)
+    starts_F = tf.cumsum(rows_F * tf.constant(widths, tf.int32), exclusive=True)
     first_I = tf.gather(starts_F, feature_I) + tf.constant(within_I, tf.int32)
-    return tf.gather(flat, first_I + tf.range(candidates)[:, None] * tf.gather(strides_F, feature_I))
+    is_shared_I = tf.gather((rows_F == 1) & (candidates > 1), feature_I)
+    at_S1, at_J = tf.where(is_shared_I), tf.where(~is_shared_I)[:, 0]
+    row_C1 = tf.range(candidates)[:, None]
+    shared_SD = tf.gather(flat, tf.gather(first_I, at_S1[:, 0]))
+    own_CJ = tf.gather(first_I, at_J) + row_C1 * tf.gather(tf.constant(width_I, tf.int32), at_J)
+
+    @functools.cache
+    def whole() -> tf.Tensor:
+        strides_I = tf.where(is_shared_I, 0, tf.constant(width_I, tf.int32))
+        return tf.reshape(tf.gather(flat, first_I + row_C1 * strides_I), tf.stack([candidates, len(feature_I) * dim]))
+
+    shared_ID = tf.scatter_nd(at_S1, shared_SD, tf.constant([len(feature_I), dim], tf.int64))
+    return of_vectors(shared_ID[None], tf.gather(flat, own_CJ), at_J, whole)

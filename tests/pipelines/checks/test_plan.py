@@ -157,6 +157,7 @@ def test_the_command_plans_and_says_that_it_fits() -> None:
     done = sangam("plan", str(SPEC), "--rows", ROWS_TEXT, "--ranks", "8", "--memory-per-rank", "64GB")
     assert done.returncode == 0, done.stderr
     assert "users" in done.stdout
+    assert "rank: columns of one row, once a request: " in done.stdout
     assert done.stdout.splitlines()[-1] == "it fits"
 
 

@@ -1,0 +1,177 @@
+"""What it gains to compute the user's part of the first products once a request: `python -m bench.user_once`.
+
+Two forms of `rank` of one ranker, with the same weights and rows, are called in turn in one process, arrays in and
+arrays out: as it is exported, and with every column repeated for each candidate before the dense layers. For the demo's
+spec and for a wide one: 20 features of the user beside a history, experts of 256 and 128 units.
+"""
+
+import argparse
+import functools
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+
+from bench import results
+from bench.serving import request_for
+from bench.workload_files import write_transform
+from sangam.schemas.contracts.export import RANK
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.dense.split import whole
+from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.serving.signatures import ServedRanker
+from sangam.trainer_module.serving.stock_table import StockTable
+from sangam.trainer_module.serving.trained_rows import TrainedRows
+from sangam.trainer_module.transforms.graph import TransformGraph
+from sangam.trainer_module.transforms.keys import id_keys
+
+_DEMO = Path("sangam/pipelines/specs/short_video.yaml")
+_DEMO_CONTEXT = {"user_id", "language", "tab", "recent_posts", "network_mbps", "hour"}
+_IDS, _KINDS = 1000, {"int": pa.int64(), "float": pa.float32(), "string": pa.large_binary()}
+_CANDIDATES, _WARM, _REQUESTS = (200, 2_000), 10, 8
+Call = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+class Whole(Ranker):
+    """A ranker whose layers see every column of every candidate."""
+
+    def logits_of_inputs(self, weights: Any, x_BI: Any) -> tf.Tensor:
+        """See `Ranker`."""
+        return super().logits_of_inputs(weights, whole(x_BI))
+
+
+def wide(**model: Any) -> RankerSpec:
+    """Returns a ranker with 15 ids, 5 numbers and a history of the user, and 5 ids and 3 numbers of a candidate."""
+    of_user = {f"u{n:02}": {"kind": "id", "type": "int", "table": f"u{n:02}"} for n in range(15)}
+    of_user |= {f"ux{n}": {"kind": "numeric"} for n in range(5)}
+    of_post = {f"p{n}": {"kind": "id", "type": "int", "table": f"p{n}"} for n in range(5)}
+    of_post |= {f"px{n}": {"kind": "numeric"} for n in range(3)}
+    encoder = {"kind": "din", "target": "p0"} if model.pop("din", False) else {"kind": "positional"}
+    history = {"kind": "sequence", "type": "int", "table": "p0", "max_length": 50, "encoder": encoder}
+    tables = [feature["table"] for feature in (of_user | of_post).values() if "table" in feature]
+    training = {f"{part}_optimizer": {"kind": "adam", "learning_rate": 0.001} for part in ("dense", "embedding")}
+    document = {
+        "name": "wide",
+        "tables": {str(table): {"dim": 16} for table in tables},
+        "features": of_user | of_post | {"history": history},
+        "tasks": {"like": {"kind": "binary"}, "share": {"kind": "binary"}},
+        "model": {"kind": "mmoe", "expert_units": [256, 128], "tower_units": [64], **model},
+        "training": {"batch_size_per_rank": 4096, **training},
+    }
+    return RankerSpec.model_validate_json(json.dumps(document))
+
+
+SPECS: Mapping[str, tuple[Callable[[], RankerSpec], Callable[[str], bool]]] = {
+    "demo": (lambda: load_spec(_DEMO).ranker(), lambda column: column in _DEMO_CONTEXT),
+    "wide": (wide, lambda column: column[0] in "uh"),
+    "wide, low-rank crosses": (
+        functools.partial(wide, interaction={"kind": "dcn_v2", "rank": 32, "deep_units": [256]}),
+        lambda column: column[0] in "uh",
+    ),
+    "wide, full crosses": (functools.partial(wide, interaction={"kind": "dcn_v2"}), lambda column: column[0] in "uh"),
+}
+
+
+def served(ranker: Ranker, folder: Path) -> ServedRanker:
+    """Returns a ranker with made-up weights and a row for each of a thousand ids of each feature."""
+    declared, read = ranker.spec, columns(ranker.spec)
+    if not folder.exists():
+        numbers = [
+            pa.array([[n] for n in range(200)], pa.list_(_KINDS[each.type]))
+            if each.type != "string"
+            else pa.array([[b"x"]] * 200, pa.list_(_KINDS[each.type]))
+            for each in read
+        ]
+        write_transform(declared.inputs(), str(folder), pa.RecordBatch.from_arrays(numbers, [c.name for c in read]))
+    tables, tags, generator = {}, declared.table_tags(), np.random.default_rng(1)
+    types = {column.name: column.type for column in read}
+    for name, group in ranker.groups.items():
+        keys = [np.zeros(0, np.int64)]
+        for feature in ranker.layout.features(name):
+            column = declared.column_of(feature)
+            texts = [f"{column}_{n}" if types[column] == "string" else str(n) for n in range(_IDS)]
+            keys.append(id_keys(tags[str(declared.table_of(feature))], tf.constant(texts)).numpy())
+        unique = np.unique(np.concatenate(keys))
+        rows = generator.normal(size=[len(unique), group.dim]).astype(np.float32)
+        tables[name] = StockTable(group, "float32", TrainedRows(unique, lambda rows=rows: iter([rows])))
+    flat = ranker.weights.initial(seed=1) + generator.normal(scale=0.01, size=ranker.weights.size).astype(np.float32)
+    return ServedRanker(ranker, TransformGraph(str(folder)), flat, tables)
+
+
+def in_turn(calls: Mapping[str, Call], requests: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
+    """Returns medians of each form's milliseconds, wall and of the processors, and of their ratios pair by pair."""
+    for call in calls.values():
+        for number in range(_WARM):
+            call(requests[number % len(requests)])
+    wall: dict[str, list[float]] = {name: [] for name in calls}
+    cpu: dict[str, float] = dict.fromkeys(calls, 0.0)
+    end, number = time.perf_counter() + seconds, 0
+    while time.perf_counter() < end:
+        for name in sorted(calls, reverse=bool(number % 2)):
+            before, begun = time.process_time(), time.perf_counter()
+            calls[name](requests[number % len(requests)])
+            wall[name].append((time.perf_counter() - begun) * 1e3)
+            cpu[name] += (time.process_time() - before) * 1e3
+        number += 1
+    found = {name: {"p50_ms": statistics.median(wall[name]), "cpu_ms": cpu[name] / number} for name in calls}
+    ratios = [a / b for a, b in zip(wall["whole"], wall["once"], strict=True)]
+    return {**found, "pairs": number, "whole over once": statistics.median(ratios), "cpu": cpu["whole"] / cpu["once"]}
+
+
+def _call(model: ServedRanker) -> Call:
+    rank = model.signatures()[RANK]
+    concrete = rank.get_concrete_function()  # type: ignore[attr-defined]
+
+    def call(arrays: Mapping[str, Any]) -> dict[str, Any]:
+        tensors = {name: tf.constant(values) for name, values in arrays.items()}
+        return {name: scores.numpy() for name, scores in concrete(tensors).items()}
+
+    call.inputs = rank.input_signature[0]  # type: ignore[attr-defined]
+    return call
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=3, help="of each case")
+    parser.add_argument("--specs", nargs="+", default=list(SPECS), choices=list(SPECS))
+    parser.add_argument("--candidates", nargs="+", type=int, default=list(_CANDIDATES))
+    parser.add_argument("--repeated", action="store_true", help="the user's columns too have a row for each candidate")
+    parser.add_argument("--output", type=Path, default=Path("runs/user_once.json"), help="all numbers")
+    arguments = parser.parse_args()
+    found: list[dict[str, Any]] = []
+    for name in arguments.specs:
+        declare, is_context = SPECS[name]
+        declared = declare()
+        with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
+            forms = {"once": Ranker(declared), "whole": Whole(declared)}
+            calls = {form: _call(served(ranker, Path(folder, "graph"))) for form, ranker in forms.items()}
+            inputs = calls["once"].inputs  # type: ignore[attr-defined]
+            context: set[str] = (
+                set()
+                if arguments.repeated
+                else {column.removesuffix("_length") for column in inputs if is_context(column.removesuffix("_length"))}
+            )
+            for candidates in arguments.candidates:
+                requests = [
+                    request_for(inputs, context=context, candidates=candidates, seed=seed) for seed in range(_REQUESTS)
+                ]
+                one, other = (call(requests[0]) for call in calls.values())
+                difference = max(float(np.abs(one[task] - other[task]).max()) for task in one)
+                row = {"spec": name, "candidates": candidates, "difference": difference}
+                found.append(row | in_turn(calls, requests, arguments.seconds))
+                print(json.dumps(found[-1]), flush=True)
+    results.write(arguments.output, {"commit": results.commit(), "cases": found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""One user's candidates score as the trainer's forward does when the user's columns are repeated for each."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sangam.schemas.derived.once import once_a_request
+from sangam.schemas.spec import RankerSpec
+
+pytestmark = pytest.mark.slow
+tf = pytest.importorskip("tensorflow")
+
+CANDIDATES = 7
+IN_BINS = {"kind": "piecewise_linear", "bins": 3, "dim": 2}
+IN_WAVES = {"kind": "periodic", "frequencies": 2, "dim": 3}
+HISTORY = {"kind": "sequence", "type": "int", "table": "posts", "max_length": 4}
+FEATURES: dict[str, Any] = {
+    "user": {"kind": "id", "type": "int", "table": "users"},
+    "post": {"kind": "id", "type": "int", "table": "posts"},
+    "friend": {"kind": "id", "type": "int", "table": "users"},
+    "tags": {"kind": "ids", "type": "int", "table": "tags", "combiner": "sqrtn"},
+    "likes": {"kind": "ids", "type": "int", "table": "tags", "combiner": "mean"},
+    "to_post": {**HISTORY, "encoder": {"kind": "din", "target": "post", "units": [4, 3]}},
+    "by_place": {**HISTORY, "encoder": {"kind": "positional"}},
+    "age": {"kind": "numeric", "encoding": IN_BINS, "missing": "learned"},
+    "length": {"kind": "numeric", "encoding": IN_BINS, "missing": "learned"},
+    "hour": {"kind": "numeric", "encoding": IN_WAVES},
+    "speed": {"kind": "numeric", "encoding": IN_WAVES},
+    "price": {"kind": "numeric", "encoding": {"kind": "standard"}},
+    "place": {"kind": "vector", "dim": 2},
+}
+OF_USER = ("user", "likes", "to_post", "by_place", "age", "hour", "place")
+CHAIN = ["click", "buy"]
+MODELS: dict[str, dict[str, Any]] = {
+    "single_task": {"tower_units": [6, 3]},
+    "shared_bottom": {"bottom_units": [6, 5]},
+    "mmoe": {"num_experts": 3, "expert_units": [6, 5], "top_k": 2},
+    "ple": {"num_levels": 2, "expert_units": [6, 5]},
+    "esmm": {"chain": CHAIN},
+    "aitm": {"chain": CHAIN},
+}
+INTERACTIONS: dict[str, dict[str, Any] | None] = {
+    "none": None,
+    "full": {"kind": "dcn_v2", "deep_units": [7]},
+    "low_rank": {"kind": "dcn_v2", "rank": 3},
+    "mixed": {"kind": "dcn_v2", "rank": 2, "num_experts": 2},
+    "mixed_wide": {"kind": "dcn_v2", "rank": 3, "num_experts": 2, "deep_units": [7]},
+    "dlrm": {"kind": "dlrm", "bottom_units": [7]},
+}
+
+
+def declared(kind: str, interaction: str, **model: Any) -> RankerSpec:
+    made = {"kind": kind, **MODELS[kind], "interaction": INTERACTIONS[interaction], **model}
+    return RankerSpec.model_validate_json(
+        json.dumps(
+            {
+                "name": "candidates",
+                "tables": {table: {"dim": 4} for table in ("users", "posts", "tags")},
+                "features": FEATURES,
+                "tasks": {task: {"kind": "binary"} for task in CHAIN},
+                "model": {key: value for key, value in made.items() if value is not None},
+                "training": {
+                    "batch_size_per_rank": 8,
+                    "dense_optimizer": {"kind": "adam", "learning_rate": 0.01},
+                    "embedding_optimizer": {"kind": "adam", "learning_rate": 0.01},
+                },
+            }
+        )
+    )
+
+
+def table(keys: Any) -> Any:
+    """Returns a row for every key: no two are alike."""
+    return tf.sin(tf.cast(keys, tf.float32)[:, None] * tf.constant([0.3, 0.7, 1.1, 1.9]) + 0.5)
+
+
+def asked(ranker: Any, shared: tuple[str, ...], candidates: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns Transform's outputs for a request, and the same with the shared ones repeated."""
+    random, once, repeated = np.random.default_rng(3), {}, {}
+    widths = dict(ranker.layout.floats)
+    for name in FEATURES:
+        rows = 1 if name in shared else candidates
+        if name in widths:
+            shape = [rows] if widths[name] == 1 else [rows, widths[name]]
+            once[name] = tf.constant(random.normal(size=shape, scale=2).astype(np.float32))
+        elif name in ranker.layout.all_ids:
+            once[name] = tf.constant(random.integers(0, 50, rows))
+        else:
+            lists = [random.integers(0, 50, random.integers(0, 5)).tolist() for _ in range(rows)]
+            once[name] = tf.ragged.constant(lists, dtype=tf.int64, row_splits_dtype=tf.int64).to_sparse()
+        times = candidates // rows
+        is_list = isinstance(once[name], tf.SparseTensor)
+        repeated[name] = (tf.sparse.concat if is_list else tf.concat)(
+            axis=0, **{"sp_inputs" if is_list else "values": [once[name]] * times}
+        )
+    return once, repeated
+
+
+@contextmanager
+def split_matrices() -> Iterator[set[str]]:
+    """Yields the names of the matrices whose product is computed in two parts."""
+    from sangam.trainer_module.dense.split import Split
+
+    found, of_own = set[str](), Split.of_own
+
+    def recorded(x: Any, weights: Any, matrix: str, *names: str) -> Any:
+        found.add(matrix)
+        return of_own(x, weights, matrix, *names)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Split, "of_own", recorded)
+        yield found
+
+
+def scores(
+    spec: RankerSpec, shared: tuple[str, ...], candidates: int = CANDIDATES, *, in_graph: bool = False
+) -> tuple[Any, Any]:
+    """Returns the logits of a request, and those of the trainer's forward.
+
+    Args:
+        spec: the ranker.
+        shared: features of one row.
+        candidates: number of them.
+        in_graph: whether TensorFlow may fuse the request's operations, as in an exported model.
+    """
+    from sangam.trainer_module.ranker import Ranker
+    from sangam.trainer_module.serving.candidates import candidate_logits
+
+    ranker = Ranker(spec)
+    flat = np.random.default_rng(2).normal(scale=0.4, size=ranker.weights.size).astype(np.float32)
+    weights = ranker.weights.unpack(tf.constant(flat))
+    once, repeated = asked(ranker, shared, candidates)
+    tables = dict.fromkeys(ranker.groups, table)
+
+    def logits(number: Any) -> Any:
+        return candidate_logits(ranker, weights, once, tables, number)
+
+    got = (tf.function(logits, autograph=False) if in_graph else logits)(tf.constant(candidates))
+    batch = ranker.layout.pack_features(repeated)
+    embeddings = {group: table(keys) for group, keys in ranker.keys(batch).items()}
+    return got.numpy(), ranker.logits(weights, batch, embeddings).numpy()
+
+
+@pytest.mark.parametrize(("kind", "interaction"), itertools.product(MODELS, INTERACTIONS))
+def test_every_architecture_and_interaction_scores_as_the_trainer_does(kind: str, interaction: str) -> None:
+    spec = declared(kind, interaction)
+    with split_matrices() as found:
+        got, expected = scores(spec, OF_USER)
+    assert found == set(once_a_request(spec).matrices)
+    assert got.shape == (CANDIDATES, 2)
+    assert np.std(expected, axis=0).min() > 1e-3
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("interaction", ["none", "mixed"])
+def test_an_ensemble_scores_as_the_trainer_does(interaction: str) -> None:
+    got, expected = scores(declared("shared_bottom", interaction, ensemble={"members": 3}), OF_USER, in_graph=True)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("own", "candidates"),
+    [
+        (tuple(FEATURES), 5),
+        (("user", "price"), 5),
+        ((), 5),
+        ((), 1),
+    ],
+)
+def test_any_columns_may_be_of_one_row(own: tuple[str, ...], candidates: int) -> None:
+    """In a graph: a product of no columns ends the process there, and each of these requests may come."""
+    shared = tuple(set(FEATURES) - set(own))
+    got, expected = scores(declared("mmoe", "low_rank"), shared, candidates, in_graph=True)
+    assert got.shape == (candidates, 2)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
