@@ -108,7 +108,7 @@ def _costs(spec: Spec, folder: Path, *, has_baseline: bool) -> dict[str, float]:
     plan = plan_of(
         inputs=spec.inputs(),
         evaluation=spec.evaluation,
-        gates=spec.gates,
+        gates=spec.quality_gates,
         baseline_tasks=list(spec.tasks) if has_baseline else (),
     )
     models = Models({CANDIDATE: path} | ({BASELINE: path} if has_baseline else {}), CANDIDATE)
@@ -223,7 +223,7 @@ def _step(spec: Spec, folder: Path, given: dict[str, list[Any]]) -> None:
             "name": spec.name,
             "inputs": spec.inputs().model_dump_json(),
             "evaluation_config": spec.evaluation.model_dump_json(),
-            "gates": json.dumps([gate.model_dump(mode="json") for gate in spec.gates]),
+            "gates": json.dumps([gate.model_dump(mode="json") for gate in spec.quality_gates]),
             "export": spec.export.model_dump_json(),
             "pipeline_root": str(folder / "no_registry"),
             "code": "",

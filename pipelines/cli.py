@@ -21,6 +21,7 @@ from sangam.pipelines.commands import (
     init,
     input_service,
     lineage,
+    load,
     online,
     plan,
     predict,
@@ -100,6 +101,7 @@ app.command(epilog=bless.EPILOG)(bless.bless)
 app.command(epilog=clean.EPILOG)(clean.clean)
 app.command(epilog=online.EPILOG)(online.online)
 app.command(epilog=serve.EPILOG)(serve.serve)
+app.command(epilog=load.EPILOG)(load.load)
 app.command(epilog=predict.EPILOG)(predict.predict)
 app.command(epilog=embeddings.EPILOG)(embeddings.embeddings)
 app.command(epilog=rollback.EPILOG)(rollback.rollback)

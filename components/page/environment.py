@@ -4,6 +4,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from sangam.schemas.derived.cost import serving_price
 from sangam.schemas.host.plain_text import visible
 from sangam.schemas.quantities import shown_bytes, shown_seconds
 
@@ -18,6 +19,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals.update(serving_price=serving_price)
     made.filters.update(number=_number, count=_count, size=shown_bytes, percent=_percent, seconds=_seconds)
     return made
 

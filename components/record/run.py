@@ -128,6 +128,8 @@ class CostReport(_Part):
     total: float
     per_million_examples: float | None
     training_per_billion_samples: float | None
+    serving_per_million_candidates: float | None = None
+    live_per_million_candidates: float | None = None
 
 
 class RunRecord(_Part):

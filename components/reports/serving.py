@@ -34,6 +34,10 @@ class ServingVerdict(_Record):
         p50_ms: latency under `load`, measured at the client; None if it was not measured.
         p99_ms: the same for the 99th percentile.
         requests: number of measured requests.
+        candidates_per_core_s: candidates that one core of a server answers in a second; None if the spec asks for no
+            price of serving.
+        live_candidates_per_core_s: the same of the version that the model would replace; None if it was not measured.
+        live: that version.
         checks: checks in order.
         notes: omitted checks with their reasons.
     """
@@ -46,5 +50,8 @@ class ServingVerdict(_Record):
     p50_ms: float | None = None
     p99_ms: float | None = None
     requests: int = 0
+    candidates_per_core_s: float | None = None
+    live_candidates_per_core_s: float | None = None
+    live: str = ""
     checks: list[Check]
     notes: list[str] = []

@@ -163,7 +163,7 @@ class Predictor:
             try:
                 self._call(request, taken)
             finally:
-                self._admission.leave(taken)
+                self._admission.leave(request, taken)
         return request.result()
 
     def refuse_if_full(self) -> None:
@@ -218,7 +218,7 @@ class Predictor:
         joined, members = self._unjoined(first, signature), [first]
         alone: _Request | None = None
         while signature.is_joinable and alone is None and joined.num_rows < self._max_batch_rows:
-            other = self._admission.take(first.kind)
+            other = self._admission.take(first)
             if other is None:
                 break
             assert isinstance(other, _Request)

@@ -12,7 +12,7 @@ from aiohttp import web
 from google.protobuf import json_format
 from pydantic_core import from_json
 
-from sangam.components.server import json_values
+from sangam.components.server import deadlines, json_values
 from sangam.components.server.connections import ClientGone, Connection, Connections
 from sangam.components.server.predictor import Observation, Predictor, Target
 from sangam.components.server.request_error import Code, RequestError, invalid
@@ -166,11 +166,13 @@ class RestServer:
         self, request: web.Request, method: str, work: Callable[[bytes, Observation, float], bytes]
     ) -> web.Response:
         """Handles the request in a worker thread once its body has arrived; errors are JSON too."""
-        deadline = time.monotonic() + self._timeout_s
+        arrived = time.monotonic()
+        deadline = arrived + self._timeout_s
         refused: RequestError | None = None
         body, room = b"", self._predictor.room
         try:
-            body = await self._read(request, deadline)
+            deadline = arrived + deadlines.timeout_s(request.headers.get(deadlines.HEADER), self._timeout_s)
+            body = await self._read(request, arrived + self._timeout_s)
             room.take(len(body))
         except RequestError as error:
             refused = error

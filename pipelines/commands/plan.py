@@ -23,6 +23,14 @@ _SamplesPerS = Annotated[
         "--samples-per-s", min=0.001, help="Also print what training costs at this rate of all ranks, by `cost`."
     ),
 ]
+_CandidatesPerCoreS = Annotated[
+    float | None,
+    typer.Option(
+        "--candidates-per-core-s",
+        min=0.001,
+        help="Also print what a million candidates cost at this rate of a server's core, by `cost.serving_core_hour`.",
+    ),
+]
 _GpuMemory = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="Also print which rows fit a GPU of each rank with this memory, as 24GB."),
@@ -73,6 +81,7 @@ def plan(
     ] = None,
     ranks_per_host: _RanksPerHost = None,
     samples_per_s: _SamplesPerS = None,
+    candidates_per_core_s: _CandidatesPerCoreS = None,
     gpu_memory: _GpuMemory = None,
     gpu_results: _GpuResults = None,
     gpu_samples_per_s: _GpuSamplesPerS = None,
@@ -96,7 +105,7 @@ def plan(
     counts = parse_rows("--rows", rows)
     made = plan_of(loaded, rows=counts, ranks=ranks or loaded.cluster.ranks, servers=parameter_servers)
     limits = given(made, memory_per_rank, memory_per_server) or this_machine(made, ranks_per_host)
-    cost = planned_cost(loaded, ranks or loaded.cluster.ranks, samples_per_s)
+    cost = planned_cost(loaded, ranks or loaded.cluster.ranks, samples_per_s, candidates_per_core_s)
     gpu, rates = planned_gpu(loaded, made, gpu_memory), predicted_rates(loaded, gpu_results)
     numbers = {"ranks": made.ranks.number, "gpu_ranks": gpu_ranks or made.ranks.number}
     compared = compared_price(loaded, samples_per_s, gpu_samples_per_s, rates, **numbers)

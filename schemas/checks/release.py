@@ -21,7 +21,7 @@ from sangam.schemas.spec.metrics import (
     needs_weights,
     without_weights,
 )
-from sangam.schemas.spec.release import Confidence, DirectoryPush, Gate, Grouping, Listing
+from sangam.schemas.spec.release import Confidence, DirectoryPush, Gate, Grouping, Listing, PriceGate
 
 _BOUNDS = ("at_least", "at_most", "max_drop", "max_rise", "min_gain")
 
@@ -34,7 +34,7 @@ def release_problems(spec: Spec) -> Iterator[Problem]:
 
 def _keys(spec: Spec) -> Iterator[Problem]:
     used = {name for names in spec.evaluation.slice_names for name in names}
-    used |= {name for gate in spec.gates for name in (*(gate.slice or ()), *(gate.each or ()))}
+    used |= {name for gate in spec.quality_gates for name in (*(gate.slice or ()), *(gate.each or ()))}
     used |= {part.by for part in _groupings(spec).values() if part.by}
     negatives = spec.data.negatives
     read = {negatives.user, negatives.item, *negatives.within} if negatives else set()
@@ -103,6 +103,9 @@ def _gates(spec: Spec) -> Iterator[Problem]:
     seen: dict[tuple[object, ...], int] = {}
     for index, gate in enumerate(spec.gates):
         loc = ("gates", index)
+        if isinstance(gate, PriceGate):
+            yield from _price(spec, loc, gate)
+            continue
         task = spec.tasks.get(gate.task)
         if task is None:
             yield Problem(
@@ -142,6 +145,15 @@ def _gates(spec: Spec) -> Iterator[Problem]:
         yield from _bounds(spec, loc, gate)
         yield from _slice_of(spec, loc, gate)
         yield from _needs(spec, loc, gate)
+
+
+def _price(spec: Spec, loc: Loc, gate: PriceGate) -> Iterator[Problem]:
+    if gate is not spec.price_gate:
+        yield Problem(loc, "bounds the price, as an earlier gate does (got a second one)", "leave one of them out")
+    if spec.cost is None or spec.cost.serving_core_hour is None:
+        yield Problem(
+            (*loc, "serving"), "needs a price (got none)", "declare cost.serving_core_hour, the price of a core's hour"
+        )
 
 
 def _bounds(spec: Spec, loc: Loc, gate: Gate) -> Iterator[Problem]:

@@ -112,15 +112,20 @@ def _walk(loc: Loc, schema: Mapping[str, Any]) -> tuple[Loc, Mapping[str, Any]]:
     kept: list[str | int] = []
     node: Mapping[str, Any] = _resolved(schema, schema)
     for part in loc:
-        tags = node.get("discriminator", {}).get("mapping", {})
+        tags = node.get("discriminator", {}).get("mapping") or _members(node)
         if part in tags:
-            node = _resolved({"$ref": tags[part]}, schema)
+            node = _resolved({"$ref": tags[str(part)]}, schema)
             continue
         if part == "[key]" or "anyOf" in node:
             continue
         kept.append(part)
         node = _resolved(_child(node, part), schema)
     return tuple(kept), node
+
+
+def _members(node: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the models of a union that no key tells apart, whose names are its tags."""
+    return {option["$ref"].rsplit("/", 1)[1]: option["$ref"] for option in node.get("oneOf", ()) if "$ref" in option}
 
 
 def _child(node: Mapping[str, Any], part: str | int) -> Mapping[str, Any]:

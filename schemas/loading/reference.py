@@ -96,9 +96,9 @@ class _Reference:
             return
         self._listed[group] = rows
         if by_kind:
-            key = self._kind_key(group[0])
-            meanings = {self._kind(name): _linked(self._definitions[name]["description"]) for name in group}
-            yield "\n".join(f"- {_code(f'{key}: {kind}')}: {meaning}" for kind, meaning in meanings.items())
+            yield "\n".join(
+                f"- {self._head(name)}: {_linked(self._definitions[name]['description'])}" for name in group
+            )
         else:
             yield _linked(self._definitions[group[0]]["description"])
         yield from _tables(rows, by_kind)
@@ -123,7 +123,12 @@ class _Reference:
 
     def _kind(self, name: str) -> str:
         key = self._kind_key(name)
-        return str(self._definitions[name]["properties"][key]["const"]) if key else ""
+        properties = self._definitions[name]["properties"]
+        return str(properties[key]["const"]) if key else next(iter(properties), "")
+
+    def _head(self, name: str) -> str:
+        key, kind = self._kind_key(name), self._kind(name)
+        return _code(f"{key}: {kind}" if key else kind)
 
     def _link(self, group: _Group) -> str:
         path = self._paths[group]

@@ -28,7 +28,7 @@ from sangam.schemas.spec.models import Model
 from sangam.schemas.spec.monitoring import Monitoring
 from sangam.schemas.spec.online import Online
 from sangam.schemas.spec.optimizers import RowOptimizer
-from sangam.schemas.spec.release import Evaluation, Gate, Push
+from sangam.schemas.spec.release import AnyGate, Evaluation, Gate, PriceGate, Push
 from sangam.schemas.spec.serving import Export, Serving
 from sangam.schemas.spec.sync import MAX_SHARING, InStep, Transport
 from sangam.schemas.spec.tables import Table
@@ -143,7 +143,7 @@ class Spec(RankerSpec):
     """Bounds on the distance between new values and those of training; docs/evaluation.md. Left out: no bounds."""
     evaluation: Evaluation = Evaluation()
     """Slices, groups, lists and confidence intervals; docs/evaluation.md."""
-    gates: Annotated[tuple[Gate, ...], Field(min_length=1)]
+    gates: Annotated[tuple[AnyGate, ...], Field(min_length=1)]
     """Bounds on metrics that a model must meet to be blessed; docs/evaluation.md."""
     serving: Serving = Serving()
     """Bounds on the size and the latency of the model; docs/serving.md."""
@@ -169,6 +169,16 @@ class Spec(RankerSpec):
     def logs(self) -> Parts:
         """The logs as ingestion reads them: a table's rows lie by day or split."""
         return self.data.parts if isinstance(self.data, TableLogs) else self.data
+
+    @property
+    def quality_gates(self) -> tuple[Gate, ...]:
+        """The gates of metrics."""
+        return tuple(gate for gate in self.gates if isinstance(gate, Gate))
+
+    @property
+    def price_gate(self) -> PriceGate | None:
+        """The gate of the price of serving; None without one."""
+        return next((gate for gate in self.gates if isinstance(gate, PriceGate)), None)
 
     @property
     def transforms_ahead(self) -> bool:

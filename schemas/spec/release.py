@@ -1,9 +1,10 @@
 """Evaluation, gates, and the destination of a blessed model."""
 
 import posixpath
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from sangam.schemas.parts import judging
 from sangam.schemas.parts.base import FrozenModel, Name, PositiveInt
@@ -127,6 +128,26 @@ class Gate(FrozenModel):
     def is_relative(self) -> bool:
         """Whether the gate compares with the blessed model."""
         return any(bound is not None for bound in (self.max_drop, self.max_rise, self.min_gain))
+
+
+class PriceGate(FrozenModel):
+    """Bound on what a candidate costs a server more than with the live version, both measured in the serving check.
+
+    It needs `cost.serving_core_hour`.
+    """
+
+    serving: Literal["price"]
+    """What is bounded."""
+    max_increase: NotNegative
+    """Largest increase, as a share: 0.1 is a tenth more processor time a candidate."""
+
+
+def _which(gate: Any) -> str:
+    has = "serving" in gate if isinstance(gate, Mapping) else isinstance(gate, PriceGate)
+    return PriceGate.__name__ if has else Gate.__name__
+
+
+AnyGate = Annotated[Annotated[Gate, Tag("Gate")] | Annotated[PriceGate, Tag("PriceGate")], Discriminator(_which)]
 
 
 class DirectoryPush(FrozenModel):

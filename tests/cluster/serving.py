@@ -45,6 +45,9 @@ def built(team: Team, folder: str, image: str) -> list[Manifest]:
     found = [*yaml.safe_load_all(team.plane.kubectl("kustomize", str(KUBERNETES / folder)))]
     [deployment] = [each for each in found if each["kind"] == "Deployment"]
     deployment["spec"]["replicas"] = 1
+    for each in found:
+        if each["kind"] == "HorizontalPodAutoscaler":
+            each["spec"]["minReplicas"] = 1
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     container["image"] = image
     container["resources"]["requests"]["cpu"] = "100m"

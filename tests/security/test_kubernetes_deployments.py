@@ -10,7 +10,14 @@ from tests.security.shipped import FOLDER, KUBERNETES, KUSTOMIZATION, Document, 
 
 KINDS = {
     "online": {"Deployment", "NetworkPolicy", "ServiceAccount"},
-    "serving": {"Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"},
+    "serving": {
+        "Deployment",
+        "HorizontalPodAutoscaler",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "Service",
+        "ServiceAccount",
+    },
 }
 BOTH = pytest.mark.parametrize("folder", sorted(KINDS))
 
@@ -29,6 +36,7 @@ def test_manifests_are_valid_to_the_last_field(folder: str) -> None:
         ("online", "Deployment", lambda found: found["spec"]["strategy"].update(kind="Recreate")),
         ("online", "NetworkPolicy", lambda found: found["spec"]["egress"][0].update(port=[])),
         ("serving", "Deployment", lambda found: found["spec"]["template"]["spec"]["containers"][0].update(probe={})),
+        ("serving", "HorizontalPodAutoscaler", lambda found: found["spec"]["metrics"][0].update(resource="cpu")),
         ("serving", "NetworkPolicy", lambda found: found["spec"]["ingress"][0].update(port=[])),
         ("serving", "PodDisruptionBudget", lambda found: found["spec"].update(minUnavailable=1)),
         ("serving", "Service", lambda found: found["spec"]["ports"][0].update(target="grpc")),

@@ -58,6 +58,21 @@ def test_everything_selects_the_server(manifests: dict[str, Document], pod: Docu
     assert {manifests[kind]["metadata"]["name"] for kind in ("Deployment", "Service")} == {name}
 
 
+def test_the_autoscaler_alone_says_how_many_servers_there_are(
+    manifests: dict[str, Document], container: Document
+) -> None:
+    deployment, autoscaler = manifests["Deployment"], manifests["HorizontalPodAutoscaler"]["spec"]
+    target = {"apiVersion": deployment["apiVersion"], "kind": "Deployment", "name": deployment["metadata"]["name"]}
+    assert autoscaler["scaleTargetRef"] == target
+    assert "replicas" not in deployment["spec"]
+    # A budget of one unavailable pod needs a second one.
+    assert autoscaler["minReplicas"] >= 2
+    [metric] = autoscaler["metrics"]
+    # Utilization is of what is requested.
+    assert metric["containerResource"]["container"] == container["name"]
+    assert metric["containerResource"]["name"] in container["resources"]["requests"]
+
+
 def test_only_clients_come_in_and_nothing_goes_out(manifests: dict[str, Document]) -> None:
     opened = manifests["NetworkPolicy"]["spec"]
     assert opened["policyTypes"] == ["Ingress"]

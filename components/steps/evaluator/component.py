@@ -70,7 +70,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
                 name=spec.name,
                 inputs=spec.inputs().model_dump_json(),
                 evaluation_config=spec.evaluation.model_dump_json(),
-                gates=json.dumps([gate.model_dump(mode="json") for gate in spec.gates]),
+                gates=json.dumps([gate.model_dump(mode="json") for gate in spec.quality_gates]),
                 export=spec.export.model_dump_json(),
                 pipeline_root=pipeline_root,
                 code=code_digest(Executor.__module__, parts=spec.parts),

@@ -1,9 +1,11 @@
 """Declares the serving gate: a model that a server cannot serve well is not pushed."""
 
+import json
 from typing import ClassVar
 
 from tfx import types
 from tfx.dsl.components.base import base_component, executor_spec
+from tfx.orchestration import data_types
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
@@ -27,6 +29,8 @@ class InfraValidatorSpec(ComponentSpec):
         "name": ExecutionParameter(type=str),
         "serving": ExecutionParameter(type=str),
         "evaluation": ExecutionParameter(type=str),
+        "price": ExecutionParameter(type=str),
+        "pipeline_root": ExecutionParameter(type=str),
         "code": ExecutionParameter(type=str),
         "refusals": ExecutionParameter(type=int, optional=True),
     }
@@ -42,13 +46,21 @@ class InfraValidator(base_component.BaseComponent):
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
     DRIVER_CLASS = Driver
 
-    def __init__(self, *, spec: Spec, model: types.BaseChannel, training: types.BaseChannel) -> None:
+    def __init__(
+        self,
+        *,
+        spec: Spec,
+        model: types.BaseChannel,
+        training: types.BaseChannel,
+        pipeline_root: str | data_types.RuntimeParameter,
+    ) -> None:
         """Declares the step.
 
         Args:
             spec: spec, of which `serving` has the bounds, and `evaluation` the features that a request shares.
             model: channel of the exported model.
             training: channel of the training report: raw evaluation examples with their scores.
+            pipeline_root: folder with the record of blessed models, of which the last is the live one.
         """
         super().__init__(
             spec=InfraValidatorSpec(
@@ -57,7 +69,17 @@ class InfraValidator(base_component.BaseComponent):
                 name=spec.name,
                 serving=spec.serving.model_dump_json(),
                 evaluation=spec.evaluation.model_dump_json(exclude={"metrics", "slices"}),
+                price=_price(spec),
+                pipeline_root=pipeline_root,
                 code=code_digest(Executor.__module__),
                 blessing=types.Channel(type=standard_artifacts.InfraBlessing),
             )
         )
+
+
+def _price(spec: Spec) -> str:
+    """Returns whether and how prices are compared, as JSON; not the price, whose change measures nothing anew."""
+    gate = spec.price_gate
+    if gate is None and (spec.cost is None or spec.cost.serving_core_hour is None):
+        return ""
+    return json.dumps({"max_increase": gate and gate.max_increase})

@@ -9,12 +9,11 @@ from itertools import groupby, islice
 from sangam.components.reports.serving import Check
 from sangam.components.steps.infra_validator.bounds import MEASUREMENTS, Latency, latency_check, least
 from sangam.components.steps.infra_validator.hostile import CLEAN_CODES, HostileRequest, hostile_requests
-from sangam.components.steps.infra_validator.load import Connect, measure
+from sangam.components.steps.infra_validator.load import Connect, load_requests, measure
 from sangam.components.steps.infra_validator.predict import Ask, RequestFailed
 from sangam.components.steps.infra_validator.rows import (
     Description,
     Rows,
-    Tensors,
     Unfit,
     example_inputs,
     num_rows,
@@ -29,8 +28,6 @@ from sangam.schemas.spec.serving import Serving
 
 _LOG = logging.getLogger(__name__)
 HOSTILE_ROWS = 4
-LOAD_REQUESTS = 8
-"""Number of different requests, sent in turn."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,7 @@ class Examination:
 
     def _latency(self, ask: Ask) -> Iterator[Check]:
         del ask  # Each client opens its own connection.
-        requests = self._load_requests()
+        requests = load_requests(self._rows, self.description.columns, self.once, self.serving.load.candidates)
         measured: list[Latency] = []
         while len(measured) < MEASUREMENTS:
             measured.append(measure(self.connect, requests, self.serving.load))
@@ -152,16 +149,6 @@ class Examination:
         self.latency = least(measured)
         if check is not None:
             yield check
-
-    def _load_requests(self) -> list[Tensors]:
-        rows = self._rows
-        count, candidates = num_rows(rows), self.serving.load.candidates
-        requests = []
-        for number in range(LOAD_REQUESTS):
-            first = number * count // LOAD_REQUESTS
-            candidate_rows = select(rows, [(first + offset) % count for offset in range(candidates)])
-            requests.append(rank_inputs(with_once(candidate_rows, self.once)[0], self.description.columns))
-        return requests
 
     @functools.cached_property
     def _rows(self) -> Rows:

@@ -1,10 +1,12 @@
 """Serves the exported model from a separate process, and decides whether it may be pushed."""
 
 import dataclasses
+import json
 import logging
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +17,18 @@ from tfx.types import artifact_utils
 from tfx.utils import path_utils
 
 from sangam.components.registry import seal
+from sangam.components.registry.blessed import baseline_for, read_all
 from sangam.components.reports.serving import FILE_NAME, Check, ServingVerdict
 from sangam.components.steps.infra_validator.bounds import notes_on_bounds, size_check
 from sangam.components.steps.infra_validator.driver import MODEL
 from sangam.components.steps.infra_validator.examination import Examination, Reference
+from sangam.components.steps.infra_validator.predict import RequestFailed
+from sangam.components.steps.infra_validator.price import Live, Price, measure_price, price_check
 from sangam.components.steps.infra_validator.rows import Unfit, read_description
 from sangam.components.steps.infra_validator.scores import Scores, difference
 from sangam.components.steps.infra_validator.server_process import serve
 from sangam.schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE, SERVED_SCORES_FILE
+from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.release import Evaluation
 from sangam.schemas.spec.serving import Serving
@@ -56,6 +62,7 @@ class Executor(base_executor.BaseExecutor):
             serving=Serving.model_validate_json(exec_properties["serving"]),
             evaluation=Evaluation.model_validate_json(exec_properties["evaluation"]),
             log=_log_dir() / "serving_check.log",
+            comparison=_comparison(candidate.uri, exec_properties),
         )
         blessing = artifact_utils.get_single_instance(output_dict["blessing"])
         blessing.set_string_custom_property(MODEL, candidate.uri)
@@ -70,8 +77,39 @@ class Executor(base_executor.BaseExecutor):
         _LOG.info("blessed=%s checks=%d", verdict.blessed, len(verdict.checks))
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """How the price of serving is measured.
+
+    Attributes:
+        live: version to compare with; None: there is none.
+        max_increase: bound on what the model costs more; None: no bound.
+    """
+
+    live: Live | None
+    max_increase: float | None
+
+
+def _comparison(model_uri: str, exec_properties: dict[str, Any]) -> Comparison | None:
+    if not exec_properties["price"]:
+        return None
+    models = read_all(Root(exec_properties["pipeline_root"]).blessed(exec_properties["name"]))
+    uri = baseline_for(model_uri, models)
+    live = None
+    if uri is not None:
+        name = next(model.pushed for model in models if model.model_uri == uri) or uri
+        live = Live(os.path.basename(name), Path(_local(path_utils.serving_model_path(uri))))
+    return Comparison(live, json.loads(exec_properties["price"])["max_increase"])
+
+
 def judge_model(
-    *, model_dir: Path, training_dir: Path, serving: Serving, evaluation: Evaluation, log: Path
+    *,
+    model_dir: Path,
+    training_dir: Path,
+    serving: Serving,
+    evaluation: Evaluation,
+    log: Path,
+    comparison: Comparison | None = None,
 ) -> ServingVerdict:
     """Returns the verdict on an exported model.
 
@@ -81,6 +119,7 @@ def judge_model(
         serving: bounds.
         evaluation: settings with the features that one request shares.
         log: file to which the server's output is appended.
+        comparison: how the price is measured; None: it is not.
 
     Raises:
         UserError: if the server failed for a reason other than the model.
@@ -108,13 +147,28 @@ def judge_model(
             examination.run()
             if examination.latency:
                 facts |= dataclasses.asdict(examination.latency)
-    except Unfit as error:
+                if comparison:
+                    price = measure_price(
+                        server, model_dir, comparison.live, reference.examples, serving, evaluation=evaluation, log=log
+                    )
+                    facts |= _facts(price, comparison)
+                    checks += filter(None, [price_check(price, comparison.live, comparison.max_increase)])
+                    notes += filter(None, [price.note])
+    except (Unfit, RequestFailed) as error:
         checks.append(Check(name="load", passed=False, reason=str(error)))
         notes.append("the model could not be served: only the checks above were run")
     blessed = all(check.passed for check in checks)
     return ServingVerdict(
         blessed=blessed, model_bytes=model_bytes, load=serving.load, checks=checks, notes=notes, **facts
     )
+
+
+def _facts(price: Price, comparison: Comparison) -> dict[str, Any]:
+    return {
+        "candidates_per_core_s": price.rate,
+        "live_candidates_per_core_s": price.live_rate,
+        "live": comparison.live.name if comparison.live else "",
+    }
 
 
 def read_reference(training_dir: Path, rows: str) -> Reference:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -10,12 +10,15 @@ import numpy as np
 
 from sangam.components.steps.infra_validator.bounds import Latency
 from sangam.components.steps.infra_validator.predict import Ask
-from sangam.components.steps.infra_validator.rows import Tensors
-from sangam.schemas.contracts.export import RANK
+from sangam.components.steps.infra_validator.rows import Rows, Tensors, num_rows, rank_inputs, select, with_once
+from sangam.schemas.contracts.export import RANK, ServedColumn
 from sangam.schemas.spec.serving import Load
 
 WARM_UP_REQUESTS = 5
 """Warm-up requests of each client: TensorFlow prepares for a new input shape during the first requests."""
+
+NUM_REQUESTS = 8
+"""Number of different requests, sent in turn."""
 
 Connect = Callable[[], AbstractContextManager[Ask]]
 """Opens a new connection."""
@@ -44,6 +47,18 @@ class _Client:
         except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
             self.error = error
             start.abort()
+
+
+def load_requests(
+    rows: Rows, columns: Mapping[str, ServedColumn], once: Collection[str], candidates: int
+) -> list[Tensors]:
+    """Returns requests of so many rows each, with a single row of the columns `once`."""
+    count, requests = num_rows(rows), []
+    for number in range(NUM_REQUESTS):
+        first = number * count // NUM_REQUESTS
+        chosen = select(rows, [(first + offset) % count for offset in range(candidates)])
+        requests.append(rank_inputs(with_once(chosen, once)[0], columns))
+    return requests
 
 
 def measure(connect: Connect, requests: Sequence[Tensors], load: Load) -> Latency:

@@ -67,6 +67,19 @@ class Server:
 
             yield ask
 
+    def core_s(self) -> float:
+        """Returns the processor time that the server has taken.
+
+        Raises:
+            Unfit: it has ended.
+        """
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except FileNotFoundError:
+            raise Unfit(f"the server ended; its log ends with: {self._log.tail()}") from None
+        user, system = 11, 12  # proc(5), counted from the state.
+        return (int(fields[user]) + int(fields[system])) / os.sysconf("SC_CLK_TCK")
+
     def _time_for_a_request(self) -> float:
         left = self._end - time.monotonic()
         if left <= 0:

@@ -33,6 +33,7 @@ class PusherSpec(ComponentSpec):
         "name": ExecutionParameter(type=str),
         "push": ExecutionParameter(type=str),
         "evaluation_config": ExecutionParameter(type=str),
+        "cost": ExecutionParameter(type=str),
         "intended_use": ExecutionParameter(type=str),
         "ranker_digest": ExecutionParameter(type=str),
         "pipeline_root": ExecutionParameter(type=str),
@@ -82,6 +83,7 @@ class Pusher(base_component.BaseComponent):
                 name=spec.name,
                 push=spec.push.model_dump_json(),
                 evaluation_config=spec.evaluation.model_dump_json(exclude={"metrics", "slices"}),
+                cost=_cost(spec),
                 intended_use=spec.intended_use,
                 ranker_digest=digest(spec.ranker()),
                 pipeline_root=pipeline_root,
@@ -91,3 +93,11 @@ class Pusher(base_component.BaseComponent):
                 pushed_model=types.Channel(type=standard_artifacts.PushedModel),
             )
         )
+
+
+def _cost(spec: Spec) -> str:
+    """Returns the price of serving, for the model card, as JSON; without other prices, whose change pushes nothing."""
+    if spec.cost is None or spec.cost.serving_core_hour is None:
+        return ""
+    others: dict[str, object] = {"rank_per_hour": 0.0, "step_per_hour": 0.0, "gpu_rank_per_hour": None}
+    return spec.cost.model_copy(update=others).model_dump_json()

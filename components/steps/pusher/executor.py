@@ -31,6 +31,7 @@ from sangam.components.steps.pusher.manifest import Provenance
 from sangam.components.steps.pusher.model_card import CardFacts, Rows, model_card
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, Description, read_description
 from sangam.schemas.contracts.root import Root
+from sangam.schemas.spec.cost import Cost
 from sangam.schemas.spec.data import VALIDATION
 from sangam.schemas.spec.release import DirectoryPush, Evaluation, NoPush, Push
 
@@ -124,6 +125,7 @@ def _push(
         verdict=verdict,
         serving=serving,
         evaluation=Evaluation.model_validate_json(exec_properties["evaluation_config"]),
+        cost=Cost.model_validate_json(exec_properties["cost"]) if exec_properties["cost"] else None,
         intended_use=exec_properties["intended_use"],
         model=_description(model),
         meaning=ingestion.meaning,

@@ -9,8 +9,10 @@ from sangam.components.reports.serving import ServingVerdict
 from sangam.components.steps.pusher.manifest import Provenance
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.export import Description
+from sangam.schemas.derived.cost import per_million_candidates, serving_price
 from sangam.schemas.quantities import listed_counts, shown_bytes, shown_seconds
 from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.cost import Cost
 from sangam.schemas.spec.release import Evaluation
 
 WORST_SLICES = 3
@@ -44,6 +46,7 @@ class CardFacts:
         evaluation: how the metrics were computed.
         intended_use: intended use from the spec; may be empty.
         model: the exported model's description; None if it has none.
+        cost: prices, if the spec has one of serving.
         meaning: what predictions and metrics mean; by default as usual.
     """
 
@@ -54,6 +57,7 @@ class CardFacts:
     evaluation: Evaluation
     intended_use: str
     model: Description | None
+    cost: Cost | None = None
     meaning: Sequence[str] = ()
 
 
@@ -68,7 +72,7 @@ def model_card(version: str, facts: CardFacts) -> str:
         ["## Quality", *_quality(facts)],
         ["## Gates", *_gates(facts.verdict)],
         ["## Slices worth knowing", *_slices(facts)],
-        ["## Serving", *_serving(facts.serving)],
+        ["## Serving", *_serving(facts.serving, facts.cost)],
         ["## Not judged", *_not_judged(facts)],
         ["## Origin", *_origin(facts)],
     ]
@@ -178,7 +182,7 @@ def _worst(name: str, task: TaskVerdict, evaluation: Evaluation) -> Iterator[tup
         yield name, slice_, examples, metric, shown, interval, overall
 
 
-def _serving(serving: ServingVerdict) -> Iterator[str]:
+def _serving(serving: ServingVerdict, cost: Cost | None) -> Iterator[str]:
     once = f", given once: {', '.join(map(_plain, serving.once))}" if serving.once else ""
     load = f"{serving.load.candidates} candidates a request{once}; clients: {serving.load.clients}"
     sentences = [f"Size: {shown_bytes(serving.model_bytes)}."]
@@ -187,6 +191,12 @@ def _serving(serving: ServingVerdict) -> Iterator[str]:
     if serving.p50_ms is not None and serving.p99_ms is not None:
         times = f"p50 {serving.p50_ms:.3g} ms, p99 {serving.p99_ms:.3g} ms"
         sentences.append(f"Latency: {times} of {serving.requests:,} requests ({load}).")
+    if cost and (price := per_million_candidates(cost, serving.candidates_per_core_s)) is not None:
+        live = per_million_candidates(cost, serving.live_candidates_per_core_s)
+        told = serving_price(cost.currency, price, live)
+        at = f"{serving.candidates_per_core_s:,.0f} candidates a second of a core"
+        sentences.append(_plain(f"Price: {told}, at {at}."))
+
     yield " ".join(sentences)
     rows = [(check.name, _passed(check.passed), check.reason) for check in serving.checks]
     yield _table(("check", "verdict", "reason"), rows)

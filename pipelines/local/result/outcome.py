@@ -136,6 +136,8 @@ def _cost(spec: Spec, steps: Mapping[str, Step], reports: Reports) -> CostReport
         {name: step.seconds or 0.0 for name, step in steps.items()},
         examples=rows[TRAIN].written if TRAIN in rows else 0,
         samples_per_s=reports.training.examples_per_s if reports.training else None,
+        candidates_per_core_s=reports.serving.candidates_per_core_s if reports.serving else None,
+        live_candidates_per_core_s=reports.serving.live_candidates_per_core_s if reports.serving else None,
     )
     return CostReport(currency=spec.cost.currency, **asdict(cost))
 

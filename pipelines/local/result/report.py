@@ -14,6 +14,7 @@ from sangam.components.reports.ingestion import SAMPLED, SplitReport
 from sangam.components.reports.serving import ServingVerdict
 from sangam.components.reports.training import TableReport, TrainingReport
 from sangam.pipelines.console import say, table
+from sangam.schemas.derived.cost import serving_price
 from sangam.schemas.quantities import listed_counts, shown_bytes, shown_seconds
 from sangam.schemas.spec.data import VALIDATION
 
@@ -45,6 +46,10 @@ def _cost(cost: CostReport) -> str:
         parts.append(f"{cost.per_million_examples:.4g} for a million examples")
     if cost.training_per_billion_samples is not None:
         parts.append(f"the training alone {cost.training_per_billion_samples:.4g} for a billion samples")
+    if cost.serving_per_million_candidates is not None:
+        parts.append(
+            serving_price(cost.currency, cost.serving_per_million_candidates, cost.live_per_million_candidates)
+        )
     return ", ".join(parts)
 
 

@@ -3,15 +3,20 @@
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
+from sangam.components.load.generator import Load, run
 from sangam.components.server.admission import Admission, Ticket
-from tests.components.server.sample_models import candidates, scores
-from tests.components.server.server_process import Running, refusal, running, wait_until
+from sangam.components.server.deadlines import HEADER
+from sangam.schemas.errors import UserError
+from tests.components.server.sample_models import NAME, candidates, scores
+from tests.components.server.server_process import TIMEOUT_S, Running, refusal, running, wait_until
 from tests.errors import tells
 
 pytestmark = pytest.mark.slow
@@ -86,14 +91,63 @@ def test_a_deadline_ends_the_wait(strict: Running, in_background: Any) -> None:
     np.testing.assert_array_equal(strict.client.predict("rank", candidates(3), 10)["like"], scores(2, 3))
 
 
+def test_a_header_of_rest_is_its_deadline(strict: Running, in_background: Any) -> None:
+    path = f"{strict.rest}/v1/models/{NAME}:predict"
+    for wrong in ("0", "-1", "1.5", "soon", "9" * 10):
+        answer = httpx.post(path, json={"instances": []}, headers={HEADER: wrong}, timeout=TIMEOUT_S)
+        assert answer.status_code == 400
+        assert tells(answer.json()["error"], HEADER, f"(got '{wrong}')")
+    first = _occupy(strict, in_background, 1.0)
+    started = time.monotonic()
+    # The server's own limit, --rest-timeout-s, is 0.3 s.
+    assert httpx.post(path, json={"instances": []}, headers={HEADER: "1"}, timeout=TIMEOUT_S).status_code == 504
+    assert time.monotonic() - started < 0.3
+    first.result()
+
+
+def test_a_load_is_shed_while_the_server_is_busy_and_answered_when_it_is_not(
+    strict: Running, in_background: Any
+) -> None:
+    load = Load(strict.grpc, rate=100, seconds=0.2, deadline_s=0.2, connections=2, candidates=7, evenly=True)
+    load_s, computed = 1.0, strict.metric("sangam_requests_per_call_sum")
+    first = _occupy(strict, in_background, load_s)
+    busy = run(load)
+    assert (busy.sent, busy.answered, busy.shed, busy.failed) == (19, 0, 19, 0)
+    assert busy.p99_ms is None
+    first.result()
+    assert strict.metric("sangam_requests_per_call_sum") == computed + 1
+    rows = strict.metric("sangam_candidates_sum", signature="rank")
+    for address in (strict.grpc, strict.rest):
+        idle = run(replace(load, address=address, rate=20, seconds=1, deadline_s=20, once=("user",)))
+        assert (idle.sent, idle.answered, sum(idle.codes.values())) == (19, idle.codes["OK"], 19)
+        rows += 7 * idle.answered
+        assert strict.metric("sangam_candidates_sum", signature="rank") == rows
+        assert idle.candidates_per_s == 7 * idle.answered
+        assert idle.p99_ms is not None
+
+
+def test_a_load_names_what_is_wrong_with_its_address(strict: Running) -> None:
+    load = Load(strict.grpc, rate=10, seconds=1, deadline_s=1, connections=1)
+    rest = strict.rest.removeprefix("http://")
+    for address in ("127.0.0.1:9", "http://127.0.0.1:9", rest, f"http://{strict.grpc}"):
+        with pytest.raises(UserError) as refused:
+            run(replace(load, address=address))
+        assert tells(str(refused.value), "ADDRESS", f"(got {address}")
+    for wrong, place in (({"name": "other"}, "ADDRESS"), ({"once": ("nothing",)}, "--once")):
+        with pytest.raises(UserError) as refused:
+            run(replace(load, **wrong))
+        assert tells(str(refused.value), place, "(got")
+
+
 def test_a_call_without_a_deadline_waits_for_its_place(in_background: Any) -> None:
     admission = Admission(max_running=1, max_waiting=1)
 
     # What grpc says is left to a call that has no deadline.
-    assert admission.enter(Ticket(), None)
+    running = Ticket()
+    assert admission.enter(running, None)
     answer = in_background(lambda: admission.enter(Ticket(), time.monotonic() + 9.3e9))
     wait_until(lambda: answer.done() or admission.num_waiting == 1, "the call waits")
-    admission.leave()
+    admission.leave(running)
     assert answer.result(10)
 
 

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from sangam.schemas.derived.cost import job_per_hour, per_billion_samples, run_cost
+from sangam.schemas.derived.cost import (
+    job_per_hour,
+    per_billion_samples,
+    per_million_candidates,
+    run_cost,
+    serving_price,
+)
 from sangam.schemas.loading import load_spec
 from sangam.schemas.spec import Spec, digest
 from tests.schemas.sample_specs import changed, write
@@ -33,6 +39,17 @@ def test_a_run_costs_its_steps_at_their_prices(tmp_path: Path) -> None:
     # 100,000 examples a second: a billion in 10,000 seconds.
     assert cost.training_per_billion_samples == pytest.approx(20.0)
     assert per_billion_samples(spec, spec.cost, 100_000) == pytest.approx(20.0)
+
+
+def test_serving_costs_the_time_of_cores_and_is_compared_with_the_live_version(tmp_path: Path) -> None:
+    cost = load_spec(write(tmp_path / "spec.yaml", changed({"cost": {**PRICES, "serving_core_hour": 0.036}}))).cost
+    assert cost
+    # 0.00001 a second of a core, in which it answers 20,000: a million in 50 s.
+    assert per_million_candidates(cost, 20_000) == pytest.approx(0.0005)
+    assert per_million_candidates(cost, None) is None
+    assert per_million_candidates(cost.model_copy(update={"serving_core_hour": None}), 20_000) is None
+    assert serving_price("EUR", 0.0005, None) == "serving 0.0005 EUR for a million candidates"
+    assert serving_price("EUR", 0.0005, 0.0004).endswith(", +0.0001 (+25.0%) over the live version")
 
 
 def test_a_run_that_trained_nothing_has_no_price_of_training(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def _sections(page: str) -> dict[str, Keys]:
     """Returns the kinds and keys of each table of docs/spec.md, by its path."""
     found: dict[str, Keys] = {}
     for head, text in re.findall(r"^##+ (.+)\n((?:(?!##).*\n?)*)", page, re.MULTILINE):
-        kinds = re.findall(r"^- `\w+: (\w+)`:", text, re.MULTILINE)
+        kinds = re.findall(r"^- `(?:\w+: )?(\w+)`:", text, re.MULTILINE)
         keys: dict[str, set[str]] = {kind: set() for kind in kinds or [""]}
         for key, of in re.findall(r"^\| `(\w+)` \| (.*?) \|", text, re.MULTILINE):
             named = set(re.findall(r"`(\w+)`", of))
@@ -38,6 +38,8 @@ def _groups(node: Any, models: dict[str, Any]) -> Iterator[Keys]:
         case {"allOf": cases, "required": [tag], "properties": {**tags}}:
             members = zip(tags[tag]["enum"], (_keys(each["then"], models) for each in cases), strict=True)
             yield {kind: keys - {tag} for kind, keys in members}
+        case {"oneOf": [*members]}:  # Told apart by their keys.
+            yield dict(_by_first_key(models[_name(member)]["properties"]) for member in members)
         case {"$ref": _} if keys := _keys(node, models):
             yield {"": keys}
         case dict():
@@ -48,8 +50,19 @@ def _groups(node: Any, models: dict[str, Any]) -> Iterator[Keys]:
                 yield from _groups(child, models)
 
 
+def _by_first_key(properties: dict[str, Any]) -> tuple[str, frozenset[str]]:
+    for key, node in properties.items():
+        if "const" in node:
+            return node["const"], frozenset(properties) - {key}
+    return next(iter(properties)), frozenset(properties)
+
+
 def _keys(node: dict[str, str], models: dict[str, Any]) -> frozenset[str]:
-    return frozenset(models[node["$ref"].rsplit("/", 1)[-1]].get("properties", ()))
+    return frozenset(models[_name(node)].get("properties", ()))
+
+
+def _name(node: dict[str, str]) -> str:
+    return node["$ref"].rsplit("/", 1)[-1]
 
 
 def test_the_page_has_every_key_of_every_kind_of_the_schema_and_no_other(repository: Path) -> None:

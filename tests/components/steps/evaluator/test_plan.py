@@ -17,9 +17,9 @@ def spec() -> Any:
 
 
 def test_without_a_baseline_there_is_one_model_and_with_one_its_tasks(spec: Any) -> None:
-    alone = plan_of(inputs=spec.inputs(), evaluation=spec.evaluation, gates=spec.gates)
+    alone = plan_of(inputs=spec.inputs(), evaluation=spec.evaluation, gates=spec.quality_gates)
     assert alone.targets == [("candidate", task) for task in spec.tasks]
-    both = plan_of(inputs=spec.inputs(), evaluation=spec.evaluation, gates=spec.gates, baseline_tasks=("like",))
+    both = plan_of(inputs=spec.inputs(), evaluation=spec.evaluation, gates=spec.quality_gates, baseline_tasks=("like",))
     assert both.targets == [*alone.targets, ("baseline", "like")]
     assert both.measures().totals.keys() == set(both.targets)
     assert both.labels == {task: spec.inputs().label_of(task) for task in spec.tasks}

@@ -100,6 +100,38 @@ def test_a_good_model_is_blessed_with_a_reason_for_every_check(tmp_path: Path) -
     assert all(check.reason for check in verdict.checks)
 
 
+def test_a_price_is_measured_beside_the_live_version_and_bounded(tmp_path: Path) -> None:
+    from sangam.components.steps.infra_validator.executor import Comparison, judge_model
+    from sangam.components.steps.infra_validator.price import Live, Price, price_check
+    from tests.components.steps.infra_validator.sample_models import make
+
+    made = make(tmp_path, "none")
+    live = Live("20240307001", made.model)
+    verdict = judge_model(
+        model_dir=made.model,
+        training_dir=made.training,
+        serving=SERVING.model_copy(update={"max_p99_ms": None}),
+        evaluation=BY_USER,
+        log=tmp_path / "log",
+        comparison=Comparison(live, max_increase=100.0),
+    )
+    assert verdict.blessed
+    assert verdict.checks[-1].name == "price"
+    assert verdict.live == "20240307001"
+    # The same model on both sides, in milliseconds of processor time counted in hundredths of a second.
+    assert 0.2 < verdict.candidates_per_core_s / verdict.live_candidates_per_core_s < 5
+    assert servers_of(made.model) == []
+
+    bounds = {0.24: False, 0.25: True, None: None}
+    for max_increase, passes in bounds.items():
+        check = price_check(Price(rate=80_000, live_rate=100_000), live, max_increase)
+        assert (check and check.passed) is passes
+        if check:
+            assert mentions(check.reason, "+25.0% ... 20240307001 ... max_increase ... 80,000 and 100,000")
+    assert price_check(Price(rate=80_000), live, 0.1) is None
+    assert price_check(Price(rate=80_000), None, 0.1) is None
+
+
 @pytest.mark.parametrize(
     ("defect", "reasons"),
     [
@@ -241,7 +273,13 @@ def test_the_executor_writes_the_verdict_and_tfxs_marks(tmp_path: Path, monkeypa
     Executor().Do(
         {"model": [model], "training": [training]},
         {"blessing": [blessing]},
-        {"serving": serving.model_dump_json(), "evaluation": BY_USER.model_dump_json(), "name": "tiny", "code": "c"},
+        {
+            "serving": serving.model_dump_json(),
+            "evaluation": BY_USER.model_dump_json(),
+            "name": "tiny",
+            "price": "",
+            "code": "c",
+        },
     )
     assert not model_utils.is_infra_validated(blessing)
     assert sorted(path.name for path in Path(blessing.uri).iterdir()) == ["INFRA_NOT_BLESSED", "infra_verdict.json"]

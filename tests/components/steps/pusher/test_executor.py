@@ -19,6 +19,7 @@ from tests.pipelines.command_line import sangam
 
 pytestmark = pytest.mark.slow
 
+PRICES = {"currency": "EUR", "rank_per_hour": 0, "step_per_hour": 0, "serving_core_hour": 0.036}
 INGESTION = {
     "date": "2011-11-30",
     "days": {"train": ["2011-11-28", "2011-11-29"], "eval": ["2011-11-30"]},
@@ -86,7 +87,12 @@ def run(
     infra_blessing = artifact(standard_artifacts.InfraBlessing, "infra_blessing")
     infra_blessing.set_int_custom_property("blessed", int(served if infra_says is None else infra_says))
     serving_verdict = ServingVerdict(
-        blessed=served, model_bytes=5, load=Load(), checks=[Check(name="size", passed=served, reason="5 B")]
+        blessed=served,
+        model_bytes=5,
+        load=Load(),
+        checks=[Check(name="size", passed=served, reason="5 B")],
+        candidates_per_core_s=20_000,
+        live_candidates_per_core_s=25_000,
     )
     (folder / "infra_blessing" / "infra_verdict.json").write_text(serving_verdict.model_dump_json())
     checkpoint = artifact(RankerCheckpoint, "checkpoint")
@@ -110,6 +116,7 @@ def run(
             "name": "tiny",
             "push": json.dumps(push or {"kind": "directory", "path": "serving/tiny"}),
             "evaluation_config": "{}",
+            "cost": json.dumps(PRICES),
             "intended_use": "Ranks tiny things.",
             "ranker_digest": "d1",
             "pipeline_root": str(folder),
@@ -169,6 +176,7 @@ def test_a_blessed_model_is_pushed_with_days_metrics_and_digests(tmp_path: Path)
     assert (manifest["baseline"], manifest["notes"]) == ("models/7", ["a note"])
     assert sorted(manifest["files"]) == ["MODEL_CARD.md", "saved_model.pb"]
     card = (path / "MODEL_CARD.md").read_text()
+    assert "serving 0.0005 EUR for a million candidates, +0.0001 (+25.0%) over the live version" in card
     assert card.startswith("# tiny, version 20111130001\n\n## Intended use\n\nRanks tiny things.\n")
     assert "| train | 2011-11-28 to 2011-11-29 (2) | 2 | none |" in card
     assert versions.damage(path) is None
@@ -303,7 +311,7 @@ def test_components_can_be_built_from_a_spec() -> None:
     training = types.Channel(type=kinds.ModelRun)
     given = {"examples": examples, "model": model, "training": training}
     evaluator = Evaluator(spec=spec, **given, pipeline_root="root")
-    infra_validator = InfraValidator(spec=spec, model=model, training=training)
+    infra_validator = InfraValidator(spec=spec, model=model, training=training, pipeline_root="root")
     pusher = Pusher(
         spec=spec,
         examples=examples,
