@@ -29,7 +29,9 @@ class StockTable(ServedTable):
         if not self._num_trained:
             trained = TrainedRows(np.full(1, _NO_KEY), lambda: iter([np.zeros([1, group.dim], np.float32)]))
         order = np.argsort(trained.keys)
-        self._keys = tf.Variable(trained.keys[order], dtype=tf.int64, shape=[None], trainable=False)
+        self._keys = tf.Variable(
+            trained.keys[order], dtype=tf.int64, shape=[None], trainable=False, name=f"{group.name}_keys"
+        )
         row_numbers = np.empty(len(order), np.int64)
         row_numbers[order] = np.arange(len(order))
         self._rows = self.packed(trained, row_numbers)
@@ -83,6 +85,10 @@ class StockTable(ServedTable):
         _, is_trained_n = self._trained_row(keys_n)
         made = tf.math.count_nonzero(tf.equal(state_n, _ROW) & ~is_trained_n)
         return self._num_trained + made - tf.math.count_nonzero(tf.equal(state_n, _REMOVED))
+
+    def variables_by_attribute(self) -> dict[str, tf.Variable]:
+        """See `ServedTable`."""
+        return {"_keys": self._keys, "_rows": self._rows}
 
     def release(self) -> tf.Operation:
         """See `ServedTable`. Unused graphs of TensorFlow may still hold the variables."""
