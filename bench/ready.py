@@ -7,6 +7,7 @@ an exported SavedModel, such as those of `bench.export_scale`.
 """
 
 import argparse
+import hashlib
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.serving import server
+from sangam.components.registry.versions import MANIFEST_FILE
 
 _TIMES = re.compile(r"verify_s=([\d.]+) load_s=([\d.]+) warmup_s=([\d.]+)")
 _MAPS = "smaps_rollup"
@@ -30,6 +32,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as scratch:
         folder = Path(scratch) / "versions"
         shutil.copytree(arguments.model, folder / "1")
+        _add_manifest(folder / "1")
         for kind, options in (("copied", ()), ("mapped", ("--map-tables",))):
             with ExitStack() as stack:
                 pids: list[int] = []
@@ -41,6 +44,14 @@ def main() -> None:
                     pids.append(pid)
                     numbers = {"tables": kind, "servers": len(pids), "start_s": time.perf_counter() - begun}
                     print(json.dumps(numbers | _times(log.read_text()) | _memory(pids)), flush=True)
+
+
+def _add_manifest(model: Path) -> None:
+    """Seals a version as the pusher does, as far as a server reads it: it verifies each file."""
+    files = [path for path in model.rglob("*") if path.is_file() and path.name != MANIFEST_FILE]
+    sums = {path.relative_to(model).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    entries = {name: {"sha256": sha256} for name, sha256 in sums.items()}
+    (model / MANIFEST_FILE).write_text(json.dumps({"files": entries}))
 
 
 def _times(log: str) -> dict[str, float]:

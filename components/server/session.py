@@ -5,9 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2
+from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.framework import c_api_util
 from tensorflow.python.saved_model import loader_impl
 
 from sangam.components.server.mapped_variables import restore_mapped
@@ -35,17 +39,18 @@ class ModelSession:
             folder: folder of the SavedModel.
             mapped: files that are mapped into memory, below the folder, by the key of their variable.
         """
-        self._session = tf.compat.v1.Session(graph=tf.Graph(), config=_config())
+        graph = tf.Graph()
+        self._session = tf.compat.v1.Session(graph=graph, config=_config())
         with without_wildcards(str(folder)) as path:
             loader = loader_impl.SavedModelLoader(path)
-            meta_graph = loader.saved_model.meta_graphs[0]
-            tags = list(meta_graph.meta_info_def.tags)
-            saver, _ = loader.load_graph(self._session.graph, tags)
+            meta_graph, saver = loader.saved_model.meta_graphs[0], loader.saved_model.meta_graphs[0].saver_def
+            _import(graph, meta_graph.graph_def)
             if mapped:
                 restore_mapped(self._session, meta_graph, path, mapped)
-            else:
-                loader.restore_variables(self._session, saver)
-            loader.run_init_ops(self._session, tags)
+            elif saver.restore_op_name:
+                restored = graph.get_operation_by_name(saver.restore_op_name)
+                self._session.run(restored, {saver.filename_tensor_name: loader.variables_path})
+            loader.run_init_ops(self._session, list(meta_graph.meta_info_def.tags))
         self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = {
             name: signature_def for name, signature_def in meta_graph.signature_def.items() if name != _INIT
         }
@@ -85,10 +90,28 @@ class SignatureCall:
         """Returns the outputs."""
         with self._lock:
             if self._prepared is None:
-                # Half the time of Session.run for a small ranker: it looks nothing up by name.
                 self._prepared = self._session._make_callable_from_options(self._options)
         outputs = self._prepared(*[arrays[name] for name in self._inputs])
-        return dict(zip(self._outputs, outputs, strict=True))
+        # A scalar is returned as a number of NumPy's.
+        return dict(zip(self._outputs, map(np.asarray, outputs), strict=True))
+
+
+def _import(graph: tf.Graph, graph_def: Any) -> None:
+    """Adds nodes to a graph, and then their functions, one by one.
+
+    TensorFlow would infer the shapes of all functions' nodes otherwise, under Python's lock: requests to the served
+    version would wait for a quarter of a second.
+    """
+    functions = list(graph_def.library.function)
+    nodes = graph_pb2.GraphDef(node=graph_def.node, versions=graph_def.versions)
+    with graph.as_default():
+        tf.import_graph_def(nodes, name="")
+    for function in functions:
+        imported = c_api_util.ScopedTFFunction(
+            pywrap_tf_session.TF_FunctionImportFunctionDef(function.SerializeToString()), function.signature.name
+        )
+        with graph._c_graph.get() as c_graph, imported.get() as c_function:
+            pywrap_tf_session.TF_GraphCopyFunction(c_graph, c_function, None)
 
 
 def _config() -> config_pb2.ConfigProto:
