@@ -1,14 +1,16 @@
 """Restores a model's variables, those of files of their own as the files' pages: no second copy, and shared.
 
-Only for models of Sangam's own operations of the form `stock`, whose state is variables alone.
+Only for exports of the form `stock`, whose state is variables alone.
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 from tensorflow.core.protobuf import meta_graph_pb2, trackable_object_graph_pb2
 
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -33,13 +35,11 @@ def restore_mapped(
     assigned, values = [], {}
     with session.graph.as_default():
         for name, key in keys.items():
-            dtype = reader.get_variable_to_dtype_map()[key]
-            if key in files:
-                value = _mapped(Path(folder, files[key]), dtype, reader.get_variable_to_shape_map()[key])
-            else:
-                value = tf.compat.v1.placeholder(dtype)
-                values[value] = reader.get_tensor(key)
+            dtype, shape = reader.get_variable_to_dtype_map()[key], reader.get_variable_to_shape_map()[key]
+            value = tf.compat.v1.placeholder(dtype)
+            values[value] = _mapped(Path(folder, files[key]), dtype, shape) if key in files else reader.get_tensor(key)
             variable = session.graph.get_tensor_by_name(f"{name}:0")
+            # The variable's value is the array itself.
             assigned.append(tf.raw_ops.AssignVariableOp(resource=variable, value=value))
     if missing := sorted(files.keys() - keys.values()):
         raise ValueError(f"own_files: no such variables (got {', '.join(missing)})")
@@ -61,9 +61,8 @@ def _keys(meta_graph: meta_graph_pb2.MetaGraphDef, objects: bytes) -> dict[str, 
     return found
 
 
-def _mapped(file: Path, dtype: tf.DType, shape: list[int]) -> Any:
-    size, needed = file.stat().st_size, int(np.prod(shape)) * dtype.size
+def _mapped(file: Path, dtype: tf.DType, shape: list[int]) -> NDArray[Any]:
+    size, needed = file.stat().st_size, math.prod(shape) * dtype.size
     if size != needed:
         raise ValueError(f"{file}: is not one variable (got {size} bytes; {needed} are needed)")
-    # Other than a constant of Python's it owns the memory: no operation copies it before it reads.
-    return tf.raw_ops.ImmutableConst(dtype=dtype, shape=shape, memory_region_name=str(file))
+    return np.memmap(file, dtype.as_numpy_dtype, "r", shape=tuple(shape))

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 _LEAST_BYTES = 2**24
-"""Size of a variable that has its own file. TensorFlow folds mapped constants of up to 10 MiB, which copies them."""
+"""Size of a variable that has its own file."""
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 

@@ -101,7 +101,7 @@ class ServedTable(tf.Module, ABC):
         """
         shape = [len(trained.keys), self.row_type.width]
         room = tf.raw_ops.Empty(shape=shape, dtype=self.row_type.dtype)
-        rows = tf.Variable(room, shape=[None, shape[1]], trainable=False, name=f"{self.group.name}_rows")
+        rows = tf.Variable(room, shape=[None, shape[1]], trainable=False)
         for part, block in trained.parts():
             targets = np.arange(part.start, part.stop) if row_numbers is None else row_numbers[part]
             rows.scatter_update(tf.IndexedSlices(self.row_type.pack(tf.constant(block)), targets))
