@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import tensorflow as tf
-
 from sangam.components.server.delta_files import NotApplicable, ReadDelta, read_delta
 from sangam.components.server.model import LoadedModel
 from sangam.schemas.contracts import deltas
@@ -200,8 +198,7 @@ class Deltas:
             self._call(REPLACE_DENSE, flat=read.dense)
 
     def _call(self, signature: str, **arrays: object) -> None:
-        tensors = {name: tf.constant(array) for name, array in arrays.items()}
-        self._model.signatures[signature].call(tensors)
+        self._model.signatures[signature].call(arrays)
         time.sleep(_PAUSE_S)
 
     def _note(self, error: NotApplicable | None) -> None:

@@ -18,11 +18,11 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from sangam.components.server.calls import Arrays
 from sangam.components.server.grpc_arrivals import Arrivals
 from sangam.components.server.predictor import Observation, Predictor, Target
 from sangam.components.server.request_error import Code, RequestError, invalid
 from sangam.components.server.services import SERVICES
+from sangam.components.server.session import Arrays
 from sangam.components.server.signature import Signature
 from sangam.components.server.statuses import metadata, model_status
 from sangam.components.server.tensors import to_array, write

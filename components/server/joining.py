@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sangam.components.server.calls import Arrays
+from sangam.components.server.session import Arrays
 from sangam.components.server.signature import Signature
 from sangam.schemas.derived.rank_inputs import LENGTH
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sangam.components.server.calls import Arrays
 from sangam.components.server.request_error import invalid
+from sangam.components.server.session import Arrays
 from sangam.components.server.signature import Signature
 
 _B64 = "b64"

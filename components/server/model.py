@@ -5,18 +5,19 @@ import os
 import re
 import time
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
-from tensorflow.python.eager import context
-from tensorflow.python.framework import ops
+from numpy.typing import NDArray
+from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
-from sangam.components.server.calls import Arrays
 from sangam.components.server.request_error import Code, RequestError, invalid
-from sangam.components.server.signature import Signature, signatures_of
+from sangam.components.server.session import Arrays, ModelSession
+from sangam.components.server.signature import Input, Signature, signatures_of
 from sangam.components.server.tensors import to_array
 from sangam.schemas.contracts.export import (
     BLOCKS,
@@ -29,13 +30,11 @@ from sangam.schemas.contracts.export import (
     read_description,
 )
 from sangam.schemas.errors import UserError
-from sangam.schemas.host.wildcards import without_wildcards
 
 _LOG = logging.getLogger(__name__)
 # As TensorFlow Serving's.
 # https://github.com/tensorflow/serving/blob/2.16.1/tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h
 _MAX_WARMUP_REQUESTS = 1000
-_INIT = "__saved_model_init_op"
 _TEXT_CHARACTERS = 600
 _GRAPH_LOCATIONS = re.compile(
     r"Graph execution error:|Detected at node .*|<stack traces unavailable>|\[Op:\w+\]|\[\[.*?\]\]"
@@ -62,24 +61,30 @@ class LoadedModel:
         signatures: signatures by name.
     """
 
-    def __init__(self, folder: Path, version: int):
+    def __init__(self, folder: Path, version: int, *, map_tables: bool = False):
         """Loads a SavedModel, without verification and warm-up.
+
+        Args:
+            folder: folder of the SavedModel.
+            version: number.
+            map_tables: whether large tables are mapped into memory; their files must stay as they are.
 
         Raises:
             NotServable: with the reason.
         """
         self.version = version
         self._folder = folder
-        _register_custom_ops(folder)
+        described = _description(folder)
+        _register_custom_ops(folder, described)
         try:
-            self._loaded = _load(folder)
-            self.signatures = signatures_of(self._loaded)
+            self._session = ModelSession(folder, described.own_files if described and map_tables else {})
+            self.signatures = signatures_of(self._session)
         except Exception as error:
             raise NotServable("cannot_load", f"{folder}: cannot be loaded ({_one_line(error)})") from error
         if not self.signatures:
             raise NotServable("cannot_load", f"{folder}: has no signature (got {MODEL_FILE} without one)")
-        # Hash tables outlive the model that made them. This runs after the last request that uses the version.
-        weakref.finalize(self, _release, self._loaded)
+        # After the last request that uses the version, whoever still has a signature of it.
+        weakref.finalize(self, self._session.close)
 
     def signature(self, name: str) -> Signature:
         """Returns a signature.
@@ -100,7 +105,7 @@ class LoadedModel:
             RequestError: if the model cannot compute them from these arrays.
         """
         try:
-            return {name: output.numpy() for name, output in signature.call(arrays).items()}
+            return signature.call(arrays)
         # UnicodeDecodeError: TensorFlow's message repeats bytes of the request that are not UTF-8.
         except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
             raise invalid(
@@ -133,13 +138,7 @@ class LoadedModel:
 
     def signature_defs(self) -> dict[str, meta_graph_pb2.SignatureDef]:
         """Returns the SavedModel's SignatureDefs by name."""
-        read = saved_model_pb2.SavedModel.FromString((self._folder / MODEL_FILE).read_bytes())
-        return {
-            name: signature_def
-            for graph in read.meta_graphs[:1]
-            for name, signature_def in graph.signature_def.items()
-            if name != _INIT
-        }
+        return self._session.signature_defs
 
     def _run_recorded(self, log: prediction_log_pb2.PredictionLog) -> list[str]:
         """Runs a recorded request; returns its signature, or an empty list if it is not a Predict request."""
@@ -157,7 +156,7 @@ class LoadedModel:
         """Runs one row of zeros: TensorFlow prepares the graph, even if the model then refuses the row."""
         start = time.monotonic()
         synthetic = {
-            name: tf.zeros([1 if length is None else length for length in expected.lengths], expected.dtype)
+            name: _zeros([1 if length is None else length for length in expected.lengths], expected)
             for name, expected in signature.inputs.items()
             if expected.lengths is not None
         }
@@ -170,37 +169,13 @@ class LoadedModel:
         return 1
 
 
-def _load(folder: Path) -> Any:
-    """Loads a SavedModel without the gradients of its functions.
-
-    TensorFlow never frees gradients, and each refers to all graphs of its model: the server would grow with each
-    version. Serving needs no gradients.
-    """
-    known = set(ops.gradient_registry.list())
-    try:
-        with without_wildcards(str(folder)) as path:
-            return tf.saved_model.load(path)
-    finally:
-        for name in set(ops.gradient_registry.list()) - known:
-            del ops.gradient_registry._registry[name]
-
-
-def _release(loaded: Any) -> None:
-    """Frees the tables of a model exported by Sangam; other models lack this function."""
-    if hasattr(loaded, "release"):
-        # The garbage collector may call this while another model is loaded, whose graph the call must not get into.
-        with context.eager_mode():
-            loaded.release()
-
-
 def ranker_name(folder: Path) -> str | None:
     """Returns the name in a model's ranker.json, if any."""
     described = _description(folder)
     return described.name if described else None
 
 
-def _register_custom_ops(folder: Path) -> None:
-    described = _description(folder)
+def _register_custom_ops(folder: Path, described: Description | None) -> None:
     if described is None or not described.custom_ops:
         return
     try:
@@ -220,6 +195,10 @@ def _description(folder: Path) -> Description | None:
         return None
     except (OSError, UserError) as error:
         raise NotServable("cannot_load", str(error)) from error
+
+
+def _zeros(lengths: Sequence[int], expected: Input) -> NDArray[Any]:
+    return np.full(lengths, b"" if expected.is_string else 0, expected.numpy_dtype)
 
 
 def _one_line(error: Exception) -> str:

@@ -36,6 +36,7 @@ class Options:
         max_connections: maximum connections of the REST interface.
         grace_s: time for running requests when the server is stopped.
         allow_updates: whether upsert and remove may be called.
+        map_tables: whether tables of 16 MiB or more stay in their files, mapped into memory.
         parent_pid: process with which the server ends; 0: none.
         as_json: whether to print events as lines of JSON.
     """
@@ -58,6 +59,7 @@ class Options:
     max_connections: int = 512
     grace_s: float = 30.0
     allow_updates: bool = False
+    map_tables: bool = False
     parent_pid: int = 0
     as_json: bool = False
 

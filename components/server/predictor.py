@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sangam.components.server.admission import Admission, Ticket
-from sangam.components.server.calls import Arrays
 from sangam.components.server.joining import Joined
 from sangam.components.server.metrics import Metrics
 from sangam.components.server.model import LoadedModel
 from sangam.components.server.request_error import Code, RequestError, invalid
 from sangam.components.server.room import Room
+from sangam.components.server.session import Arrays
 from sangam.components.server.signature import Signature
 from sangam.components.server.versions import Versions
 from sangam.schemas.contracts.export import SERVE

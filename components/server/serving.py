@@ -43,6 +43,7 @@ class Serving:
             poll_s=options.poll_s,
             metrics=metrics,
             changed=lambda: self.grpc.set_ready(self.versions.is_ready()),
+            map_tables=options.map_tables,
         )
         self._admission = Admission(max_running=options.num_threads, max_waiting=options.max_queued)
         predictor = Predictor(

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
 
-from sangam.components.server.calls import Arrays, SignatureCall
 from sangam.components.server.request_error import invalid
+from sangam.components.server.session import Arrays, ModelSession, SignatureCall
 from sangam.schemas.contracts.export import RANK, SERVE, changes_model
 from sangam.schemas.derived.rank_inputs import LENGTH
 
@@ -76,7 +77,7 @@ class Signature:
         name: name of the signature.
         inputs: inputs by name.
         outputs: name to tf.TensorSpec.
-        call: function from input arrays to output tensors, both by name.
+        call: function from input arrays to output arrays, both by name.
         is_joinable: whether the rows of several requests can be computed in one call: each row's outputs are its own.
     """
 
@@ -134,19 +135,25 @@ class Signature:
         shapes = {name: spec.shape for name, spec in self.outputs.items()}
         if any(not shape.rank or not shape[1:].is_fully_defined() for shape in shapes.values()):
             return None
-        return {name: tf.zeros([0, *shapes[name][1:]], spec.dtype).numpy() for name, spec in self.outputs.items()}
+        return {
+            name: np.zeros([0, *shapes[name][1:]], spec.dtype.as_numpy_dtype) for name, spec in self.outputs.items()
+        }
 
 
-def signatures_of(loaded: Any) -> dict[str, Signature]:
+def signatures_of(session: ModelSession) -> dict[str, Signature]:
     """Returns the signatures of a loaded SavedModel by name."""
-    return {name: _signature(name, function) for name, function in loaded.signatures.items()}
+    return {name: _signature(name, session) for name in session.signature_defs}
 
 
-def _signature(name: str, function: Any) -> Signature:
-    specs = function.structured_input_signature[1]
-    inputs = {name: Input.of(name, spec) for name, spec in specs.items()}
-    outputs = dict(function.structured_outputs)
-    return Signature(name, inputs, outputs, SignatureCall(function), _is_joinable(name, inputs, outputs))
+def _signature(name: str, session: ModelSession) -> Signature:
+    signature_def = session.signature_defs[name]
+    inputs = {each: Input.of(each, _spec(info)) for each, info in signature_def.inputs.items()}
+    outputs = {each: _spec(info) for each, info in signature_def.outputs.items()}
+    return Signature(name, inputs, outputs, session.call(name), _is_joinable(name, inputs, outputs))
+
+
+def _spec(info: meta_graph_pb2.TensorInfo) -> tf.TensorSpec:
+    return tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype))
 
 
 def _is_joinable(name: str, inputs: Mapping[str, Input], outputs: Mapping[str, Any]) -> bool:

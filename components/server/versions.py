@@ -51,9 +51,18 @@ class Versions:
     a replaced version is freed when its last request ends.
     """
 
-    def __init__(self, *, name: str, folder: Path, poll_s: float, metrics: Metrics, changed: Callable[[], None]):
+    def __init__(
+        self,
+        *,
+        name: str,
+        folder: Path,
+        poll_s: float,
+        metrics: Metrics,
+        changed: Callable[[], None],
+        map_tables: bool = False,
+    ):
         """Takes a folder of versions, or one SavedModel; `changed` is called after each swap."""
-        self._name, self._folder, self._poll_s = name, folder, poll_s
+        self._name, self._folder, self._poll_s, self._map_tables = name, folder, poll_s, map_tables
         self._metrics, self._changed = metrics, changed
         self._served: LoadedModel | None = None
         self._deltas: Deltas | None = None
@@ -224,7 +233,7 @@ class Versions:
             The version, when it was loaded, the number of warm-up requests, and the object that applies deltas.
         """
         for _ in range(2):
-            model = LoadedModel(folder, number)
+            model = LoadedModel(folder, number, map_tables=self._map_tables)
             loaded = time.monotonic()
             num_warm = model.warm_up()
             if folder.parent != self._folder:

@@ -57,9 +57,8 @@ def serve(
     allow_updates: Annotated[
         bool, typer.Option("--allow-updates", help="Let clients change the served model: upsert and remove.")
     ] = False,
-    parent_pid: Annotated[
-        int, typer.Option(help="Stop when this process ends; 0: independent of any.")
-    ] = Options.parent_pid,
+    map_tables: Annotated[bool, typer.Option("--map-tables", help="Map large tables' files into memory.")] = False,
+    parent_pid: Annotated[int, typer.Option(help="Stop when this process ends; 0: with none.")] = Options.parent_pid,
     log_format: LogFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -1,7 +1,9 @@
 """The parts of an exported model beside its graph: names of signatures and files, and `ranker.json`."""
 
 import json
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.formats import refuse_other_format
@@ -27,6 +29,7 @@ EMBEDDINGS = "embeddings"
 VECTORS, IS_KNOWN = "vectors", "is_known"
 
 _KNOWN_IDS = "known_ids/"
+_OWN_FILE = r"^variables/variables\.data-\d{5}-of-\d{5}$"
 
 MODEL_FILE = "saved_model.pb"
 """The file written last: a folder with it is a whole model."""
@@ -142,6 +145,7 @@ class Description(FrozenModel):
         groups: groups of tables by name.
         custom_ops: package of operations that it needs; None: TensorFlow's own do.
         history_as_of: YYYY-MM-DD: features of kind rate and count know the days before it; None: there are none.
+        own_files: files whose bytes are one large variable each, by the variable's key among the model's.
     """
 
     format: Literal[1] = FORMAT
@@ -157,6 +161,7 @@ class Description(FrozenModel):
     groups: dict[str, ServedGroup]
     custom_ops: str | None = None
     history_as_of: str | None = None
+    own_files: dict[str, Annotated[str, Field(pattern=_OWN_FILE)]] = Field(default_factory=dict)
 
     def text(self) -> str:
         """Returns the file's contents."""

@@ -26,7 +26,9 @@ from sangam.trainer_module.serving.signatures import ServedRanker
 _WARM_UP_BATCHES = (1, 8, 64)
 
 
-def description(spec: RankerSpec, spec_digest: str, served: ServedRanker, signatures: Collection[str]) -> Description:
+def description(
+    spec: RankerSpec, spec_digest: str, served: ServedRanker, signatures: Collection[str], own_files: Mapping[str, str]
+) -> Description:
     """Returns the description of an exported model."""
     is_tfra = spec.export.form == "tfra"
     packages = ["tensorflow", "tensorflow_transform", *([CUSTOM_OPS] if is_tfra else [])]
@@ -52,6 +54,7 @@ def description(spec: RankerSpec, spec_digest: str, served: ServedRanker, signat
         },
         custom_ops=CUSTOM_OPS if is_tfra else None,
         history_as_of=served.history_as_of,
+        own_files=dict(own_files),
     )
 
 

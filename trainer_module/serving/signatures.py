@@ -62,13 +62,21 @@ class ServedRanker(tf.Module):
         """Takes the dense weights as one vector, and the rows of each group."""
         super().__init__()
         self._ranker = ranker
-        self._flat = tf.Variable(np.asarray(flat), trainable=False)
+        self._flat = tf.Variable(np.asarray(flat), trainable=False, name="dense")
         self.tables = dict(tables)
         self._transform = transform
         self.columns: dict[str, Column] = {column.name: column for column in serving_columns(ranker.spec)}
         self.history_as_of = transform.history.as_of
         self._parsed = {name: tf.io.VarLenFeature(transform.columns[name]) for name in self.columns}
         self._table = Table({name: transform.columns[name] for name in self.columns})
+
+    def table_variables(self) -> dict[str, tf.Variable]:
+        """Returns the variables that hold rows, by their path of attributes."""
+        return {
+            f"tables/{name}/{attribute}": variable
+            for name, table in self.tables.items()
+            for attribute, variable in table.variables_by_attribute().items()
+        }
 
     @property
     def calibrations(self) -> Mapping[str, Calibration]:

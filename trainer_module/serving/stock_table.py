@@ -29,10 +29,14 @@ class StockTable(ServedTable):
         if not self._num_trained:
             trained = TrainedRows(np.full(1, _NO_KEY), lambda: iter([np.zeros([1, group.dim], np.float32)]))
         order = np.argsort(trained.keys)
-        self._keys = tf.Variable(trained.keys[order], dtype=tf.int64, shape=[None], trainable=False)
+        self._keys = tf.Variable(
+            trained.keys[order], dtype=tf.int64, shape=[None], trainable=False, name=f"{group.name}_keys"
+        )
         row_numbers = np.empty(len(order), np.int64)
         row_numbers[order] = np.arange(len(order))
-        self._rows = self.packed(trained, row_numbers)
+        packed = self.packed(trained, row_numbers)
+        # A variable whose rows were written one by one is copied at every read.
+        self._rows = tf.Variable(packed.read_value(), shape=packed.shape, trainable=False, name=f"{group.name}_rows")
         # In float32 for any type of rows, as TensorFlow's table has no halves: it holds rows unpacked.
         self._overlay = tf.lookup.experimental.MutableHashTable(
             tf.int64, tf.float32, default_value=tf.zeros([group.dim + 1]), name=f"{group.name}_overlay"
@@ -40,7 +44,8 @@ class StockTable(ServedTable):
 
     def _trained_row(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns a trained row for each key, and whether it is the key's own."""
-        # Gathered from a read value: a variable that is gathered from would be copied at every read.
+        # Gathered from a read value: a variable that is gathered from is copied, at every read or, if its memory is a
+        # mapped file, by the first gathering.
         trained = self._keys.read_value()
         last = tf.size(trained, tf.int64) - 1
         row_number_n = tf.minimum(tf.searchsorted(trained, keys_n, out_type=tf.int64), last)
@@ -49,7 +54,7 @@ class StockTable(ServedTable):
     def find(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """See `ServedTable`."""
         row_number_n, is_trained_n = self._trained_row(keys_n)
-        rows_nD = self.row_type.unpack(tf.gather(self._rows, row_number_n))
+        rows_nD = self.row_type.unpack(tf.gather(self._rows.read_value(), row_number_n))
 
         def overlaid() -> tuple[tf.Tensor, tf.Tensor]:
             overlay = self._overlay.lookup(keys_n)
@@ -83,6 +88,10 @@ class StockTable(ServedTable):
         _, is_trained_n = self._trained_row(keys_n)
         made = tf.math.count_nonzero(tf.equal(state_n, _ROW) & ~is_trained_n)
         return self._num_trained + made - tf.math.count_nonzero(tf.equal(state_n, _REMOVED))
+
+    def variables_by_attribute(self) -> dict[str, tf.Variable]:
+        """See `ServedTable`."""
+        return {"_keys": self._keys, "_rows": self._rows}
 
     def release(self) -> tf.Operation:
         """See `ServedTable`. Unused graphs of TensorFlow may still hold the variables."""

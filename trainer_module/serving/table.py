@@ -123,6 +123,10 @@ class ServedTable(tf.Module, ABC):
     def num_rows(self) -> tf.Tensor:
         """Returns the number of keys that have a row: int64 scalar."""
 
+    def variables_by_attribute(self) -> dict[str, tf.Variable]:
+        """Returns the variables that hold the rows, by the attribute's name."""
+        return {}
+
     @abstractmethod
     def release(self) -> tf.Operation:
         """Frees the table's memory; it is unusable afterwards."""

@@ -19,6 +19,7 @@ from sangam.trainer_module.ranker import Ranker, with_precision
 from sangam.trainer_module.serving.description import description, write_extras
 from sangam.trainer_module.serving.ids import write_ids
 from sangam.trainer_module.serving.scores import evaluation_requests, full_scores_file, refuse_difference, scores_of
+from sangam.trainer_module.serving.shards import OwnFiles
 from sangam.trainer_module.serving.signatures import ServedRanker
 from sangam.trainer_module.serving.stock_table import StockTable
 from sangam.trainer_module.serving.table import ServedTable
@@ -38,10 +39,14 @@ def write(job: TrainJob, target: Path) -> None:
     spec = job.ranker.export
     served = served_ranker(job, spec)
     signatures = served.signatures()
-    options = tf.saved_model.SaveOptions(namespace_whitelist=["TFRA"] if spec.form == "tfra" else [])
+    own_files = OwnFiles(served.table_variables())
+    options = tf.saved_model.SaveOptions(
+        namespace_whitelist=["TFRA"] if spec.form == "tfra" else [], experimental_sharding_callback=own_files
+    )
     tf.saved_model.save(served, str(target), signatures=signatures, options=options)
     examples = read_check(Path(job.output_dir))[0] if job.check_files else []
-    write_extras(target, description(job.ranker, job.spec_digest, served, signatures), served, examples)
+    described = description(job.ranker, job.spec_digest, served, signatures, own_files.files)
+    write_extras(target, described, served, examples)
     served.release()
     if spec.ids:
         write_ids(job, target)

@@ -81,8 +81,9 @@ class _Table(tf.Module):
         keys_n, values_nF = (np.load(folder / name(number)) for name in (keys_file, values_file))
         if not len(keys_n):
             keys_n, values_nF = np.full(1, _NO_KEY), self._default_F[None]
-        self._keys = tf.Variable(keys_n, dtype=tf.int64, shape=[None], trainable=False)
-        self._values = tf.Variable(values_nF, shape=[None, len(self._names)], trainable=False)
+        name = f"history_{number}"
+        self._keys = tf.Variable(keys_n, dtype=tf.int64, shape=[None], trainable=False, name=f"{name}_keys")
+        self._values = tf.Variable(values_nF, shape=[None, len(self._names)], trainable=False, name=f"{name}_values")
 
     def columns_of(self, columns: Mapping[str, tf.SparseTensor]) -> dict[str, tf.SparseTensor]:
         keys_R = history_keys(self._by, columns)

@@ -225,8 +225,8 @@ def test_what_is_withdrawn_or_loses_its_manifest_while_it_is_loaded_answers_noth
     loaded = threading.Event()
 
     class SlowlyLoaded(LoadedModel):
-        def __init__(self, folder: Path, version: int):
-            super().__init__(folder, version)
+        def __init__(self, folder: Path, version: int, *, map_tables: bool):
+            super().__init__(folder, version, map_tables=map_tables)
             if version == 2:
                 happens(folder)
                 loaded.set()

@@ -49,8 +49,10 @@ def _served(version: Path) -> tuple[Any, Any]:
 
 
 def _call(model: Any, signature: str, **arrays: Any) -> dict[str, np.ndarray]:
-    answer = model.signatures[signature].call({name: tf.constant(array) for name, array in arrays.items()})
-    return {name: tensor.numpy() for name, tensor in answer.items()}
+    answer: dict[str, np.ndarray] = model.signatures[signature].call(
+        {name: np.asarray(array) for name, array in arrays.items()}
+    )
+    return answer
 
 
 def _state(model: Any) -> dict[str, bytes]:

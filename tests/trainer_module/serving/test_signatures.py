@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,12 +95,15 @@ def test_columns_score_as_examples_do_for_every_kind_of_feature(loaded: Any, for
 
 
 @pytest.mark.parametrize(("form", "stored"), MODELS)
-def test_requests_that_a_server_joins_score_as_they_do_alone(loaded: Any, form: str, stored: str) -> None:
+def test_requests_that_a_server_joins_score_as_they_do_alone(
+    loaded: Any, exported: Any, form: str, stored: str
+) -> None:
     from sangam.components.server.joining import Joined
-    from sangam.components.server.signature import signatures_of
+    from sangam.components.server.model import LoadedModel
     from tests.trainer_module.serving.sample_training import ranked, rows
 
-    rank = signatures_of(loaded(form, stored))["rank"]
+    model = LoadedModel(Path(exported(form, stored).model_dir), 1)
+    rank = model.signature("rank")
     some = rows(12, seed=7)
     parts = [
         {name: value.numpy() for name, value in _of_one_user(ranked(some[start:end]))[0].items()}
@@ -107,7 +111,7 @@ def test_requests_that_a_server_joins_score_as_they_do_alone(loaded: Any, form: 
     ]
     joined = Joined(rank, parts[0], 7, 2**24)
     assert all(joined.add(part, rank.num_rows(part)) for part in parts[1:])
-    divided = joined.divided(_numbers(rank.call(joined.arrays())))
+    divided = joined.divided(model.run(rank, joined.arrays()))
     assert divided is not None
     for part, found in zip(parts, divided, strict=True):
         alone = loaded(form, stored).signatures["rank"](**{name: tf.constant(value) for name, value in part.items()})

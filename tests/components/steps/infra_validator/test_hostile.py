@@ -43,7 +43,7 @@ def described() -> Any:
     graph = TransformGraph(str(Path(analyzed(INPUTS, ROWS)[1].transform_savedmodel_dir).parent))
     served = ServedRanker(model, graph, model.weights.initial(seed=1), tables)
     signatures = served.signatures()
-    said = description(model.spec, "digest", served, signatures)
+    said = description(model.spec, "digest", served, signatures, {})
     found = rows_module.Description(
         ranker=model.spec,
         columns=said.columns,
