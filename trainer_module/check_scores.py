@@ -1,6 +1,6 @@
 """The ranks' scores of a few raw examples, which the exported model must reproduce."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from sangam.schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE
 from sangam.schemas.contracts.training_job import TrainJob
-from sangam.trainer_module.input.batch import Batch, Layout
+from sangam.trainer_module.input.batch import Batch, Layout, values_and_lengths
+from sangam.trainer_module.input.example_reader import reader_of
 from sangam.trainer_module.input.raw_examples import first_examples
 from sangam.trainer_module.transforms.graph import transform_graph
 
@@ -44,8 +45,18 @@ def read_check(output_dir: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
 
 
 def _transformed(job: TrainJob, raw: list[bytes]) -> Batch:
-    transform = transform_graph(job.transform_graph)
-    columns = tf.io.parse_example(
-        tf.constant(raw), {name: tf.io.VarLenFeature(kind) for name, kind in transform.columns.items()}
+    """Returns raw examples as a batch, transformed as in training; the exported model has Transform's graph."""
+    if job.transform == "ahead":
+        transform = transform_graph(job.transform_graph)
+        return Layout(job.ranker).pack(transform(_parsed(raw, transform.columns)))
+    reader = reader_of(job)
+    columns = _parsed(raw, reader.table.types)
+    rows = {group: values_and_lengths([columns[name] for name in names]) for group, names in reader.table.names.items()}
+    return reader.batch_of(rows)
+
+
+def _parsed(raw: list[bytes], types: Mapping[str, tf.DType]) -> dict[str, tf.SparseTensor]:
+    parsed: dict[str, tf.SparseTensor] = tf.io.parse_example(
+        tf.constant(raw), {name: tf.io.VarLenFeature(kind) for name, kind in types.items()}
     )
-    return Layout(job.ranker).pack(transform(columns))
+    return parsed

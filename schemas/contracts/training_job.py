@@ -62,7 +62,7 @@ class TrainJob(FrozenModel):
         ranker: the spec of the model and its training.
         spec_digest: digest of `ranker`; every process logs it first.
         transform: `ahead`: the files of `train_files` hold Transform's examples; `in_pool`: examples of the logs, which
-            pass the graph when they are read. Both give the same model.
+            are transformed when they are read. Both give the same model.
         train_files: blocks of examples, see `contracts.example_files`.
         num_train_examples: number of examples in `train_files`, to show progress; 0: unknown.
         validation_files: blocks of examples scored after every epoch; may be empty.

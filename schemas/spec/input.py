@@ -8,7 +8,7 @@ Where = Literal["ahead", "in_pool"]
 
 
 class Input(FrozenModel):
-    """Place where examples pass Transform's graph; it does not change the learned model."""
+    """Place where examples are transformed; it does not change the learned model."""
 
     transform: Where = "in_pool"
     """Process that transforms examples. `in_pool`: the data workers, or without any the ranks, at every read. `ahead`:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from sangam.schemas.contracts.history import FOLDER
+from sangam.schemas.contracts.statistics import FILE_NAME
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.schemas.derived.columns import columns, history_of
 from sangam.schemas.derived.history import history_features, history_groups
@@ -329,7 +330,8 @@ def write_transform(directory: Path, declared: Inputs, logs: list[dict[str, list
     parsed |= {history_of(name): tf.io.VarLenFeature(tf.float32) for name in history_features(declared)}
     metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(parsed))
     logs = [{name: row.get(name, [0.0]) for name in parsed} for row in logs]
-    config = config_of(declared, statistics_of(declared, logs))
+    statistics = statistics_of(declared, logs)
+    config = config_of(declared, statistics)
     if history_features(declared):
         write_history(directory, declared, logs)
     with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(directory / "temporary")):
@@ -338,6 +340,7 @@ def write_transform(directory: Path, declared: Inputs, logs: list[dict[str, list
         )
         _ = graph | tft_beam.WriteTransformFn(str(directory))
     metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
+    (directory / FILE_NAME).write_text(statistics.model_dump_json(), encoding="utf-8")
 
 
 def write_history(graph: Path, declared: Inputs, logs: list[dict[str, list[Any]]]) -> None:

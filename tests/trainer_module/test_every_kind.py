@@ -175,7 +175,8 @@ def _readers(
 
     The batches have an odd number of rows: none is computed in whole vectors.
     """
-    from sangam.trainer_module.input.example_reader import raw_reader, transformed_reader
+    from sangam.schemas.contracts.statistics import FILE_NAME, Statistics
+    from sangam.trainer_module.input.example_reader import graph_reader, raw_reader, transformed_reader
 
     ranker = every_kind.spec(name).ranker()
     training = ranker.training.model_copy(update={"batch_size_per_rank": 13, "shuffle_buffer": shuffle_buffer})
@@ -183,8 +184,11 @@ def _readers(
     ranker = ranker.model_copy(update={"training": training, "cluster": cluster})
     ahead = folder / world.examples.name
     write_blocks(ahead, world.examples_of(name), BLOCK_ROWS)
-    raw = (str(world.examples), raw_reader(ranker, str(world.transform(name))))
-    return ranker, [raw, (str(ahead), transformed_reader(ranker))]
+    folder = world.transform(name)
+    statistics = Statistics.model_validate_json((folder / FILE_NAME).read_bytes())
+    # Counts of earlier days are in no batch that is transformed here: only the graph of a base gives the newest.
+    reader = graph_reader(ranker, str(folder)) if name == every_kind.WITH_HISTORY else raw_reader(ranker, statistics)
+    return ranker, [(str(world.examples), reader), (str(ahead), transformed_reader(ranker))]
 
 
 def _assert_equal(batches: list[Any], expected: list[Any]) -> None:

@@ -15,16 +15,20 @@ A tensor that would be empty is left out. `Layout` maps columns to features.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 import tensorflow as tf
 
 from sangam.schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
 from sangam.schemas.derived.model_inputs import FeatureOrder
 from sangam.schemas.spec import RankerSpec
+from sangam.trainer_module.transforms.stacked import Column, ListColumn, Made, Pair, beside
 
 Batch = dict[str, tf.Tensor]
-Columns = Mapping[str, tf.Tensor | tf.SparseTensor | tf.RaggedTensor]
+TensorsByName = Mapping[str, tf.Tensor | tf.SparseTensor | tf.RaggedTensor]
 """Transform's outputs by name."""
+Columns = Mapping[str, Made | tf.RaggedTensor]
+"""The same, some in one tensor with others."""
 
 _ID_TENSORS = ("ids", "lists", "lengths", "event_time")
 DENSE_TENSORS = ("floats", "list_weights", "labels", "weights")
@@ -118,15 +122,15 @@ class Layout(FeatureOrder):
         if self.all_ids:
             batch["ids"] = _side_by_side([columns[name] for name in self.all_ids])
         if self.all_lists:
-            batch["lists"], batch["lengths"] = _lists([columns[name] for name in self.all_lists])
+            batch["lists"], batch["lengths"] = values_and_lengths([columns[name] for name in self.all_lists])
         if self.all_weighted:
-            weights, lengths_FB = _lists([columns[weights_of(name)] for name in self.all_weighted])
+            weights, lengths_FB = values_and_lengths([columns[weights_of(name)] for name in self.all_weighted])
             ids_FB = tf.gather(batch["lengths"], [self.all_lists.index(name) for name in self.all_weighted])
             with tf.control_dependencies([_same_lengths(self.all_weighted, ids_FB, lengths_FB)]):
                 batch["list_weights"] = tf.identity(weights)
         return batch
 
-    def at_serving(self, columns: Columns) -> Columns:
+    def at_serving(self, columns: TensorsByName) -> TensorsByName:
         """Returns Transform's outputs with the values of bias features at serving."""
         return {**columns, **{name: columns[serving_of(name)] for name in (*self.bias_floats, *self.bias_ids)}}
 
@@ -168,11 +172,17 @@ def ragged(column: tf.SparseTensor | tf.RaggedTensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_value_rowids(column.values, column.indices[:, 0], column.dense_shape[0], validate=False)
 
 
-def _lists(columns: Sequence[tf.SparseTensor | tf.RaggedTensor]) -> tuple[tf.Tensor, tf.Tensor]:
+def values_and_lengths(
+    columns: Sequence[tf.SparseTensor | tf.RaggedTensor | ListColumn],
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the values of all columns in turn, and the number of values of each row: [v], [F, B].
 
     Sparse ones, from Transform's graph, are counted together: one by one they take nearly 90 operations each.
     """
+    in_stack = [column for column in columns if isinstance(column, ListColumn)]
+    if len(in_stack) == len(columns) and len({id(column.values) for column in in_stack}) == 1:
+        return in_stack[0].values.lists([column.number for column in in_stack])
+    columns = [column.tensor() if isinstance(column, ListColumn) else column for column in columns]
     sparse = [column for column in columns if isinstance(column, tf.SparseTensor)]
     if len(sparse) < len(columns):
         lists = [ragged(column) for column in columns]
@@ -194,8 +204,15 @@ def _same_lengths(features: Sequence[str], ids_FB: tf.Tensor, weights_FB: tf.Ten
     return tf.debugging.Assert(~tf.reduce_any(is_wrong), [message, wrong])
 
 
-def _side_by_side(columns: Sequence[tf.Tensor]) -> tf.Tensor:
+def _side_by_side(columns: Sequence[tf.Tensor | Column | Pair]) -> tf.Tensor:
     """Returns [B] and [B, width] in turn as [B, all widths]."""
+    each = [part for column in columns for part in (column.both if isinstance(column, Pair) else [column])]
+    runs = groupby(each, lambda part: isinstance(part, Column))
+    parts = [beside(list(run)) if is_in_stack else _beside(list(run)) for is_in_stack, run in runs]
+    return parts[0] if len(parts) == 1 else tf.concat(parts, 1)
+
+
+def _beside(columns: Sequence[tf.Tensor]) -> tf.Tensor:
     if all(column.shape.rank == 1 for column in columns):
         return tf.stack(columns, 1)
     return tf.concat([column[:, None] if column.shape.rank == 1 else column for column in columns], 1)

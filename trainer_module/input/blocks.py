@@ -1,48 +1,64 @@
 """Rows of blocks, which schemas/contracts/example_files.py describes, as tensors.
 
-However many columns there are, those of one type are two tensors: the number of operations does not grow with them,
-except for one that puts all columns together and one that takes them apart.
+However many columns there are, up to 128 of one type are two tensors: the number of operations hardly grows with them,
+except for one that puts all columns together and one that takes them apart. With more of them, the memory of a window's
+operations would go back to the kernel after each, and come back cleared.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
 from sangam.schemas.contracts.example_files import COMPRESSION, lengths_of, values_of
+from sangam.trainer_module.transforms.stacked import InStack, Values
 
-# Shape suffixes: W blocks; F columns of one type; n rows; v values; B rows of a batch.
+# Shape suffixes: W blocks; F columns of one group; n rows; N rows of two groups of rows; v values; B rows of a batch.
 
 Rows = dict[str, tuple[tf.Tensor, tf.Tensor]]
-"""Values of all rows, column after column, [v], and the number of values of each row, [F, n], by type."""
-Joined = dict[str, tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]]
-"""By type, the values of two groups of rows; where each row of each column begins, in one column of the first group
-after another, then of the second; by row, its number in the first column, and how far it is to the next one."""
+"""Values of all rows, column after column, [v], and the number of values of each row, [F, n], by group of columns."""
+Joined = dict[str, tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
+"""Values and lengths as of `Rows`, and where each row of each column begins and the last one ends: [F, N + 1]."""
+_COLUMNS_AT_ONCE = 128
 
 
 class Table:
     """Columns, and their rows as tensors.
 
     Attributes:
-        names: names of the columns of each type, sorted.
+        names: names of the columns of each group, in their order.
+        kinds: type of each group.
+        types: type of each column.
     """
 
     def __init__(self, types: Mapping[str, tf.DType]):
         """Takes each column's type."""
-        self.names: dict[str, tuple[str, ...]] = {
-            kind.name: tuple(sorted(name for name, other in types.items() if other == kind))
-            for kind in sorted(set(types.values()), key=lambda kind: str(kind.name))
-        }
+        self.types = dict(types)
+        self.names: dict[str, tuple[str, ...]] = {}
+        self.kinds: dict[str, tf.DType] = {}
+        for kind in sorted(set(types.values()), key=lambda kind: str(kind.name)):
+            of_kind = [name for name, other in types.items() if other == kind]
+            for start in range(0, len(of_kind), _COLUMNS_AT_ONCE):
+                group = f"{kind.name}_{start // _COLUMNS_AT_ONCE:04d}"
+                self.names[group] = tuple(of_kind[start : start + _COLUMNS_AT_ONCE])
+                self.kinds[group] = kind
 
     def spec(self) -> dict[str, tuple[tf.TensorSpec, tf.TensorSpec]]:
         """Returns the tensors of any number of rows."""
         return {
-            kind: (tf.TensorSpec([None], kind), tf.TensorSpec([len(names), None], tf.int64))
-            for kind, names in self.names.items()
+            group: (tf.TensorSpec([None], self.kinds[group]), tf.TensorSpec([len(names), None], tf.int64))
+            for group, names in self.names.items()
         }
+
+    def joined_spec(self) -> dict[str, tuple[tf.TensorSpec, tf.TensorSpec, tf.TensorSpec]]:
+        """Returns the tensors of any two groups of rows."""
+        return {group: (values, lengths, lengths) for group, (values, lengths) in self.spec().items()}
 
     def empty(self) -> Rows:
         """Returns no rows."""
-        return {kind: (tf.zeros([0], kind), tf.zeros([len(names), 0], tf.int64)) for kind, names in self.names.items()}
+        return {
+            group: (tf.zeros([0], self.kinds[group]), tf.zeros([len(names), 0], tf.int64))
+            for group, names in self.names.items()
+        }
 
     def decode(self, blocks_W: tf.Tensor) -> Rows:
         """Returns the rows of compressed blocks, one block after another."""
@@ -50,9 +66,9 @@ class Table:
 
     def parse(self, blocks_W: tf.Tensor) -> Rows:
         """Returns the rows of decompressed blocks, one block after another."""
-        columns = [(name, kind) for kind, names in self.names.items() for name in names]
+        columns = [(name, self.kinds[group]) for group, names in self.names.items() for name in names]
         keys = [values_of(name) for name, _ in columns] + [lengths_of(name) for name, _ in columns]
-        types = [tf.as_dtype(kind) for _, kind in columns] + [tf.int64] * len(columns)
+        types = [kind for _, kind in columns] + [tf.int64] * len(columns)
         parsed = tf.raw_ops.ParseExampleV2(
             serialized=blocks_W,
             names=tf.zeros([0], tf.string),
@@ -67,56 +83,58 @@ class Table:
             dense_shapes=[],
         ).ragged_values
         rows, start = {}, 0
-        for kind, names in self.names.items():
-            of_kind = slice(start, start + len(names))
-            lengths = parsed[len(columns) :][of_kind]
+        for group, names in self.names.items():
+            of_group = slice(start, start + len(names))
+            lengths = parsed[len(columns) :][of_group]
             # A column that is not in the blocks has no lengths, which do not stack with those of others.
-            rows[kind] = (tf.concat(parsed[of_kind], 0), tf.stack(lengths))
+            rows[group] = (tf.concat(parsed[of_group], 0), tf.stack(lengths))
             start += len(names)
         return rows
 
     def join(self, first: Rows, second: Rows, order: tf.Tensor) -> Joined:
-        """Returns two groups of rows as one; only their values are put together, not the columns.
+        """Returns rows of two groups in an order.
+
+        All values move, column after column: rows in a random order, each taken out of every column only for its batch,
+        would come from memory value by value.
 
         Args:
-            first: rows that come first, unchanged.
-            second: come next.
-            order: numbers of its taken rows, in their order.
+            first: rows.
+            second: rows that follow them.
+            order: numbers of the taken rows among both.
         """
-        n, m = num_rows(first), num_rows(second)
-        stride = tf.concat([tf.fill([n], n), tf.fill(tf.shape(order), m)], 0)
         joined = {}
-        for kind, names in self.names.items():
-            lengths = tf.concat([tf.reshape(rows[kind][1], [-1]) for rows in (first, second)], 0)
-            place = tf.concat([tf.range(n), len(names) * n + order], 0)
-            values = tf.concat([first[kind][0], second[kind][0]], 0)
-            joined[kind] = values, tf.pad(tf.cumsum(lengths), [[1, 0]]), place, stride
+        for group in self.names:
+            (values, lengths), (of_second, lengths_of_second) = first[group], second[group]
+            begins = [_begins(lengths), _begins(lengths_of_second) + tf.size(values, tf.int64)]
+            lengths_FN = tf.gather(tf.concat([lengths, lengths_of_second], 1), order, axis=1)
+            begin_FN = tf.gather(tf.concat(begins, 1), order, axis=1)
+            index = _ranges(tf.reshape(begin_FN, [-1]), tf.reshape(begin_FN + lengths_FN, [-1]))
+            ordered = tf.gather(tf.concat([values, of_second], 0), index)
+            joined[group] = ordered, lengths_FN, _begins(tf.pad(lengths_FN, [[0, 0], [0, 1]]))
         return joined
-
-    def reordered(self, joined: Joined, order: tf.Tensor) -> Joined:
-        """Returns joined rows in another order."""
-        return {
-            kind: (values, splits, tf.gather(place, order), tf.gather(stride, order))
-            for kind, (values, splits, place, stride) in joined.items()
-        }
 
     def take(self, joined: Joined, start: tf.Tensor, end: tf.Tensor) -> Rows:
         """Returns the rows from `start` up to `end`."""
-        rows: Rows = {}
-        for kind, names in self.names.items():
-            values, splits, place, stride = joined[kind]
-            column_F = tf.range(len(names), dtype=tf.int64)
-            index = tf.reshape(place[start:end] + column_F[:, None] * stride[start:end], [-1])
-            starts, limits = tf.gather(splits, index), tf.gather(splits, index + 1)
-            lengths_FB = tf.reshape(limits - starts, tf.stack([len(names), end - start]))
-            rows[kind] = tf.gather(values, _ranges(starts, limits)), tf.ensure_shape(lengths_FB, [len(names), None])
-        return rows
+        return {
+            group: (tf.gather(values, _ranges(begin_FN[:, start], begin_FN[:, end])), lengths_FN[:, start:end])
+            for group, (values, lengths_FN, begin_FN) in joined.items()
+        }
+
+    def columns(self, rows: Rows) -> dict[str, InStack]:
+        """Returns the columns, those of a type in one tensor; those next to one another are chosen without a copy."""
+        columns: dict[str, InStack] = {}
+        for kind in dict.fromkeys(self.kinds.values()):
+            groups = [group for group, other in self.kinds.items() if other == kind]
+            stack = _Stack(*(tf.concat(parts, 0) for parts in zip(*(rows[group] for group in groups), strict=True)))
+            names = [name for group in groups for name in self.names[group]]
+            columns |= {name: InStack(stack, number, kind) for number, name in enumerate(names)}
+        return columns
 
     def sparse(self, rows: Rows) -> dict[str, tf.SparseTensor]:
         """Returns the columns as `tf.io.parse_example` would return them for features of varying length."""
         columns: dict[str, tf.SparseTensor] = {}
-        for kind, names in self.names.items():
-            values, lengths_Fn = rows[kind]
+        for group, names in self.names.items():
+            values, lengths_Fn = rows[group]
             num_rows = tf.shape(lengths_Fn, tf.int64)[1]
             flat = tf.reshape(lengths_Fn, [-1])
             row_v = tf.math.floormod(_rows_of_values(flat), tf.maximum(num_rows, 1))
@@ -134,8 +152,8 @@ class Table:
     def ragged(self, rows: Rows) -> dict[str, tf.RaggedTensor]:
         """Returns the columns as lists."""
         columns: dict[str, tf.RaggedTensor] = {}
-        for kind, names in self.names.items():
-            values, lengths_Fn = rows[kind]
+        for group, names in self.names.items():
+            values, lengths_Fn = rows[group]
             parts = tf.split(values, tf.reduce_sum(lengths_Fn, 1), num=len(names))
             splits = tf.unstack(tf.pad(tf.cumsum(lengths_Fn, 1), [[0, 0], [1, 0]]), len(names))
             columns |= {
@@ -145,10 +163,54 @@ class Table:
         return columns
 
 
+class _Stack:
+    """All columns of one type."""
+
+    def __init__(self, values: tf.Tensor, lengths_Fn: tf.Tensor):
+        self._values, self._lengths_Fn = values, lengths_Fn
+
+    def stacked(self, numbers: Sequence[int]) -> Values:
+        first, num = numbers[0], len(numbers)
+        if list(numbers) == list(range(first, first + num)):
+            lengths_FB = self._lengths_Fn[first : first + num]
+            start = tf.reduce_sum(self._lengths_Fn[:first])
+            values = self._values[start : start + tf.reduce_sum(lengths_FB)]
+        else:
+            lengths_FB = tf.gather(self._lengths_Fn, numbers)
+            sizes = tf.reduce_sum(self._lengths_Fn, 1)
+            lists = tf.RaggedTensor.from_row_lengths(self._values, sizes, validate=False)
+            values = tf.gather(lists, numbers).flat_values
+        lengths_FB = tf.ensure_shape(lengths_FB, [num, None])
+        flat, rows = tf.reshape(lengths_FB, [-1]), tf.shape(lengths_FB, tf.int64)[1]
+        row_n = _rows_of_values(flat)
+        return Values(
+            values_n=values,
+            row_n=tf.math.floormod(row_n, tf.maximum(rows, 1)),
+            position_n=_ranges(tf.zeros_like(flat), flat),
+            sizes_F=tf.reduce_sum(lengths_FB, 1),
+            rows_F=tf.fill([num], rows),
+            num=num,
+            lengths_FB=lengths_FB,
+            all_row_n=row_n,
+        )
+
+    def sparse(self, number: int) -> tf.SparseTensor:
+        lengths = self._lengths_Fn[number]
+        start, size = tf.reduce_sum(self._lengths_Fn[:number]), tf.reduce_sum(lengths)
+        indices = tf.stack([_rows_of_values(lengths), _ranges(tf.zeros_like(lengths), lengths)], 1)
+        shape = tf.stack([tf.size(lengths, tf.int64), tf.reduce_max(tf.pad(lengths, [[0, 1]]))])
+        return tf.SparseTensor(indices, self._values[start : start + size], shape)
+
+
 def num_rows(rows: Rows) -> tf.Tensor:
     """Returns the number of rows, int64 scalar."""
     _, lengths_Fn = next(iter(rows.values()))
     return tf.shape(lengths_Fn, tf.int64)[1]
+
+
+def _begins(lengths_Fn: tf.Tensor) -> tf.Tensor:
+    """Returns how many values come before those of each row of each column: [F, n]."""
+    return tf.reshape(tf.cumsum(tf.reshape(lengths_Fn, [-1]), exclusive=True), tf.shape(lengths_Fn))
 
 
 def _ranges(starts: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:

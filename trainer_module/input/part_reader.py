@@ -118,9 +118,9 @@ class PartReader:
             total = num_rows(left) + tf.size(order, tf.int64)
             start = tf.minimum(to_skip, total)
             end = tf.where(is_end, total, start + (total - start) // batch_size * batch_size)
-            joined = self._table.join(left, rows, order)
+            order = tf.concat([tf.range(num_rows(left)), num_rows(left) + order], 0)
             if self._count_ids is not None and (ranks > 1 or self._order != "time"):
-                ids = tf.concat([self._count_ids(left), tf.gather(self._count_ids(rows), order)], 0)
+                ids = tf.gather(tf.concat([self._count_ids(left), self._count_ids(rows)], 0), order)
                 if ranks > 1:
                     dealing = _dealing(ids, start, (end - start) // batch_size, batch_size, ranks)
                 else:
@@ -128,7 +128,8 @@ class PartReader:
                     first = tf.minimum(start + tf.cast(num_rows(left) > 0, tf.int64) * batch_size, end)
                     batches = (end - first) // batch_size
                     dealing = _dealing(ids, first, 1, batches * batch_size, batches)
-                joined = self._table.reordered(joined, dealing)
+                order = tf.gather(order, dealing)
+            joined = self._table.join(left, rows, order)
             return (self._table.take(joined, end, total), to_skip - start), (joined, start, end)
 
         def batches_of(joined: Any, start: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:

@@ -11,7 +11,7 @@ from sangam.trainer_module.dense.split import Split, of_vectors
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.embedded import ListsToCombine
 from sangam.trainer_module.encoders.lists import Lists
-from sangam.trainer_module.input.batch import Columns, ragged
+from sangam.trainer_module.input.batch import TensorsByName, ragged
 from sangam.trainer_module.ranker import Ranker
 from sangam.trainer_module.serving.table import ServedTable
 from sangam.trainer_module.transforms.stacked import stacked
@@ -20,7 +20,7 @@ from sangam.trainer_module.transforms.stacked import stacked
 
 
 def candidate_logits(
-    ranker: Ranker, weights: Weights, columns: Columns, tables: Mapping[str, ServedTable], candidates: tf.Tensor
+    ranker: Ranker, weights: Weights, columns: TensorsByName, tables: Mapping[str, ServedTable], candidates: tf.Tensor
 ) -> tf.Tensor:
     """Returns [candidates, tasks]: the same numbers as if features of one row were repeated for each candidate.
 
@@ -38,7 +38,7 @@ class _Candidates:
     """The rows of all candidates, with shared features held once. See `EmbeddedRows`."""
 
     def __init__(
-        self, ranker: Ranker, columns: Columns, tables: Mapping[str, ServedTable], candidates: tf.Tensor
+        self, ranker: Ranker, columns: TensorsByName, tables: Mapping[str, ServedTable], candidates: tf.Tensor
     ) -> None:
         self._layout, self._columns, self._candidates = ranker.layout, columns, candidates
         self._dims = {name: group.dim for name, group in ranker.groups.items()}

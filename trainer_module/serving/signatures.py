@@ -25,7 +25,7 @@ from sangam.schemas.contracts.export import (
 from sangam.schemas.derived.columns import serving_columns
 from sangam.schemas.derived.ids import id_columns
 from sangam.schemas.parts.columns import Column
-from sangam.trainer_module.input.batch import Columns
+from sangam.trainer_module.input.batch import TensorsByName
 from sangam.trainer_module.input.blocks import Table, num_rows
 from sangam.trainer_module.ranker import Ranker
 from sangam.trainer_module.serving.candidates import candidate_logits
@@ -164,7 +164,7 @@ class ServedRanker(tf.Module):
     def _columns_of(self, examples: tf.Tensor) -> dict[str, tf.SparseTensor]:
         return without_missing(self.columns, tf.io.parse_example(examples, self._parsed))
 
-    def _transformed(self, given: Mapping[str, tf.SparseTensor], rows: tf.Tensor | int) -> Columns:
+    def _transformed(self, given: Mapping[str, tf.SparseTensor], rows: tf.Tensor | int) -> TensorsByName:
         """Returns Transform's outputs for predictions, given the number of `rows` of columns that these do not need."""
         return self._ranker.layout.at_serving(self._transform(given, rows))
 

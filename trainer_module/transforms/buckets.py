@@ -7,7 +7,7 @@ import tensorflow as tf
 from sangam.schemas.contracts.statistics import Boundaries
 from sangam.schemas.spec.features import BucketsFeature
 from sangam.trainer_module.transforms.keys import NO_ID, id_keys, missing_key
-from sangam.trainer_module.transforms.stacked import Rows, num_at_most, one_row, padded
+from sangam.trainer_module.transforms.stacked import Column, Rows, num_at_most, one_row, padded
 
 # Shape suffixes: F features side by side; R rows of all their columns; N boundaries.
 
@@ -34,16 +34,16 @@ class Buckets:
         self._rows = rows
         self._lowest_FN = padded([boundaries[name].lowest for name in features])
 
-    def outputs(self) -> dict[str, tf.Tensor]:
+    def outputs(self) -> dict[str, Column]:
         """Returns each feature's keys, int64, or shares, float32: [rows]."""
         return self._of(self._rows)
 
     def of_values(self, values: Mapping[str, float]) -> dict[str, tf.Tensor]:
         """Returns the features' outputs for these values of the logs, one for every feature: scalars."""
         one_each = one_row([values[name] for name in self._features])
-        return {name: part[0] for name, part in self._of(one_each).items()}
+        return {name: made.tensor()[0] for name, made in self._of(one_each).items()}
 
-    def _of(self, rows: Rows) -> dict[str, tf.Tensor]:
+    def _of(self, rows: Rows) -> dict[str, Column]:
         feature_R, x_R = rows.feature_R(), rows.values_R
         bucket_R = tf.minimum(num_at_most(rows, self._lowest_FN), tf.gather(self._num_F, feature_R) - 1)
         is_given_R = tf.math.is_finite(x_R)
@@ -51,7 +51,7 @@ class Buckets:
         keys_R = tf.where(is_given_R, keys_R, tf.gather(self._missing_F, feature_R))
         shares_R = (tf.cast(bucket_R, tf.float32) + 0.5) / tf.cast(tf.gather(self._num_F, feature_R), tf.float32)
         shares_R = tf.where(is_given_R, shares_R, 0.5)
-        both = zip(rows.with_values(keys_R).parts(), rows.with_values(shares_R).parts(), strict=True)
+        both = zip(rows.with_values(keys_R).columns(), rows.with_values(shares_R).columns(), strict=True)
         outputs = {}
         for (name, feature), (keys, shares) in zip(self._features.items(), both, strict=True):
             outputs[name] = keys if feature.table else shares

@@ -36,7 +36,7 @@ def history_keys(by: Mapping[str, IdType], columns: Mapping[str, tf.SparseTensor
     else:
         pair = CrossFeature(kind="cross", columns=dict(by), table=_NAME)
         found = keys_of_pairs({_NAME: pair}, _TAGS, {_NAME: in_order})
-    return found[_NAME]
+    return found[_NAME].tensor()
 
 
 class HistoryTables(tf.Module):

@@ -1,6 +1,7 @@
 """Ids: keys of embedding rows, of one id, of crosses of two, of lists; and whether an id is in a list."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import tensorflow as tf
@@ -8,7 +9,7 @@ import tensorflow as tf
 from sangam.schemas.spec.features import CrossFeature, IdFeature, ListFeature, MatchFeature
 from sangam.trainer_module.transforms.columns import is_present, one_value
 from sangam.trainer_module.transforms.keys import NO_ID, id_keys, missing_key
-from sangam.trainer_module.transforms.stacked import Rows, Values, stacked_texts
+from sangam.trainer_module.transforms.stacked import Column, Logged, Rows, Values, stacked_texts
 
 _Key = TypeVar("_Key")
 
@@ -17,8 +18,8 @@ _Key = TypeVar("_Key")
 
 
 def keys_of_ids(
-    features: Mapping[str, IdFeature], tags: Mapping[str, int], columns: Mapping[str, tf.SparseTensor]
-) -> dict[str, tf.Tensor]:
+    features: Mapping[str, IdFeature], tags: Mapping[str, int], columns: Mapping[str, Logged]
+) -> dict[str, Column]:
     """Returns the key of each row's id, or of a missing one: {feature: int64 [rows]}.
 
     Args:
@@ -30,13 +31,13 @@ def keys_of_ids(
     tag_F = [tags[features[name].table] for name in names]
     keys_n = id_keys(tf.gather(tf.constant(tag_F, tf.int64), texts.feature_n()), texts.values_n)
     rows = with_keys(texts, keys_n).one_each(tf.constant(NO_ID, tf.int64))
-    missing_R = tf.gather(_missing([features[name] for name in names], tag_F), rows.feature_R())
+    missing_R = rows.in_rows(_missing([features[name] for name in names], tag_F))
     keys_R = tf.where(tf.equal(rows.values_R, NO_ID), missing_R, rows.values_R)
-    return dict(zip(names, rows.with_values(keys_R).parts(), strict=True))
+    return dict(zip(names, rows.with_values(keys_R).columns(), strict=True))
 
 
 def texts_of(
-    features: Mapping[str, IdFeature | ListFeature], columns: Mapping[str, tf.SparseTensor]
+    features: Mapping[str, IdFeature | ListFeature], columns: Mapping[str, Logged]
 ) -> tuple[list[str], Values]:
     """Returns features of one column of ids each in the order of `stacked_texts`, and their ids as texts."""
     names = texts_first({name: feature.type for name, feature in features.items()})
@@ -50,7 +51,7 @@ def texts_first(types: Mapping[_Key, str]) -> list[_Key]:
 
 def with_keys(values: Values, keys_n: tf.Tensor) -> Values:
     """Returns keys instead of values."""
-    return Values(keys_n, values.row_n, values.position_n, values.sizes_F, values.rows_F, values.num)
+    return replace(values, values_n=keys_n)
 
 
 def key_of(tag: int, value: str | int) -> tf.Tensor:
@@ -69,8 +70,8 @@ def _missing(features: Sequence[IdFeature], tag_F: list[int]) -> tf.Tensor:
 def keys_of_pairs(
     features: Mapping[str, CrossFeature],
     tags: Mapping[str, int],
-    columns: Mapping[str, Sequence[tf.SparseTensor]],
-) -> dict[str, tf.Tensor]:
+    columns: Mapping[str, Sequence[Logged]],
+) -> dict[str, Column]:
     """Returns the key of each row's pair of ids: {feature: int64 [rows]}.
 
     The hashed text begins with the length of the first id in bytes, so that different pairs have different texts: 2 and
@@ -108,7 +109,7 @@ def keys_of_pairs(
     ]
     missing_R = tf.gather(tf.constant(missing, tf.int64), feature_R)
     is_given_R = (first_R > 0) & (second_R > 0)
-    return dict(zip(names, pairs.with_values(tf.where(is_given_R, keys_R, missing_R)).parts(), strict=True))
+    return dict(zip(names, pairs.with_values(tf.where(is_given_R, keys_R, missing_R)).columns(), strict=True))
 
 
 def _types(feature: CrossFeature) -> list[str]:

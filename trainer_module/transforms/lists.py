@@ -8,7 +8,7 @@ import tensorflow as tf
 from sangam.schemas.spec.features import IdsFeature, ListFeature, SequenceFeature
 from sangam.trainer_module.transforms.ids import texts_of, with_keys
 from sangam.trainer_module.transforms.keys import id_keys
-from sangam.trainer_module.transforms.stacked import Values, stacked
+from sangam.trainer_module.transforms.stacked import ListColumn, Logged, Values, stacked
 
 # Shape suffixes: F features side by side; n values of all their columns, before and after they are cut.
 
@@ -19,8 +19,8 @@ def most_values(feature: ListFeature) -> int:
 
 
 def keys_of_lists(
-    features: Mapping[str, ListFeature], tags: Mapping[str, int], columns: Mapping[str, tf.SparseTensor]
-) -> dict[str, tf.SparseTensor]:
+    features: Mapping[str, ListFeature], tags: Mapping[str, int], columns: Mapping[str, Logged]
+) -> dict[str, ListColumn]:
     """Returns the keys of each row's ids, of a sequence the most recent one first: {feature: int64, sparse}.
 
     Args:
@@ -38,8 +38,8 @@ def keys_of_lists(
 
 
 def weights_of_lists(
-    features: Mapping[str, IdsFeature], ids: Mapping[str, tf.SparseTensor], columns: Mapping[str, tf.SparseTensor]
-) -> dict[str, tf.SparseTensor]:
+    features: Mapping[str, IdsFeature], ids: Mapping[str, Logged], columns: Mapping[str, Logged]
+) -> dict[str, ListColumn]:
     """Returns the weight of each of the keys of `keys_of_lists`: {feature: float32, sparse}.
 
     A weight that is not finite becomes 0, so that its id does not count; ingestion leaves such pairs out.
@@ -93,6 +93,6 @@ def _cut(values: Values, most: list[int]) -> Values:
     return values.only(values.position_n < tf.gather(tf.constant(most, tf.int64), values.feature_n()))
 
 
-def _lists(values: Values, columns: Mapping[str, tf.SparseTensor]) -> dict[str, tf.SparseTensor]:
-    """Returns the values of each feature, sparse as its column is."""
-    return dict(zip(columns, values.columns([column.dense_shape for column in columns.values()]), strict=True))
+def _lists(values: Values, columns: Mapping[str, Logged]) -> dict[str, ListColumn]:
+    """Returns the values of each feature, as wide as its column."""
+    return {name: ListColumn(values, number, column) for number, (name, column) in enumerate(columns.items())}

@@ -15,7 +15,17 @@ from sangam.schemas.spec.features import (
     learns_missing,
     replacement_of,
 )
-from sangam.trainer_module.transforms.stacked import Rows, num_at_most, one_row, padded, stacked
+from sangam.trainer_module.transforms.stacked import (
+    Column,
+    Logged,
+    Pair,
+    Rows,
+    alone,
+    num_at_most,
+    one_row,
+    padded,
+    stacked,
+)
 
 Features = Mapping[str, OneNumber]
 Place = Callable[[Features, Rows, Mapping[str, Analyzed]], tf.Tensor]
@@ -28,12 +38,11 @@ _HIGHEST = 3.4028234663852886e38
 # Shape suffixes: F features side by side; R rows of all their columns; B batch in training; E ends of bins.
 
 
-def logged(
-    features: Sequence[NumericFeature | HistoryFeature | BucketsFeature], columns: Sequence[tf.SparseTensor]
-) -> Rows:
+def logged(features: Sequence[NumericFeature | HistoryFeature | BucketsFeature], columns: Sequence[Logged]) -> Rows:
     """Returns the logged numbers, NaN where there is neither a finite number nor a default."""
-    rows = stacked([tf.cast(column, tf.float32) for column in columns]).one_each(math.nan)
-    missing_R = tf.gather(tf.constant(list(map(replacement_of, features)), tf.float32), rows.feature_R())
+    floats = [column if column.dtype == tf.float32 else tf.cast(alone(column), tf.float32) for column in columns]
+    rows = stacked(floats).one_each(math.nan)
+    missing_R = rows.in_rows(tf.constant(list(map(replacement_of, features)), tf.float32))
     return rows.with_values(tf.where(tf.math.is_finite(rows.values_R), rows.values_R, missing_R))
 
 
@@ -53,42 +62,44 @@ class Numbers:
         """Takes the features' numbers in their order."""
         self._features, self._place = features, place
         clips = [feature.clip or (-math.inf, math.inf) for feature in features.values()]
-        self._low_F = tf.constant([low for low, _ in clips], tf.float32)
-        self._high_F = tf.constant([high for _, high in clips], tf.float32)
-        self._log_F = tf.constant([feature.log for feature in features.values()])
+        self._low = [low for low, _ in clips]
+        self._high = [high for _, high in clips]
+        self._log = [feature.log for feature in features.values()]
         self._prepared = self._prepare(rows)
 
-    def outputs(self, results: Mapping[str, Analyzed]) -> dict[str, tf.Tensor]:
+    def outputs(self, results: Mapping[str, Analyzed]) -> dict[str, Column | Pair]:
         """Returns each feature's floats, given the statistics of those that need any: [rows], or [rows, 2]."""
         return self._of(self._prepared, results)
 
     def of_values(self, values: Mapping[str, float], results: Mapping[str, Analyzed]) -> dict[str, tf.Tensor]:
         """Returns the features' outputs for these values of the logs, one for every feature: scalars, or [2]."""
         one_each = self._prepare(one_row([values[name] for name in self._features]))
-        return {name: part[0] for name, part in self._of(one_each, results).items()}
+        return {name: made.tensor()[0] for name, made in self._of(one_each, results).items()}
 
     def prepared(self) -> dict[str, tf.Tensor]:
         """Returns each feature's numbers before they are scaled or binned: [rows]."""
         return dict(zip(self._features, self._prepared.parts(), strict=True))
 
     def _prepare(self, rows: Rows) -> Rows:
-        feature_R = rows.feature_R()
-        x_R = tf.maximum(rows.values_R, tf.gather(self._low_F, feature_R))
-        x_R = tf.minimum(x_R, tf.gather(self._high_F, feature_R))
-        return rows.with_values(tf.where(tf.gather(self._log_F, feature_R), _log1p(x_R), x_R))
+        x_R = rows.values_R
+        if any(feature.clip for feature in self._features.values()):
+            x_R = tf.maximum(x_R, rows.in_rows(tf.constant(self._low, tf.float32)))
+            x_R = tf.minimum(x_R, rows.in_rows(tf.constant(self._high, tf.float32)))
+        if any(self._log):
+            x_R = tf.where(rows.in_rows(tf.constant(self._log)), _log1p(x_R), x_R)
+        return rows.with_values(x_R)
 
-    def _of(self, rows: Rows, results: Mapping[str, Analyzed]) -> dict[str, tf.Tensor]:
+    def _of(self, rows: Rows, results: Mapping[str, Analyzed]) -> dict[str, Column | Pair]:
         placed_R = self._place(self._features, rows, results)
-        found = dict(zip(self._features, rows.with_values(placed_R).parts(), strict=True))
-        if any(map(learns_missing, self._features.values())):
-            missing_R = tf.cast(tf.math.is_nan(rows.values_R), tf.float32)
-            missing = dict(zip(self._features, rows.with_values(missing_R).parts(), strict=True))
-            found |= {
-                name: tf.stack([found[name], missing[name]], 1)
-                for name, feature in self._features.items()
-                if learns_missing(feature)
-            }
-        return found
+        found = dict(zip(self._features, rows.with_values(placed_R).columns(), strict=True))
+        if not any(map(learns_missing, self._features.values())):
+            return dict(found)
+        missing_R = tf.cast(tf.math.is_nan(rows.values_R), tf.float32)
+        missing = dict(zip(self._features, rows.with_values(missing_R).columns(), strict=True))
+        return {
+            name: Pair((found[name], missing[name])) if learns_missing(feature) else found[name]
+            for name, feature in self._features.items()
+        }
 
 
 def scaled(features: Features, rows: Rows, results: Mapping[str, Analyzed]) -> tf.Tensor:
@@ -102,8 +113,7 @@ def scaled(features: Features, rows: Rows, results: Mapping[str, Analyzed]) -> t
     offset_F = tf.constant([scale.offset for scale in scales], tf.float32)
     width_F = tf.constant([scale.width for scale in scales], tf.float32)
     factor_F = tf.math.divide_no_nan(tf.ones_like(width_F), width_F)
-    feature_R = rows.feature_R()
-    x_R = (rows.values_R - tf.gather(offset_F, feature_R)) * tf.gather(factor_F, feature_R)
+    x_R = (rows.values_R - rows.in_rows(offset_F)) * rows.in_rows(factor_F)
     return tf.where(tf.math.is_nan(x_R), tf.zeros_like(x_R), x_R)
 
 

@@ -42,7 +42,7 @@ from sangam.trainer_module.transforms import buckets, ids, lists, numbers, times
 from sangam.trainer_module.transforms.columns import one_value
 from sangam.trainer_module.transforms.history import history_keys
 from sangam.trainer_module.transforms.outside import feature_of_others
-from sangam.trainer_module.transforms.stacked import Rows, joined, side_by_side
+from sangam.trainer_module.transforms.stacked import Logged, Made, Rows, alone, joined, side_by_side, taken_out
 from sangam.trainer_module.transforms.vectors import vectors
 
 # Shape suffixes: R rows of a column.
@@ -62,11 +62,16 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
     """
     spec = Inputs.model_validate_json(custom_config["inputs"])
     statistics = Statistics.model_validate_json(custom_config["statistics"])
+    return taken_out(outputs_of(spec, statistics, inputs))
+
+
+def outputs_of(spec: Inputs, statistics: Statistics, inputs: Mapping[str, Logged]) -> dict[str, Made]:
+    """Returns the outputs of `preprocessing_fn` by name, those of a kind still in one tensor."""
     outputs = _features(spec, inputs, statistics)
     for name, task in spec.tasks.items():
-        label_R = one_value(tf.cast(inputs[spec.label_of(name)], tf.float32), math.nan)
+        label_R = one_value(tf.cast(alone(inputs[spec.label_of(name)]), tf.float32), math.nan)
         if task.only_where:
-            takes_part_R = one_value(tf.cast(inputs[task.only_where], tf.float32), 0.0)
+            takes_part_R = one_value(tf.cast(alone(inputs[task.only_where]), tf.float32), 0.0)
             label_R = _masked(label_R, tf.equal(takes_part_R, 1.0))
         if task.example_weight:
             weight_R = one_value(inputs[task.example_weight], math.nan)
@@ -114,7 +119,7 @@ def _masked(label_R: tf.Tensor, takes_part_R: tf.Tensor) -> tf.Tensor:
     return tf.where(takes_part_R, label_R, tf.fill(tf.shape(label_R), math.nan))
 
 
-def _features(spec: Inputs, inputs: Mapping[str, tf.SparseTensor], statistics: Statistics) -> dict[str, Any]:
+def _features(spec: Inputs, inputs: Mapping[str, Logged], statistics: Statistics) -> dict[str, Made]:
     """Returns the outputs of all features by name.
 
     Bias features are computed apart from the others: a request lacks their columns, so no other feature may depend on
@@ -122,7 +127,7 @@ def _features(spec: Inputs, inputs: Mapping[str, tf.SparseTensor], statistics: S
     """
     columns = {name: [inputs[column] for column in graph_columns(spec, name)] for name in spec.features}
     served = {name: feature for name, feature in spec.features.items() if not is_bias(feature)}
-    made = _numbers(served, spec, columns, statistics)[0] | _ids(served, spec, columns)
+    made: dict[str, Made] = _numbers(served, spec, columns, statistics)[0] | _ids(served, spec, columns)
     made |= {name: _alone(name, feature, spec, columns[name]) for name, feature in served.items() if name not in made}
     bias = {name: feature for name, feature in spec.features.items() if is_bias(feature)}
     if bias:
@@ -139,11 +144,11 @@ def _features(spec: Inputs, inputs: Mapping[str, tf.SparseTensor], statistics: S
 def _numbers(
     features: Mapping[str, Feature],
     spec: Inputs,
-    columns: Mapping[str, list[tf.SparseTensor]],
+    columns: Mapping[str, list[Logged]],
     statistics: Statistics,
-) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+) -> tuple[dict[str, Made], dict[str, tf.Tensor]]:
     """Returns features with statistics, all of a kind at once, and the scalars of those with `at_serving`."""
-    made: dict[str, tf.Tensor] = {}
+    made: dict[str, Made] = {}
     at_serving: dict[str, tf.Tensor] = {}
     results = {name: feature.analyzed for name, feature in statistics.features.items() if feature.analyzed}
     for place, chosen in _placed(features):
@@ -181,14 +186,14 @@ def _cut(features: Mapping[str, Feature]) -> dict[str, BucketsFeature]:
 
 def _rows(
     features: Mapping[str, OneNumber | BucketsFeature],
-    columns: Mapping[str, list[tf.SparseTensor]],
+    columns: Mapping[str, list[Logged]],
 ) -> Rows:
     """Returns the numbers of features, numbers of columns before ages, side by side."""
     logged = {name: feature for name, feature in features.items() if not isinstance(feature, AgeFeature)}
     ages = {name: feature for name, feature in features.items() if isinstance(feature, AgeFeature)}
     rows = [numbers.logged(list(logged.values()), [columns[name][0] for name in logged])] if logged else []
     if ages:
-        rows.append(side_by_side([times.ages(feature, *columns[name]) for name, feature in ages.items()]))
+        rows.append(side_by_side([times.ages(feature, *map(alone, columns[name])) for name, feature in ages.items()]))
     return joined(rows)
 
 
@@ -200,9 +205,9 @@ def _at_serving(features: Mapping[str, OneNumber | BucketsFeature]) -> dict[str,
     }
 
 
-def _ids(features: Mapping[str, Feature], spec: Inputs, columns: Mapping[str, list[tf.SparseTensor]]) -> dict[str, Any]:
+def _ids(features: Mapping[str, Feature], spec: Inputs, columns: Mapping[str, list[Logged]]) -> dict[str, Made]:
     """Returns features of ids, all of a kind at once."""
-    made: dict[str, Any] = {}
+    made: dict[str, Made] = {}
     tags = spec.table_tags()
     first = {name: columns[name][0] for name in features}
     if one := {name: feature for name, feature in features.items() if isinstance(feature, IdFeature)}:
@@ -218,8 +223,9 @@ def _ids(features: Mapping[str, Feature], spec: Inputs, columns: Mapping[str, li
     return made
 
 
-def _alone(name: str, feature: Feature, spec: Inputs, columns: list[tf.SparseTensor]) -> tf.Tensor:
+def _alone(name: str, feature: Feature, spec: Inputs, logged: list[Logged]) -> tf.Tensor | tf.SparseTensor:
     """Returns a feature of a kind that is computed one by one."""
+    columns = list(map(alone, logged))
     match feature:
         case VectorFeature():
             return vectors(name, feature, columns[0])

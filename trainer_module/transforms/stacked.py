@@ -1,13 +1,15 @@
 """Columns of many features, one after another, so that the number of operations does not grow with the features.
 
 In training every column has as many rows as the batch. In a request a column has one row or one for each candidate, so
-that the number of rows of each is kept.
+that the number of rows of each is kept. A column becomes a tensor of its own only where one is read by itself: of
+thousands, each costs several operations and a copy.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
 
 import tensorflow as tf
 
@@ -22,15 +24,26 @@ class Rows:
         values_R: column after column.
         rows_F: int64, of each column.
         num: number of columns.
+        rows: number of rows of every column; None where they may differ.
     """
 
     values_R: tf.Tensor
     rows_F: tf.Tensor
     num: int
+    rows: tf.Tensor | None = None
 
     def feature_R(self) -> tf.Tensor:
         """Returns the number of each row's column."""
+        if self.rows is not None:
+            return self.in_rows(tf.range(self.num))
         return tf.repeat(tf.range(self.num), self.rows_F)
+
+    def in_rows(self, of_columns_F: tf.Tensor) -> tf.Tensor:
+        """Returns what is given for each column, for each of its rows: [R]."""
+        if self.rows is None:
+            return tf.gather(of_columns_F, self.feature_R())
+        shape = tf.stack([tf.constant(self.num, tf.int64), self.rows])
+        return tf.reshape(tf.broadcast_to(of_columns_F[:, None], shape), [-1])
 
     def with_values(self, values_R: tf.Tensor) -> "Rows":
         """Returns other values of the same rows."""
@@ -38,7 +51,15 @@ class Rows:
 
     def parts(self) -> list[tf.Tensor]:
         """Returns the values of each column: [rows]."""
+        return list(self._parts)
+
+    @cached_property
+    def _parts(self) -> list[tf.Tensor]:
         return list(tf.split(self.values_R, self.rows_F, num=self.num))
+
+    def columns(self) -> list["Column"]:
+        """Returns each column, not yet taken out."""
+        return [Column(self, number) for number in range(self.num)]
 
 
 @dataclass(frozen=True)
@@ -52,6 +73,8 @@ class Values:
         sizes_F: int64, values of each column.
         rows_F: int64, rows of each column.
         num: number of columns.
+        lengths_FB: int64, values of each row, where all columns have as many rows; None where they may differ.
+        all_row_n: `row_of_all_n` where it is known.
     """
 
     values_n: tf.Tensor
@@ -60,6 +83,8 @@ class Values:
     sizes_F: tf.Tensor
     rows_F: tf.Tensor
     num: int
+    lengths_FB: tf.Tensor | None = None
+    all_row_n: tf.Tensor | None = None
 
     def feature_n(self) -> tf.Tensor:
         """Returns the number of each value's column."""
@@ -67,10 +92,14 @@ class Values:
 
     def row_of_all_n(self) -> tf.Tensor:
         """Returns the number of each value's row among the rows of all columns."""
+        if self.all_row_n is not None:
+            return self.all_row_n
         return self.row_n + tf.gather(tf.cumsum(self.rows_F, exclusive=True), self.feature_n())
 
     def lengths_R(self) -> tf.Tensor:
         """Returns the number of values of each row of all columns, int64."""
+        if self.lengths_FB is not None:
+            return tf.reshape(self.lengths_FB, [-1])
         ones_n = tf.ones_like(self.row_n)
         return tf.math.unsorted_segment_sum(ones_n, self.row_of_all_n(), tf.reduce_sum(self.rows_F))
 
@@ -83,6 +112,8 @@ class Values:
             row_n=tf.gather(self.row_n, kept),
             position_n=tf.gather(self.position_n, kept),
             sizes_F=tf.math.unsorted_segment_sum(tf.ones_like(kept), tf.gather(self.feature_n(), kept), self.num),
+            lengths_FB=None,
+            all_row_n=None if self.all_row_n is None else tf.gather(self.all_row_n, kept),
         )
 
     def moved_up(self) -> "Values":
@@ -91,11 +122,23 @@ class Values:
         first_n = tf.searchsorted(row_n, row_n, out_type=tf.int64)
         return replace(self, position_n=tf.range(tf.size(row_n, tf.int64)) - first_n)
 
+    def lists(self, numbers: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns some columns, which have as many rows each: their values in turn, and lengths: [v], [F, B]."""
+        lengths_FB = tf.reshape(self.lengths_R(), [self.num, -1])
+        if list(numbers) == list(range(self.num)):
+            return self.values_n, lengths_FB
+        columns = tf.RaggedTensor.from_row_lengths(self.values_n, self.sizes_F, validate=False)
+        return tf.gather(columns, numbers).flat_values, tf.gather(lengths_FB, numbers)
+
+    @cached_property
+    def parts(self) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """Indices and values of each column."""
+        indices = tf.split(tf.stack([self.row_n, self.position_n], 1), self.sizes_F, num=self.num)
+        return list(zip(indices, tf.split(self.values_n, self.sizes_F, num=self.num), strict=True))
+
     def columns(self, shapes: Sequence[tf.Tensor]) -> list[tf.SparseTensor]:
         """Returns the columns as SparseTensors of these shapes."""
-        indices = tf.split(tf.stack([self.row_n, self.position_n], 1), self.sizes_F, num=self.num)
-        parts = tf.split(self.values_n, self.sizes_F, num=self.num)
-        return [tf.SparseTensor(*column) for column in zip(indices, parts, shapes, strict=True)]
+        return [tf.SparseTensor(*part, shape) for part, shape in zip(self.parts, shapes, strict=True)]
 
     def one_each(self, default: Any) -> Rows:
         """Returns the one value of each row, or the default.
@@ -103,9 +146,127 @@ class Values:
         Raises:
             InvalidArgumentError: by the graph, for a row with several values.
         """
+        if self.lengths_FB is not None:
+            return self._one_of_lengths(self.lengths_FB, default)
         total = tf.reduce_sum(self.rows_F)
         flat = tf.SparseTensor(self.row_of_all_n()[:, None], self.values_n, total[None])
         return Rows(tf.sparse.to_dense(flat, default), self.rows_F, self.num)
+
+    def _one_of_lengths(self, lengths_FB: tf.Tensor, default: Any) -> Rows:
+        length_R = self.lengths_R()
+        is_one = tf.debugging.Assert(tf.reduce_all(length_R <= 1), ["a row of a column of one value has several"])
+        with tf.control_dependencies([is_one]):
+            number_R = tf.cumsum(length_R) * length_R
+        with_default = tf.concat([tf.convert_to_tensor(default, self.values_n.dtype)[None], self.values_n], 0)
+        rows = tf.shape(lengths_FB, tf.int64)[1]
+        return Rows(tf.gather(with_default, number_R), self.rows_F, self.num, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of `rows`, among those of the same rows."""
+
+    rows: Rows
+    number: int
+
+    def tensor(self) -> tf.Tensor:
+        """Returns its values: [rows]."""
+        return self.rows.parts()[self.number]
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two columns side by side."""
+
+    both: tuple[Column, Column]
+
+    def tensor(self) -> tf.Tensor:
+        """Returns their values: [rows, 2]."""
+        return tf.stack([column.tensor() for column in self.both], 1)
+
+
+@dataclass(frozen=True, eq=False)
+class ListColumn:
+    """One column of lists among `values`, as wide as a column of the logs."""
+
+    values: Values
+    number: int
+    of: "tf.SparseTensor | InStack"
+
+    def tensor(self) -> tf.SparseTensor:
+        """Returns its values."""
+        return tf.SparseTensor(*self.values.parts[self.number], self.of.dense_shape)
+
+
+Made: TypeAlias = tf.Tensor | tf.SparseTensor | Column | Pair | ListColumn
+"""An output of Transform."""
+
+
+def taken_out(outputs: Mapping[str, Made]) -> dict[str, tf.Tensor | tf.SparseTensor]:
+    """Returns each output as a tensor of its own."""
+    return {
+        name: made.tensor() if isinstance(made, Column | Pair | ListColumn) else made for name, made in outputs.items()
+    }
+
+
+def beside(columns: Sequence[Column]) -> tf.Tensor:
+    """Returns columns of equally many rows side by side: [rows, columns]."""
+    stacks = list({id(column.rows): column.rows for column in columns}.values())
+    whole = tf.concat([tf.reshape(rows.values_R, [rows.num, -1]) for rows in stacks], 0)
+    first, total = {}, 0
+    for rows in stacks:
+        first[id(rows)] = total
+        total += rows.num
+    numbers = [first[id(column.rows)] + column.number for column in columns]
+    return tf.transpose(whole if numbers == list(range(total)) else tf.gather(whole, numbers))
+
+
+class Stack(Protocol):
+    """Columns of one type in one tensor."""
+
+    def stacked(self, numbers: Sequence[int]) -> Values:
+        """Returns some of them, in this order."""
+
+    def sparse(self, number: int) -> tf.SparseTensor:
+        """Returns one of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class InStack:
+    """A column of the logs that lies in one tensor with others; like a SparseTensor for who reads it by itself."""
+
+    stack: Stack
+    number: int
+    dtype: tf.DType
+
+    @cached_property
+    def sparse(self) -> tf.SparseTensor:
+        """The column by itself."""
+        return self.stack.sparse(self.number)
+
+    @property
+    def indices(self) -> tf.Tensor:
+        """[n, 2], row and position."""
+        return self.sparse.indices
+
+    @property
+    def values(self) -> tf.Tensor:
+        """[n]."""
+        return self.sparse.values
+
+    @property
+    def dense_shape(self) -> tf.Tensor:
+        """[2], rows and most values of a row."""
+        return self.sparse.dense_shape
+
+
+Logged: TypeAlias = tf.SparseTensor | InStack
+"""A column of the logs."""
+
+
+def alone(column: Logged) -> tf.SparseTensor:
+    """Returns a column of the logs by itself."""
+    return column.sparse if isinstance(column, InStack) else column
 
 
 def side_by_side(parts: Sequence[tf.Tensor]) -> Rows:
@@ -118,7 +279,7 @@ def joined(rows: Sequence[Rows]) -> Rows:
     values_R, rows_F = (
         tf.concat(parts, 0) for parts in zip(*((one.values_R, one.rows_F) for one in rows), strict=True)
     )
-    return Rows(values_R, rows_F, sum(one.num for one in rows))
+    return Rows(values_R, rows_F, sum(one.num for one in rows), rows[0].rows if len(rows) == 1 else None)
 
 
 def one_row(values: Sequence[float]) -> Rows:
@@ -144,8 +305,12 @@ def num_at_most(rows: Rows, ascending_FN: tf.Tensor) -> tf.Tensor:
     return tf.RaggedTensor.from_tensor(found_FB, lengths=rows.rows_F).flat_values
 
 
-def stacked(columns: Sequence[tf.SparseTensor]) -> Values:
+def stacked(columns: Sequence[Logged]) -> Values:
     """Returns columns of one type, one behind the other."""
+    in_stacks = [column for column in columns if isinstance(column, InStack)]
+    if len(in_stacks) == len(columns) and len({id(column.stack) for column in in_stacks}) == 1:
+        return in_stacks[0].stack.stacked([column.number for column in in_stacks])
+    columns = [alone(column) for column in columns]
     sizes_F = tf.stack(tf.shape_n([column.values for column in columns], tf.int64))[:, 0]
     indices = tf.concat([column.indices for column in columns], 0)
     return Values(
@@ -158,7 +323,7 @@ def stacked(columns: Sequence[tf.SparseTensor]) -> Values:
     )
 
 
-def stacked_texts(columns: Sequence[tf.SparseTensor]) -> Values:
+def stacked_texts(columns: Sequence[Logged]) -> Values:
     """Returns ids as texts, one column behind the other: strings, then integers, then floats.
 
     A float counts by its value to six decimals.
@@ -168,6 +333,8 @@ def stacked_texts(columns: Sequence[tf.SparseTensor]) -> Values:
     if [column for of_type in of_types for column in of_type] != list(columns):
         raise ValueError("columns of strings come before those of integers, and these before floats")
     texts = [_as_texts(stacked(of_type)) for of_type in of_types if of_type]
+    if len(texts) == 1:
+        return texts[0]
     return Values(
         values_n=tf.concat([text.values_n for text in texts], 0),
         row_n=tf.concat([text.row_n for text in texts], 0),

@@ -33,22 +33,23 @@ def to_proto(columns: Sequence[Column], rows: int, num_quantiles: int) -> statis
         rows: rows of the split.
         num_quantiles: buckets of the quantile histograms.
     """
-    features = [_feature(column, rows, num_quantiles) for column in columns]
-    dataset = statistics_pb2.DatasetFeatureStatistics(num_examples=rows, features=features)
-    return statistics_pb2.DatasetFeatureStatisticsList(datasets=[dataset])
+    found = statistics_pb2.DatasetFeatureStatisticsList()
+    dataset = found.datasets.add(num_examples=rows)
+    for column in columns:
+        path = types.FeaturePath([column.name])
+        # Filled where it lies: a thousand values of each column would be copied with each message around them.
+        _fill(dataset.features.add(type=_TYPES[column.type], path=path.to_proto()), column, rows, num_quantiles)
+    return found
 
 
-def _feature(column: Column, rows: int, num_quantiles: int) -> statistics_pb2.FeatureNameStatistics:
-    path = types.FeaturePath([column.name])
-    feature = statistics_pb2.FeatureNameStatistics(type=_TYPES[column.type], path=path.to_proto())
+def _fill(feature: statistics_pb2.FeatureNameStatistics, column: Column, rows: int, num_quantiles: int) -> None:
     common = _common(column, rows)
     if column.texts is not None:
-        feature.string_stats.CopyFrom(_strings(column.texts, common.tot_num_values))
+        _fill_strings(feature.string_stats, column.texts, common.tot_num_values)
         feature.string_stats.common_stats.CopyFrom(common)
     if column.numbers is not None:
         feature.num_stats.CopyFrom(_numbers(column.numbers, num_quantiles))
         feature.num_stats.common_stats.CopyFrom(common)
-    return feature
 
 
 def _common(column: Column, rows: int) -> statistics_pb2.CommonStatistics:
@@ -64,23 +65,23 @@ def _common(column: Column, rows: int) -> statistics_pb2.CommonStatistics:
     return common
 
 
-def _strings(texts: Texts, values: int) -> statistics_pb2.StringStatistics:
-    found = statistics_pb2.StringStatistics(
-        avg_length=texts.bytes / values if values else 0.0, invalid_utf8_count=texts.not_utf8
-    )
+def _fill_strings(found: statistics_pb2.StringStatistics, texts: Texts, values: int) -> None:
+    found.avg_length = texts.bytes / values if values else 0.0
+    found.invalid_utf8_count = texts.not_utf8
     values_N, counts_N = texts.counted.Estimate().flatten()
     if not len(values_N):
-        return found
+        return
     found.unique = texts.distinct.Estimate()
     counted = pa.table([values_N.cast(pa.string()), counts_N], ["value", "count"])
     # Of equally frequent values the last one comes first, as in TFDV.
     largest = [("count", "descending"), ("value", "descending")]
     frequent = counted.take(pc.select_k_unstable(counted, k=_RANKED_VALUES, sort_keys=largest)).to_pydict()
-    for rank, (value, count) in enumerate(zip(frequent["value"], frequent["count"], strict=True)):
-        if rank < _TOP_VALUES:
-            found.top_values.add(value=value, frequency=count)
-        found.rank_histogram.buckets.add(low_rank=rank, high_rank=rank, sample_count=count, label=value)
-    return found
+    ranked = list(enumerate(zip(frequent["value"], frequent["count"], strict=True)))
+    for _, (value, count) in ranked[:_TOP_VALUES]:
+        found.top_values.add(value=value, frequency=count)
+    add = found.rank_histogram.buckets.add
+    for rank, (value, count) in ranked:
+        add(low_rank=rank, high_rank=rank, sample_count=count, label=value)
 
 
 def _numbers(numbers: Numbers, num_quantiles: int) -> statistics_pb2.NumericStatistics:

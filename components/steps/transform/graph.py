@@ -7,7 +7,6 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tensorflow_transform.saved import saved_transform_io_v2
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
 from sangam.schemas.derived.columns import history_of
@@ -34,7 +33,11 @@ def write_graph(
     metadata_io.write_metadata(raw, posixpath.join(folder, tft.TFTransformOutput.RAW_METADATA_DIR))
     function = tf.function(lambda inputs: preprocessing_fn(inputs), input_signature=[specs], autograph=False)
     graph = posixpath.join(folder, tft.TFTransformOutput.TRANSFORM_FN_DIR)
-    traced = saved_transform_io_v2.write_v2_saved_model(tf.Module(), function, "transform_fn", graph)
+    traced, module = function.get_concrete_function(), tf.Module()
+    # Neither pruned nor with a signature for TensorFlow Serving, as TensorFlow Transform would write it: with 2,000
+    # features these take most of the time, and nothing reads them.
+    module.transform_fn = traced
+    tf.saved_model.save(module, graph, signatures={})
     outputs = {name: _feature_of(output) for name, output in traced.structured_outputs.items()}
     made = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(outputs))
     metadata_io.write_metadata(made, posixpath.join(folder, tft.TFTransformOutput.TRANSFORMED_METADATA_DIR))

@@ -35,5 +35,5 @@ def test_ids_are_counted_up_to_those_that_a_feature_keeps() -> None:
     lengths: Any = tf.constant([[7, 0, 5], [1, 2, 70], [1, 1, 1]], tf.int64)
     count = ids_counter(table, lists_of(spec, is_raw=False))
     assert count is not None
-    assert count({"int64": (tf.zeros([0], tf.int64), lengths)}).numpy().tolist() == [6, 2, 69]
+    assert count({"int64_0000": (tf.zeros([0], tf.int64), lengths)}).numpy().tolist() == [6, 2, 69]
     assert ids_counter(table, {}) is None

@@ -345,9 +345,9 @@ def test_autograph_does_not_spend_seconds_on_the_graph_of_the_input(files: tuple
     table = transformed_reader(ranker).table
 
     def batch_of(rows: Any) -> Any:
-        if rows["float32"][1][0, 0] > 0:  # Autograph alone can make this a graph.
-            return rows["float32"]
-        return rows["int64"]
+        if rows["float32_0000"][1][0, 0] > 0:  # Autograph alone can make this a graph.
+            return rows["float32_0000"]
+        return rows["int64_0000"]
 
     reader = ExampleReader(table, batch_of)
     none = np.zeros([0, 2], np.int64)
