@@ -116,9 +116,8 @@ def plan(
         print_json(document(made, limits, ranks_per_host) | of_gpus(gpu, rates) | also)
     else:
         print_plan(made, limits, terminal(), ranks_per_host)
-        for line in filter(
-            None, [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared, code, served.text()]
-        ):
+        lines = [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared, code, served.text()]
+        for line in filter(None, lines):
             say(line)
     refuse_unfit(made, limits)
     if not as_json:

@@ -70,7 +70,7 @@ def test_every_rank_reaches_every_other_whoever_else_connects(listeners: list[so
 def test_who_does_not_know_the_secrets_is_no_rank(
     listeners: list[socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(over_tcp, "_MEET_S", 0.5)
+    monkeypatch.setattr(over_tcp, "_MEET_S", 3.0)
     own, stranger = _meet(listeners[:2], [KEY, b"a guess"])
     assert tells(str(own), "training.sync.transport", "ranks 1 ... tcp ... got: ")
     assert tells(str(stranger), "training.sync.transport", "ranks 0 ... no rank of this job")

@@ -134,7 +134,7 @@ def test_an_edit_of_a_module_changes_the_keys_of_the_steps_that_import_it_alone(
 @pytest.mark.parametrize(
     ("path", "steps"),
     [
-        ("sangam/trainer_module/transforms/numbers.py", {"transform"}),
+        ("sangam/trainer_module/transforms/numbers.py", {"transform", "trainer"}),
         ("sangam/trainer_module/transforms/__init__.py", {"transform", "trainer"}),
         ("sangam/trainer_module/loop/trainer.py", {"trainer"}),
         ("sangam/trainer_module/native/dense.cc", {"trainer"}),

@@ -8,14 +8,19 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.paths import REPOSITORY
 from tests.pipelines.processes import is_running
+from tests.trainer_module.launch.launched_job import wait_until
 
 PROMISED_S = 2.0
 SLACK_S = 4.0
 """For a machine that is busy with other tests; without the change a stop takes 30 s or the whole import."""
+
+_NANOSLEEP, _CLOCK_NANOSLEEP = 35, 230
+"""Numbers of system calls."""
 
 PROGRAM = """
 import ctypes, subprocess, sys
@@ -62,6 +67,8 @@ def test_a_run_that_is_deaf_is_stopped_in_time_and_leaves_its_summary(tmp_path: 
     )
     assert process.stdout
     child = int(process.stdout.readline())
+    # Before, Python would still handle a signal.
+    wait_until(lambda: _is_asleep(psutil.Process(child).ppid()), 60, "it is deaf")
     started = time.monotonic()
     # As Ctrl-C does, to the whole group; as `kill` does, to the one process that the user knows.
     if signum == signal.SIGINT:
@@ -80,3 +87,9 @@ def test_a_run_that_is_deaf_is_stopped_in_time_and_leaves_its_summary(tmp_path: 
         "transform": "stopped",
     }
     assert not is_running(child)
+
+
+def _is_asleep(process: int) -> bool:
+    """Returns whether a process is in C's `sleep`."""
+    call, *_ = Path(f"/proc/{process}/syscall").read_text().split()
+    return call in (str(_NANOSLEEP), str(_CLOCK_NANOSLEEP))
