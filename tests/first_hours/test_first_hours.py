@@ -17,8 +17,9 @@ from tests.object_stores import Bucket
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
 
-_TRAINED_ON = ("competition", "events", "prices", "delta", "purchases")
-"""The shapes that differ in more than how values are written; Hive's folders are trained on from an object store."""
+_TRAINED_ON = ("competition", "events", "prices", "delta")
+"""The shapes that differ in more than how values are written; Hive's folders are trained on from an object store, and
+logs of positives in `tests/e2e/test_positives_only.py`."""
 
 
 def _drafted(folder: Path, shape: str) -> list[str]:
