@@ -184,6 +184,7 @@ def test_rows_without_a_user_or_an_item_give_no_candidates() -> None:
     assert (found.items.num_rows, found.pairs.num_rows) == (1, 1)
 
 
+@pytest.mark.slow
 def test_the_corrected_logits_of_a_regression_on_the_train_split_are_those_of_the_judged_split() -> None:
     random = np.random.default_rng(5)
     # Users of two kinds prefer items by different weights; every draw of a user is a day's purchase.
