@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PACKAGES = ("sangam", "schemas", "components", "trainer_module", "pipelines", "bench")
 # Each of them runs code that it finds in what it reads, or unpacks files to places that are named in it.
 FORBIDDEN_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "jsonpickle"}

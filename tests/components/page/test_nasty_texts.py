@@ -19,6 +19,8 @@ from sangam.schemas.host.plain_text import visible
 from tests.components.page.sample_runs import facts, past, run
 from tests.nasty_texts import NASTY, texts
 
+pytestmark = pytest.mark.slow
+
 CURVE = next(iter(facts().curves.values()))
 
 

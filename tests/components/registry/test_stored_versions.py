@@ -17,6 +17,8 @@ from tests.components.registry.sample_blessings import blessing
 from tests.errors import place_and_value
 from tests.object_stores import Bucket
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime.datetime(2024, 3, 9, tzinfo=datetime.UTC)
 NAMES = ("20240307001", "20240308001", "20240309001")
 

@@ -24,6 +24,8 @@ from tests.fakes.kfp_api import Fault, KfpServer
 from tests.fakes.kfp_store import Store
 from tests.pipelines.deploy.sample_server import NOON, OTHER_IMAGE, World
 
+pytestmark = pytest.mark.slow
+
 MAKING = ("/pipelines$", "/pipelines/upload_version", "/experiments$", "/recurringruns$")
 
 

@@ -45,6 +45,8 @@ from tests.pipelines.drafting.sample_logs import (
     write_days,
 )
 
+pytestmark = pytest.mark.slow
+
 COLUMNS: dict[str, Any] = {
     "user_id": USERS,
     "clicked": CLICKED,

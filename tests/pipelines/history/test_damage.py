@@ -17,6 +17,8 @@ from sangam.schemas.contracts.root import Root, RunFolder
 from tests.pipelines.ui.sample_root import NEW, OLD, run_id, write_runs
 from tests.pipelines.ui.test_application import answers
 
+pytestmark = pytest.mark.slow
+
 BAD = run_id(OLD)
 
 

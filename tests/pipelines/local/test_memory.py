@@ -43,4 +43,4 @@ def test_a_peak_outlives_what_made_it() -> None:
         held = bytearray(b"x") * (64 * MIB)
         time.sleep(0.2)
         del held
-    assert memory.peak_bytes > before + 60 * MIB
+    assert memory.peak_bytes > before + 32 * MIB  # This process may free others of its bytes meanwhile.

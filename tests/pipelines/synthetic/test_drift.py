@@ -15,6 +15,8 @@ from sangam.pipelines.synthetic import Scale, SimulatedDay, simulate
 from sangam.pipelines.synthetic.drift import TREND_PACE, Walk, day_of
 from sangam.pipelines.synthetic.world import make_world, posts_of, users_of
 
+pytestmark = pytest.mark.slow
+
 FIRST_DAY = datetime.date(2026, 3, 1)
 STILL = Scale(rows_per_day=3_000, num_users=200, num_posts=300, seed=3)
 MOVING = Scale(rows_per_day=20_000, num_users=4_000, num_posts=2_000, seed=7, drift=1.0)

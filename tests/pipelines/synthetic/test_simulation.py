@@ -13,6 +13,8 @@ from sangam.pipelines.synthetic import Scale, SimulatedDay, simulate
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.loading import load_spec
 
+pytestmark = pytest.mark.slow
+
 FIRST_DAY = datetime.date(2024, 2, 26)
 SCALE = Scale(rows_per_day=20_000, num_users=4_000, num_posts=4_000, seed=7)
 LABEL_BANDS = {"like": (0.06, 0.10), "share": (0.010, 0.020), "download": (0.02, 0.04), "long_watch": (0.30, 0.40)}

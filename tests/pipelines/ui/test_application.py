@@ -33,6 +33,8 @@ from tests.pipelines.ui.sample_root import (
     write_search,
 )
 
+pytestmark = pytest.mark.slow
+
 RUNNING = "20240310T020000-1a2b3c4d"
 TOKEN = "a-token-of-enough-characters"
 OPEN = Access(None, any_host=False)

@@ -13,6 +13,8 @@ from sangam.schemas.loading import load_spec
 from sangam.schemas.problems import SpecError
 from tests.schemas.sample_specs import changed, write
 
+pytestmark = pytest.mark.slow
+
 DOCUMENT = changed(
     {
         "event_time": "at",

@@ -26,6 +26,8 @@ from tests.errors import place_and_value
 from tests.fakes.kubernetes_api import Fault, granted
 from tests.fakes.kubernetes_controllers import Life, finish
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("verb", "resource", "code"),

@@ -24,6 +24,8 @@ from tests.components.steps.trainer.kubernetes.sample_run import (
 from tests.errors import place_and_value, tells
 from tests.fakes.kubernetes_controllers import Life, finish, set_condition
 
+pytestmark = pytest.mark.slow
+
 KINDS = pytest.mark.parametrize("kind", ["jobset", "mpijob"])
 PREEMPTED = Life(says=("begins",), code=143, condition="DisruptionTarget")
 
