@@ -139,16 +139,16 @@ def test_requests_of_a_file(tmp_path: Path) -> None:
     assert first["price"].dtype == np.float32
     assert second["price"].tolist() == [3]
     for wrong, shown in (
-        ("{", "JSONDecodeError"),
-        (json.dumps({"instances": []}), "KeyError"),
-        (json.dumps({"inputs": columns | {"price": [[1]]}}), "shape [1, 1]"),
-        (json.dumps({"inputs": columns | {"price": [1, 2, 3]}}), "[2, 3]"),
-        (json.dumps({"inputs": columns | {"more": [1]}}), "more"),
+        ("{", "(got JSONDecodeError"),
+        (json.dumps({"instances": []}), "(got KeyError"),
+        (json.dumps({"inputs": columns | {"price": [[1]]}}), "(got ... shape [1, 1]"),
+        (json.dumps({"inputs": columns | {"price": [1, 2, 3]}}), "(got [2, 3]"),
+        (json.dumps({"inputs": columns | {"more": [1]}}), "(got more"),
     ):
         path.write_text(json.dumps({"inputs": columns}) + "\n" + wrong)
         with pytest.raises(UserError) as refused:
             read_requests(path, INPUTS)
-        assert tells(str(refused.value), f"{path}:2", f"(got ... {shown}" if shown not in "more[2, 3]" else "(got")
+        assert tells(str(refused.value), f"{path}:2", shown)
     for file in (tmp_path / "none.jsonl", tmp_path):
         with pytest.raises(UserError) as refused:
             read_requests(file, INPUTS)
