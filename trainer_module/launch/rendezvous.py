@@ -125,7 +125,7 @@ class _Values:
             ended.add(key)
             if len(ended) == size:
                 self._values.pop(scope, None)
-                self._ended.clear()
+                del self._ended[scope]
 
 
 class _Handler(BaseHTTPRequestHandler):
