@@ -13,6 +13,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from sangam.components.server.options import Options, flag
+from sangam.components.server.room import return_large_blocks
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.contracts.monitoring import Target
@@ -44,6 +45,7 @@ def serve(options: Options) -> int:
         _stop_with(options.parent_pid)
     _check_ports(options)
     _quieten()
+    return_large_blocks()
     if options.host not in _LOOPBACK:
         _LOG.warning(
             "host=%s: no authentication: every client that reaches this address may send requests", options.host

@@ -14,6 +14,7 @@ _WORST = 50
 """Bytes of memory for each byte of the worst message of gRPC; measured 45."""
 _LARGE_BYTES = 4 * 2**20
 _TRIM_AFTER_S = 0.5
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 class Room:
@@ -70,6 +71,17 @@ class Room:
         with self._lock:
             self._is_trimming = False
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def return_large_blocks() -> None:
+    """Has malloc return large blocks to the system as soon as they are freed.
+
+    By itself it raises these thresholds to 32 and 64 MiB once blocks of that size are freed. Then each thread's arena
+    may keep 64 MiB at its end, where `malloc_trim` frees nothing.
+    """
+    malloc = ctypes.CDLL(None)
+    malloc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+    malloc.mallopt(_M_TRIM_THRESHOLD, 2 * _LARGE_BYTES)
 
 
 def json_bytes(raw: bytes) -> int:

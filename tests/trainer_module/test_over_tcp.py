@@ -1,8 +1,10 @@
 """Ranks connect to those that know their job's secrets, and to nobody else."""
 
+import itertools
 import socket
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +20,7 @@ KEY = b"of the job"
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("_MEET_S", 10.0), ("_GREET_S", 0.3), ("_AGAIN_S", 0.01)):
+    for name, seconds in (("_MEET_S", 60.0), ("_GREET_S", 0.3), ("_AGAIN_S", 0.01)):
         monkeypatch.setattr(over_tcp, name, seconds)
 
 
@@ -70,7 +72,21 @@ def test_every_rank_reaches_every_other_whoever_else_connects(listeners: list[so
 def test_who_does_not_know_the_secrets_is_no_rank(
     listeners: list[socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(over_tcp, "_MEET_S", 3.0)
+    for name, seconds in (("_MEET_S", -1.0), ("_GREET_S", 60.0)):  # One attempt, which takes what it takes.
+        monkeypatch.setattr(over_tcp, name, seconds)
     own, stranger = _meet(listeners[:2], [KEY, b"a guess"])
     assert tells(str(own), "training.sync.transport", "ranks 1 ... tcp ... got: ")
     assert tells(str(stranger), "training.sync.transport", "ranks 0 ... no rank of this job")
+
+
+def test_a_refusal_is_told_also_when_the_last_attempt_fails_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=itertools.count().__next__, sleep=lambda _: None)
+    monkeypatch.setattr(over_tcp, "time", clock)
+    errors = iter([ConnectionRefusedError("no rank of this job"), TimeoutError("timed out")])
+
+    def attempt() -> None:
+        raise next(errors)
+
+    with pytest.raises(UserError) as told:
+        over_tcp._tried_until(0, attempt, [0])
+    assert tells(str(told.value), "training.sync.transport", "(got: no rank of this job, timed out)")

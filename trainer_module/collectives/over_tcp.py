@@ -100,14 +100,17 @@ def _met(listener: socket.socket, key: bytes, rank: int, addresses: list[tuple[s
 
 
 def _tried_until(until: float, attempt: Callable[[], Any], wanted: list[int]) -> Any:
+    """Returns what an attempt gives; at the end tells why each failed: who refused this rank may be gone by then."""
+    reasons: dict[str, None] = {}
     while True:
         try:
             return attempt()
         except OSError as error:
+            reasons[str(error)] = None
             if time.monotonic() > until:
                 raise UserError(
                     f"training.sync.transport: ranks {', '.join(map(str, wanted))} cannot be reached by tcp within "
-                    f"{_MEET_S:.0f} s (got: {error}); let the hosts of a job reach each other at any port"
+                    f"{_MEET_S:.0f} s (got: {', '.join(reasons)}); let the hosts of a job reach each other at any port"
                 ) from error
             time.sleep(_AGAIN_S)
 
