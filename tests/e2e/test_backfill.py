@@ -46,7 +46,7 @@ def test_a_killed_backfill_resumes_in_the_midst_of_a_training(world: World) -> N
 
     wait_until(second_date_trains, "the second date has a checkpoint", 300)
     process.kill()
-    process.wait(10)
+    process.wait(60)
     wait_until(lambda: processes_naming(root) == [], "no process is left", 60)
 
     done = sangam(*command, "--json")

@@ -43,7 +43,7 @@ def test_a_stop_ends_every_process_and_says_so(world: World) -> None:
     assert len(processes_naming(run)) >= 3
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 143
-    wait_until(lambda: processes_naming(world.root) == [], "no process is left", 10)
+    wait_until(lambda: processes_naming(world.root) == [], "no process is left", 60)
     summary = json.loads((run / "summary.json").read_text())
     assert (summary["status"], summary["failed_step"]) == ("stopped", "trainer")
     assert summary["pushed"] is None
@@ -72,7 +72,7 @@ def test_a_stop_before_or_in_the_first_step_is_obeyed_at_once_and_leaves_a_summa
     assert (summary["status"], summary["error"], summary["blessed"]) == ("stopped", "stopped by SIGINT", None)
     assert f"summary: {run / 'summary.json'}" in output.read_text()
     assert "Traceback" not in output.read_text()
-    wait_until(lambda: processes_naming(world.root) == [], "no process is left", 10)
+    wait_until(lambda: processes_naming(world.root) == [], "no process is left", 60)
 
 
 # One that runs in the run's process, one that starts a training, one that starts a server.
@@ -100,7 +100,7 @@ def test_after_kill_9_in_three_steps_in_turn_the_next_run_goes_on_from_there(wor
 
         wait_until(in_step, f"a run is in {step}")
         process.kill()
-        process.wait(10)
+        process.wait(60)
         wait_until(lambda: processes_naming(world.root) == [], "no process is left", 30)
         [run] = world.runs() - known
         assert not (run / "summary.json").exists()

@@ -152,8 +152,8 @@ def _offsets(broker: Broker, topic: str, group: str) -> tuple[list[int], list[in
     """Returns what a group has committed of two partitions, and where they end."""
     reader = Consumer({"bootstrap.servers": broker.address, "group.id": group})
     partitions = [TopicPartition(topic, number) for number in range(2)]
-    ends = [reader.get_watermark_offsets(each, timeout=10)[1] for each in partitions]
-    committed = [each.offset for each in reader.committed(partitions, timeout=10)]
+    ends = [reader.get_watermark_offsets(each, timeout=60)[1] for each in partitions]
+    committed = [each.offset for each in reader.committed(partitions, timeout=60)]
     reader.close()
     return committed, ends
 

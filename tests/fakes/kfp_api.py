@@ -7,7 +7,6 @@ import json
 import re
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -78,7 +77,8 @@ class Fault:
         path: pattern that is found in their paths.
         status: answered; None: the connection is dropped.
         is_handled: whether the server first does what it was asked to.
-        delay_s: before that.
+        gate: what it waits for before that, at most a minute.
+        handled: set after that.
         headers: of the answer.
         body: of the answer, as it is.
     """
@@ -87,7 +87,8 @@ class Fault:
     path: str
     status: int | None = 500
     is_handled: bool = False
-    delay_s: float = 0.0
+    gate: threading.Event | None = None
+    handled: threading.Event = field(default_factory=threading.Event)
     times: int = 1
     headers: dict[str, str] = field(default_factory=dict)
     body: str = '{"error":"Internal error","code":13,"message":"the database is away"}'
@@ -164,12 +165,14 @@ class _Requests(BaseHTTPRequestHandler):
         server = self.server
         server.requests.append(request)
         fault = server.fault(self.command, parts.path)
-        if fault:
-            time.sleep(fault.delay_s)
+        if fault and fault.gate:
+            fault.gate.wait(60)
         if fault is None or fault.is_handled:
             with server.one_at_a_time:
                 status, document = self._handle(parts.path, dict(parse_qsl(parts.query)), content)
             server.after(request)
+            if fault:
+                fault.handled.set()
         if fault is None:
             self._send(status, json.dumps(document), {"Content-Type": "application/json"})
         elif fault.status is None:

@@ -74,7 +74,7 @@ class KubernetesApi:
         self.is_stopped = True
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(60)
 
     def write_kubeconfig(self, path: Path, token: str = TOKEN) -> Path:
         """Writes how to reach it."""

@@ -83,7 +83,7 @@ class Controllers:
         self._is_stopped = True
         with self._store.changed:
             self._store.changed.notify_all()
-        self._thread.join(20)
+        self._thread.join(60)
 
     def _run(self) -> None:
         done = -1

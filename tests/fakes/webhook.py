@@ -52,7 +52,7 @@ def webhook(answers: Sequence[int] = (200,), tls: ssl.SSLContext | None = None) 
 
         def _drip(self) -> None:
             """Sends a byte of a header now and then, so that no wait for a packet ever gets too long."""
-            end = time.monotonic() + 30
+            end = time.monotonic() + 300
             with contextlib.suppress(OSError):
                 self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
                 while time.monotonic() < end and not hook.ended.wait(0.1):

@@ -170,7 +170,7 @@ def test_the_check_says_at_once_what_it_lacks(tmp_path: Path, repository: Path) 
         env={"PATH": str(tmp_path / "bin")},
         capture_output=True,
         text=True,
-        timeout=10,
+        timeout=60,
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")

@@ -151,7 +151,7 @@ def pruned(tmp_path: Path, repository: Path) -> list[str]:
     record.write_text("a.py,sha256=a,1\na-1.dist-info/uv_cache.json,sha256=b,2\na-1.dist-info/RECORD,,\n")
     (tmp_path / ".lock").touch()
     script = repository / "infra" / "images" / "prune.sh"
-    subprocess.run(["sh", str(script), str(tmp_path)], check=True, timeout=10)
+    subprocess.run(["sh", str(script), str(tmp_path)], check=True, timeout=60)
     assert not (tmp_path / ".lock").exists()
     assert record.read_text() == "a.py,sha256=a,1\na-1.dist-info/RECORD,,\n"
     return sorted(str(path.relative_to(packages)) for path in packages.rglob("*") if path.is_file())

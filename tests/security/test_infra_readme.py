@@ -93,7 +93,7 @@ def test_files_folders_and_targets_are_there(text: str, repository: Path) -> Non
 
 def test_bash_reads_the_commands_and_puts_the_image_in(text: str, repository: Path) -> None:
     commands = _commands(text)
-    subprocess.run(["bash", "-n"], input="\n".join(commands), text=True, check=True, timeout=10)
+    subprocess.run(["bash", "-n"], input="\n".join(commands), text=True, check=True, timeout=60)
     [prepare] = [command for command in commands if PREPARE in command]
     images = f"--image registry.example/sangam-pipeline@{DIGEST} --trainer-image registry.example/x@{DIGEST}"
     done = subprocess.run(
@@ -103,7 +103,7 @@ def test_bash_reads_the_commands_and_puts_the_image_in(text: str, repository: Pa
         capture_output=True,
         text=True,
         check=True,
-        timeout=10,
+        timeout=60,
     )
     found = {container["image"] for container in _containers(YAML(typ="safe").load(done.stdout))}
     assert found == {f"registry.example/sangam-pipeline@{DIGEST}"}

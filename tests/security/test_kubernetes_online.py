@@ -83,7 +83,7 @@ def test_a_pod_is_not_killed_before_its_last_checkpoint(pod: Document) -> None:
 def _holds(probe: Document, root: Path) -> bool:
     """Runs a probe's command on a root of this machine."""
     command = [word.replace("/sangam/root", str(root)) for word in probe["exec"]["command"]]
-    return subprocess.run(command, check=False, timeout=10, stderr=subprocess.DEVNULL).returncode == 0
+    return subprocess.run(command, check=False, timeout=60, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def _dated(file: Path, minutes_ago: float) -> None:

@@ -50,20 +50,21 @@ def exchange(rank: int, ranks: int, directory: Path) -> None:
             own = tf.cast(tf.fill([2, 3], rank + 1), dtype)
             np.testing.assert_array_equal(collectives.allreduce_sum(own, name="any"), np.full([2, 3], 6))
             np.testing.assert_array_equal(collectives.allreduce_max(own, name="any"), np.full([2, 3], 3))
+    (directory / f"comes-{rank}").touch()
+    while rank == 1 and len(list(directory.glob("comes-*"))) < ranks:
+        time.sleep(0.01)
     before = collectives.waited_s()
-    time.sleep(0.4 if rank == 1 else 0.0)
+    time.sleep(1.5 if rank == 1 else 0.0)
     collectives.barrier(name="late")
     waited_s = collectives.waited_s() - before
-    assert waited_s < 0.3 if rank == 1 else waited_s > 0.3
+    assert waited_s < 0.7 if rank == 1 else waited_s > 0.7
     assert collectives.texts(f"rank {rank}", name="said") == ["rank 0", "rank 1", "rank 2"]
     if rank == ranks - 1:
         os.kill(os.getpid(), signal.SIGSTOP)
-    started = time.monotonic()
     try:
         collectives.barrier(name="last")
     except tf.errors.UnavailableError as error:
         assert "rank 2 has left the job" in str(error)
-        assert time.monotonic() - started < 10
         (directory / f"noticed-{rank}").touch()
 
 

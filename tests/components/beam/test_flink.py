@@ -53,8 +53,8 @@ def step(master: str, jar: Path, timeout_s: int = 60) -> Sleeping:
 
 
 def test_a_job_that_takes_too_long_is_cancelled_by_its_id(flink: FakeFlink, jar: Path) -> None:
-    with pytest.raises(EngineError, match=place_and_value("beam.timeout_s", "(got 2 s)")) as error:
-        step(flink.address, jar, timeout_s=2).Do({}, {}, {"seconds": 1})
+    with pytest.raises(EngineError, match=place_and_value("beam.timeout_s", "(got 8 s)")) as error:
+        step(flink.address, jar, timeout_s=8).Do({}, {}, {"seconds": 1})
     assert not error.value.is_mistake
     assert flink.asked[:3] == ["POST /v1/jars/upload", "POST /v1/jars/x_beam.jar/run", CANCELLED]
 

@@ -101,7 +101,7 @@ def test_a_pool_that_is_not_there_fails_in_time(service: Server) -> None:
     began = time.monotonic()
     with pytest.raises(EngineError, match=place_and_value("beam", POOL_IS_GONE)):
         executor(args(service, f"localhost:{free_port()}", timeout_s=10), OurCode).Do({}, {}, {})
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - began < 120
 
 
 def test_a_pool_that_dies_fails_the_job_in_time(service: Server, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_pool_that_dies_fails_the_job_in_time(service: Server, tmp_path: Path)
         threading.Thread(target=kill, daemon=True).start()
         with pytest.raises(EngineError, match="worker pool"):
             executor(args(service, dying.address, timeout_s=20), Sleeping).Do({}, {}, {"seconds": 600})
-    assert time.monotonic() - began < 40
+    assert time.monotonic() - began < 120  # The step would sleep for 600.
 
 
 def test_a_pool_that_ends_leaves_no_worker(service: Server, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_pool_that_ends_leaves_no_worker(service: Server, tmp_path: Path) -> N
         threading.Thread(target=end, daemon=True).start()
         with pytest.raises(EngineError, match="worker pool"):
             executor(args(service, ending.address, timeout_s=20), Sleeping).Do({}, {}, {"seconds": 600})
-        assert ending.process.wait(20) == 143
+        assert ending.process.wait(60) == 143
     assert not workers[0].is_running()
 
 

@@ -17,7 +17,7 @@ LEADER = "tests.components.processes.fake_leader"
 
 
 def child_of(folder: Path) -> int:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not (folder / "child").exists():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -25,7 +25,7 @@ def child_of(folder: Path) -> int:
 
 
 def is_gone(pid: int) -> bool:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while is_running(pid) and time.monotonic() < end:
         time.sleep(0.01)
     return not is_running(pid)

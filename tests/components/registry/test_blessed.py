@@ -71,7 +71,7 @@ def test_blessings_at_once_all_stay(tmp_path: Path) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join(30)
+        process.join(60)
     assert {model.model_uri for model in read_all(str(tmp_path))} == {"m0", "m1", "m2", "m3"}
 
 

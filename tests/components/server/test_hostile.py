@@ -165,7 +165,7 @@ def test_a_client_that_errs_for_ever_fills_no_disk(attacked: Running) -> None:
 def test_a_long_name_is_told_over_grpc(attacked: Running) -> None:
     request = predict_pb2.PredictRequest()
     request.model_spec.name = "n" * 100_000
-    code, text = refusal(lambda: attacked.client.send(request, 10))
+    code, text = refusal(lambda: attacked.client.send(request, 60))
     assert code == "NOT_FOUND"
     assert len(text) < 2000
 
@@ -186,9 +186,9 @@ def test_open_streams_do_not_lock_out_requests(attacked: Running, method: str, b
         stream = channel.stream_stream(f"/{method}")
         calls = [stream(messages()) for _ in range(200)]
         time.sleep(0.5)
-        wait_until(lambda: is_answered(attacked), "a request is answered beside them", 20)
+        wait_until(lambda: is_answered(attacked), "a request is answered beside them", 60)
         for _ in range(10):
-            found = attacked.client.predict("rank", candidates(2), 10)["like"]
+            found = attacked.client.predict("rank", candidates(2), 60)["like"]
             np.testing.assert_array_equal(found, scores(1, 2))
         for call in calls:
             call.cancel()
@@ -199,6 +199,6 @@ def test_services_that_do_not_exist_cannot_be_watched(attacked: Running) -> None
     request = health_pb2.HealthCheckRequest(service="x" * 1000).SerializeToString()
     with grpc.insecure_channel(attacked.grpc) as channel:
         watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
-        code, text = refusal(lambda: list(watch(request, timeout=10)))
+        code, text = refusal(lambda: list(watch(request, timeout=60)))
     assert code == "NOT_FOUND"
     assert tells(text, "service", "(got 'xxx")

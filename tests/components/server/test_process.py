@@ -27,10 +27,10 @@ pytestmark = pytest.mark.processes
 def test_sigterm_lets_running_requests_end_and_takes_no_new_ones(models: dict[int, Path], scratch: Path) -> None:
     with running(models[1], scratch) as server:
         answers: list[Any] = []
-        slow = {"seconds": np.array([5.0], np.float32)}
-        by_grpc = threading.Thread(target=lambda: answers.append(server.client.predict("slow", slow, 20)["like"]))
+        slow = {"seconds": np.array([8.0], np.float32)}
+        by_grpc = threading.Thread(target=lambda: answers.append(server.client.predict("slow", slow, 60)["like"]))
         by_rest = threading.Thread(
-            target=lambda: answers.append(server.post({"signature_name": "slow", "instances": [5.0]}).json())
+            target=lambda: answers.append(server.post({"signature_name": "slow", "instances": [8.0]}).json())
         )
         by_grpc.start()
         by_rest.start()
@@ -41,7 +41,7 @@ def test_sigterm_lets_running_requests_end_and_takes_no_new_ones(models: dict[in
         by_grpc.join()
         by_rest.join()
         assert {str(answer) for answer in answers} == {"[[1.]]", "{'predictions': [[1.0]]}"}
-        assert server.process.wait(20) == 0
+        assert server.process.wait(60) == 0
         assert "stopped=true requests_drained=2 requests_left=0" in server.log.read_text()
 
 
@@ -55,7 +55,7 @@ def test_the_grace_period_is_not_exceeded(models: dict[int, Path], scratch: Path
         asking.start()
         wait_until(lambda: server.metric("sangam_requests_in_flight") == 1, "a request runs")
         server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(10) == 0
+        assert server.process.wait(60) == 0
         assert "stopped=true requests_drained=0 requests_left=1" in server.log.read_text()
         asking.join()
 
@@ -66,7 +66,7 @@ def test_a_folder_without_a_version_is_unavailable_until_one_comes(
     folder = tmp_path / "feed"
     folder.mkdir()
     with running(folder, scratch) as server:
-        code, text = refusal(lambda: server.client.predict("rank", candidates(1), 10))
+        code, text = refusal(lambda: server.client.predict("rank", candidates(1), 60))
         assert code == "UNAVAILABLE"
         assert tells(text, "model feed", "(got none)")
         assert server.post({"instances": []}).status_code == 503
@@ -92,7 +92,7 @@ def test_it_ends_with_its_parent(models: dict[int, Path], scratch: Path) -> None
         children = psutil.Process(process.pid).children(recursive=True)
         parent.kill()
         parent.wait()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert not [child for child in children if child.is_running()]
     finally:
         parent.kill()
@@ -164,5 +164,5 @@ def _listens(pid: int) -> bool:
 
 def _health(address: str) -> int:
     with grpc.insecure_channel(address) as channel:
-        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60)
         return int(answer.status)

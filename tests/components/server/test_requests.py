@@ -30,27 +30,27 @@ EXAMPLE_BYTES = EXAMPLE.SerializeToString()
 
 
 def test_one_user_with_many_candidates_is_one_request(server: Running) -> None:
-    found = server.client.predict("rank", candidates(200), 10)
+    found = server.client.predict("rank", candidates(200), 60)
     np.testing.assert_array_equal(found["like"], scores(1, 200))
     np.testing.assert_array_equal(found["watch"], np.full([200, 1], 2.0, np.float32))
 
 
 def test_serialized_examples_are_scored(server: Running) -> None:
-    found = server.client.predict("", {"examples": np.array([EXAMPLE_BYTES, b""], dtype=object)}, 10)
+    found = server.client.predict("", {"examples": np.array([EXAMPLE_BYTES, b""], dtype=object)}, 60)
     np.testing.assert_array_equal(found["like"], [[5.5], [1.0]])
 
 
 def test_the_answer_names_model_version_and_signature(server: Running) -> None:
-    spec = server.client.send(server.client.request("rank", candidates(1)), 10).model_spec
+    spec = server.client.send(server.client.request("rank", candidates(1)), 60).model_spec
     assert (spec.name, spec.version.value, spec.signature_name) == (NAME, 1, "rank")
 
 
 def test_output_filter_leaves_out_the_others(server: Running) -> None:
     request = server.client.request("rank", candidates(2))
     request.output_filter.append("watch")
-    assert list(server.client.send(request, 10).outputs) == ["watch"]
+    assert list(server.client.send(request, 60).outputs) == ["watch"]
     request.output_filter.append("buy")
-    code, text = refusal(lambda: server.client.send(request, 10))
+    code, text = refusal(lambda: server.client.send(request, 60))
     assert code == "INVALID_ARGUMENT"
     assert tells(text, "output_filter", "buy unknown ... like, watch")
 
@@ -59,7 +59,7 @@ def test_output_filter_leaves_out_the_others(server: Running) -> None:
 def test_no_rows_give_no_scores(server: Running, signature: str) -> None:
     nothing = np.array([], dtype=object)
     inputs = {"examples": nothing} if signature == "serving_default" else {**candidates(1), "post": nothing}
-    found = server.client.predict(signature, inputs, 10)
+    found = server.client.predict(signature, inputs, 60)
     assert {name: array.shape for name, array in found.items()} == {"like": (0, 1), "watch": (0, 1)}
 
 
@@ -84,7 +84,7 @@ def test_wrong_input_is_named_with_what_is_allowed(
     server: Running, changes: dict[str, Any], place: str, value: str
 ) -> None:
     inputs = {name: array for name, array in {**candidates(3), **changes}.items() if array is not None}
-    code, said = refusal(lambda: server.client.predict("rank", inputs, 10))
+    code, said = refusal(lambda: server.client.predict("rank", inputs, 60))
     assert code == "INVALID_ARGUMENT"
     assert tells(said, place, value)
 
@@ -103,29 +103,29 @@ def test_rest_names_the_same_input(server: Running, changes: dict[str, Any], pla
 
 
 def test_an_example_that_cannot_be_parsed_is_the_clients_mistake(server: Running) -> None:
-    code, text = refusal(lambda: server.client.predict("", {"examples": np.array([b"\xff\xfe"], dtype=object)}, 10))
+    code, text = refusal(lambda: server.client.predict("", {"examples": np.array([b"\xff\xfe"], dtype=object)}, 60))
     assert code == "INVALID_ARGUMENT"
     assert tells(text, "inputs", "Could not parse example")
 
 
 def test_not_a_number_is_answered_and_harms_nobody(server: Running) -> None:
-    found = server.client.predict("rank", {**candidates(2), "price": np.array([np.nan], np.float32)}, 10)
+    found = server.client.predict("rank", {**candidates(2), "price": np.array([np.nan], np.float32)}, 60)
     assert np.isnan(found["like"]).all()
-    np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 10)["like"], scores(1, 2))
+    np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 60)["like"], scores(1, 2))
 
 
 def test_unknown_model_version_and_signature(server: Running) -> None:
     request = server.client.request("rank", candidates(1))
     request.model_spec.name = "other"
-    code, text = refusal(lambda: server.client.send(request, 10))
+    code, text = refusal(lambda: server.client.send(request, 60))
     assert code == "NOT_FOUND"
     assert tells(text, "model", "(got 'other') ... feed")
     request.model_spec.name = ""
-    assert refusal(lambda: server.client.send(request, 10))[0] == "INVALID_ARGUMENT"
+    assert refusal(lambda: server.client.send(request, 60))[0] == "INVALID_ARGUMENT"
     code, text = refusal(lambda: server.client.predict("rank", candidates(1), 10, version=7))
     assert code == "NOT_FOUND"
     assert tells(text, "version", "(got 7) ... feed")
-    code, text = refusal(lambda: server.client.predict("order", candidates(1), 10))
+    code, text = refusal(lambda: server.client.predict("order", candidates(1), 60))
     assert code == "INVALID_ARGUMENT"
     assert tells(text, "signature_name", "(got 'order') ... rank, serving_default, slow, upsert")
 
@@ -136,12 +136,12 @@ def test_the_version_served_may_be_named(server: Running) -> None:
 
 def test_updates_are_refused_unless_allowed(server: Running) -> None:
     update = {"keys": np.array([1]), "rows": np.array([[9]], np.float32)}
-    code, text = refusal(lambda: server.client.predict("upsert", update, 10))
+    code, text = refusal(lambda: server.client.predict("upsert", update, 60))
     assert code == "PERMISSION_DENIED"
     assert "--allow-updates" in text
     answer = server.post({"signature_name": "upsert", "inputs": {"keys": [1], "rows": [[9.0]]}})
     assert answer.status_code == 403
-    np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 10)["like"], scores(1, 2))
+    np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 60)["like"], scores(1, 2))
 
 
 def test_a_message_that_promises_more_than_it_holds_is_refused(server: Running) -> None:
@@ -153,11 +153,11 @@ def test_a_message_that_promises_more_than_it_holds_is_refused(server: Running) 
         price.float_val.extend(values)
         for length in shape:
             price.tensor_shape.dim.add(size=length)
-        assert refusal(lambda request=request: server.client.send(request, 10))[0] == "INVALID_ARGUMENT"
+        assert refusal(lambda request=request: server.client.send(request, 60))[0] == "INVALID_ARGUMENT"
     request = server.client.request("rank", candidates(1))
     request.inputs["user"].string_val[0] = b"x" * 1_000_000
     request.inputs["user"].tensor_shape.dim[0].size = 1_000_000
-    code, text = refusal(lambda: server.client.send(request, 10))
+    code, text = refusal(lambda: server.client.send(request, 60))
     assert (code, "too large" in text) == ("INVALID_ARGUMENT", True)
 
 
@@ -178,7 +178,7 @@ def test_damaged_messages_never_end_the_server(server: Running) -> None:
     # INTERNAL: no message at all, which gRPC itself says.
     assert codes <= {"INVALID_ARGUMENT", "NOT_FOUND", "INTERNAL", "PERMISSION_DENIED"}
     assert server.metric("sangam_requests_total", code="INTERNAL") == 0
-    np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 10)["like"], scores(1, 2))
+    np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 60)["like"], scores(1, 2))
 
 
 def test_metadata_holds_the_signatures(server: Running) -> None:
@@ -236,8 +236,8 @@ def test_metrics_count_requests_by_method_signature_and_code(server: Running) ->
     wanted = {"api": "grpc", "method": "Predict", "signature": "rank"}
     before = {code: server.metric("sangam_requests_total", **wanted, code=code) for code in ("OK", "NOT_FOUND")}
     rows = server.metric("sangam_candidates_sum", signature="rank")
-    server.client.predict("rank", candidates(7), 10)
-    refusal(lambda: server.client.predict("made up by a client", {}, 10))
+    server.client.predict("rank", candidates(7), 60)
+    refusal(lambda: server.client.predict("made up by a client", {}, 60))
     assert server.metric("sangam_requests_total", **wanted, code="OK") == before["OK"] + 1
     assert server.metric("sangam_candidates_sum", signature="rank") == rows + 7
     assert server.metric("sangam_request_seconds_count", **wanted) >= before["OK"] + 1
@@ -249,7 +249,7 @@ def test_metrics_count_requests_by_method_signature_and_code(server: Running) ->
 
 def test_errors_are_logged_in_one_line_and_answers_not_at_all(server: Running) -> None:
     length = len(server.log.read_text().splitlines())
-    server.client.predict("rank", candidates(1), 10)
+    server.client.predict("rank", candidates(1), 60)
     assert server.post({"instances": []}, "/v1/models/line%0Afeed:predict").status_code == 404
     [line] = server.log.read_text().splitlines()[length:]
     assert "api=rest method=Predict signature= code=NOT_FOUND: model: unknown (got 'line\\nfeed')" in line
@@ -257,5 +257,5 @@ def test_errors_are_logged_in_one_line_and_answers_not_at_all(server: Running) -
 
 def test_bytes_of_examples_are_the_same_over_both_interfaces(server: Running) -> None:
     answer = server.post({"instances": [b64(EXAMPLE_BYTES), {"b64": ""}]})
-    found = server.client.predict("", {"examples": np.array([EXAMPLE_BYTES, b""], dtype=object)}, 10)
+    found = server.client.predict("", {"examples": np.array([EXAMPLE_BYTES, b""], dtype=object)}, 60)
     assert [row["like"] for row in answer.json()["predictions"]] == found["like"].tolist()

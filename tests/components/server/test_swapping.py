@@ -61,7 +61,7 @@ def load(server: Running) -> Iterator[Load]:
 
         while not stop.is_set():
             try:
-                answer = server.client.send(request, 20)
+                answer = server.client.send(request, 60)
             except Exception as error:  # noqa: BLE001 Whatever it is, it must not be.
                 seen.wrong.append(repr(error))
                 continue
@@ -123,7 +123,7 @@ def test_a_version_is_swapped_rolled_back_and_restored_under_load(
         (tmp_path / "unmounted").rename(folder)
         assert _rollback(str(folder), "--to", "none", "--because", "all are bad").returncode == 0
         wait_until(lambda: "version 2 was withdrawn: all are bad" in server.served(), "no version is served")
-        code, text = refusal(lambda: server.client.predict("rank", candidates(1), 10))
+        code, text = refusal(lambda: server.client.predict("rank", candidates(1), 60))
         assert (code, "all are bad" in text) == ("UNAVAILABLE", True)
         assert server.metric("sangam_version_served") == 0
         assert _rollback(str(folder), "--restore", "1").returncode == 0
@@ -164,7 +164,7 @@ def test_only_whole_and_sound_versions_are_served(models: dict[int, Path], tmp_p
         assert server.log.read_text().count("refused=damaged") == 1
         add_manifest(folder / "3")
         wait_until(lambda: server.served() == "ready feed 3", "the completed version is served")
-        np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 10)["like"], scores(3, 2))
+        np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 60)["like"], scores(3, 2))
 
 
 def test_recorded_requests_warm_a_version_up_and_refuse_one_that_fails_them(
@@ -182,7 +182,7 @@ def test_recorded_requests_warm_a_version_up_and_refuse_one_that_fails_them(
         wait_until(lambda: server.client.status().get(2, "").startswith("END"), "the failing version is refused")
         assert "request 1 fails" in server.client.status()[2]
         assert server.metric("sangam_version_refused", reason="warmup_failed") == 1
-        np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 10)["like"], scores(1, 2))
+        np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 60)["like"], scores(1, 2))
 
 
 def test_a_replaced_version_answers_to_the_end_and_is_then_freed(models: dict[int, Path], tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_model_with_custom_operations_brings_its_module(tmp_path: Path, scratc
     version = tmp_path / "feed" / "1"
     save_with_tfra(version)
     with running(tmp_path / "feed", scratch) as server:
-        found = server.client.predict("serving_default", {"keys": np.array([7, 8])}, 20)
+        found = server.client.predict("serving_default", {"keys": np.array([7, 8])}, 60)
         np.testing.assert_array_equal(found["row"], [[7.0], [-1.0]])
         unknown = put(version, tmp_path / "elsewhere", 2, with_manifest=False)
         (unknown / "assets.extra" / "ranker.json").write_text(sample_description(custom_ops="os").text())

@@ -51,7 +51,7 @@ def _joiner(job: JoiningJob) -> Any:
     return Joiner(job)
 
 
-def _step_until(joiner: Any, condition: Callable[[], bool], seconds: float = 30) -> None:
+def _step_until(joiner: Any, condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, joiner.source()
@@ -347,7 +347,7 @@ def test_new_partitions_are_read_and_an_unknown_topic_is_a_mistake(
     admin = broker.admin()
     [made] = admin.create_partitions([NewPartitions(topics[""], PARTITIONS + 1)]).values()
     made.result(timeout=30)
-    _step_until(joiner, lambda: len(admin.list_topics(topics[""], timeout=10).topics[topics[""]].partitions) == 4)
+    _step_until(joiner, lambda: len(admin.list_topics(topics[""], timeout=60).topics[topics[""]].partitions) == 4)
     writer = Writer(broker, topics)
     writer.write([_shown(0, MIDNIGHT[DAYS[1]])], partition=PARTITIONS)
     writer.flush()
@@ -356,7 +356,7 @@ def test_new_partitions_are_read_and_an_unknown_topic_is_a_mistake(
     joiner = _joiner(kafka_job(tmp_path / "other", broker, topics | {"likes": "nobody-made-it"}))
     with pytest.raises(UserError, match=place_and_value("--topic", "(got nobody-made-it)")):
         _step_until(joiner, lambda: False)
-    assert "nobody-made-it" not in admin.list_topics(timeout=10).topics
+    assert "nobody-made-it" not in admin.list_topics(timeout=60).topics
     joiner.close()
 
 

@@ -5,7 +5,6 @@ import ipaddress
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,20 +47,28 @@ def test_what_was_not_answered_is_made_once(world: World, path: str, is_handled:
 
 @pytest.mark.parametrize("path", [*MAKING, ":enable$"])
 def test_an_answer_that_takes_too_long_is_looked_for(world: World, path: str) -> None:
-    world.server.faults = [Fault("POST", path, status=200, is_handled=True, delay_s=0.3)]
-    world.whenever = lambda: time.sleep(0.3)
-    assert world.deploy(answer_timeout_s=0.2)
+    late = Fault("POST", path, status=200, is_handled=True, gate=threading.Event())
+    world.server.faults = [late]
+
+    def come() -> None:
+        assert late.gate
+        late.gate.set()
+        assert late.handled.wait(60)
+
+    world.whenever = come
+    assert world.deploy(answer_timeout_s=0.5)
     assert [len(records) for records in (world.store.pipelines, world.store.versions)] == [1, 1]
     assert [len(records) for records in (world.store.experiments, world.store.recurring)] == [1, 1]
 
 
 def test_a_schedule_that_comes_later_than_all_patience_starts_nothing_and_is_deleted(world: World) -> None:
     """It was asked for twice, then: but what is made is disabled, and only one of the two was enabled."""
-    world.server.faults = [Fault("POST", "/recurringruns$", status=200, is_handled=True, delay_s=0.3)]
-    world.deploy(answer_timeout_s=0.1)
-    deadline = time.monotonic() + 5
-    while len(world.store.recurring) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    gate = threading.Event()
+    late = Fault("POST", "/recurringruns$", status=200, is_handled=True, gate=gate)
+    world.server.faults = [late]
+    world.deploy(answer_timeout_s=0.5)
+    gate.set()
+    assert late.handled.wait(60)
     assert (len(world.store.recurring), len(world.enabled())) == (2, 1)
     assert not world.deploy()
     assert (len(world.store.recurring), len(world.enabled())) == (1, 1)
@@ -321,4 +328,4 @@ def test_a_connection_that_is_cut_in_the_middle_of_an_answer() -> None:
         transport = Transport(host, Credentials(), {}, sleep=lambda s: None)
         with pytest.raises(ApiError, match=place_and_value("--host", "lost ... GET /apis/v2beta1/healthz")):
             Api(transport, "", lambda s: None).check()
-        thread.join(5)
+        thread.join(60)

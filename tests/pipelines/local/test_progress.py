@@ -20,7 +20,7 @@ LINE = '{"step": 20, "examples": 10240, "loss": 0.5, "examples_per_s": 1234.5}\n
 
 def _wait_for(text: str, shown: io.StringIO) -> None:
     """Waits until a text is shown; lines without an event come every 30 s."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while text not in shown.getvalue():
         assert time.monotonic() < deadline, shown.getvalue()[-2000:]
         time.sleep(0.01)

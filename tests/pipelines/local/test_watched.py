@@ -16,7 +16,7 @@ from tests.pipelines.processes import is_running
 from tests.trainer_module.launch.launched_job import wait_until
 
 PROMISED_S = 2.0
-SLACK_S = 4.0
+SLACK_S = 25.0
 """For a machine that is busy with other tests; without the change a stop takes 30 s or the whole import."""
 
 _NANOSLEEP, _CLOCK_NANOSLEEP = 35, 230
@@ -75,7 +75,7 @@ def test_a_run_that_is_deaf_is_stopped_in_time_and_leaves_its_summary(tmp_path: 
         os.killpg(process.pid, signum)
     else:
         process.send_signal(signum)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=120)
     assert time.monotonic() - started < PROMISED_S + SLACK_S
     path = tmp_path / "root" / "runs" / "one" / "summary.json"
     assert out.splitlines() == ["stopping", f"{128 + signum} {path}"]

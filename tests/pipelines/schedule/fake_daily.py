@@ -22,12 +22,13 @@ from sangam.schemas.loading import load_spec
 
 
 def pretend(root: Path) -> int:
-    """Holds the lock for as long as the file says, leaves a summary, and ends as the file says."""
-    how, code, seconds = (root / "tell").read_text().split()
+    """Holds the lock until a file is there if it is told to, leaves a summary, and ends as the file says."""
+    how, code, go = (root / "tell").read_text().splitlines()
     try:
         with locked(root):
             print(f"pretends on {root}", flush=True)
-            time.sleep(float(seconds))
+            while go and not Path(go).exists():
+                time.sleep(0.05)
             if how == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             if how == "summary":

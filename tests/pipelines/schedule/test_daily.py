@@ -19,6 +19,7 @@ from tests.errors import tells
 from tests.fakes.webhook import Webhook, webhook
 from tests.paths import REPOSITORY, SPECS
 from tests.pipelines.processes import is_running
+from tests.trainer_module.launch.launched_job import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +39,8 @@ class Place:
         self._numbers = itertools.count()
         self.environment = os.environ | {"SANGAM_ALERT_URL": hook.url, "SANGAM_ALERT_KEY": KEY}
 
-    def tell(self, how: str, code: int = 0, seconds: float = 0) -> None:
-        (self.root / "tell").write_text(f"{how} {code} {seconds}")
+    def tell(self, how: str, code: int = 0, go: str | Path = "") -> None:
+        (self.root / "tell").write_text(f"{how}\n{code}\n{go}\n")
 
     def start(self) -> Started:
         words = ["tests.pipelines.schedule.fake_daily", str(self.spec), str(self.data), str(self.root), NOW]
@@ -107,8 +108,11 @@ def test_a_run_that_could_not_tell_is_told_of(place: Place, how: str, given: int
 
 
 def test_two_runs_never_meet_and_the_second_says_who_holds_the_root(place: Place) -> None:
-    place.tell("summary", seconds=3)
+    go = place.root / "go"
+    place.tell("summary", go=go)
     both = [place.start(), place.start()]
+    wait_until(lambda: any(process.poll() is not None for process in both), 60, "one of them has ended")
+    go.touch()
     errors = {process: process.communicate(timeout=60)[1] for process in both}
     assert sorted(process.returncode for process in both) == [0, 4]
     [second] = [process for process in both if process.returncode == 4]
@@ -121,7 +125,7 @@ def test_two_runs_never_meet_and_the_second_says_who_holds_the_root(place: Place
 
 
 def test_a_stop_ends_the_run_and_tells_nobody(place: Place) -> None:
-    place.tell("nothing", seconds=60)
+    place.tell("nothing", go="/never")
     process = place.start()
     try:
         deadline = time.monotonic() + 30

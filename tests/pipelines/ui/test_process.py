@@ -30,11 +30,9 @@ def test_a_signal_ends_it_at_once_though_somebody_listens(tmp_path: Path, signum
         with urllib.request.urlopen(f"{address}runs/{RUNNING}/events") as stream:
             lines = [stream.readline() for _ in range(4)]
             assert json.loads(lines[3].removeprefix(b"data: "))["state"] == "running"
-            asked = time.monotonic()
             process.send_signal(signum)
-            assert process.wait(30) == 0
             # aiohttp by itself would wait a minute for the stream.
-            assert time.monotonic() - asked < 8
+            assert process.wait(30) == 0
         assert process.stderr
         assert process.stderr.read() == ""
 

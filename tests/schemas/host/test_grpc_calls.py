@@ -58,7 +58,7 @@ def silent(address: str, kind: str, number: int, begun: bytes | None = None) -> 
     def messages() -> Iterator[bytes]:
         if begun is not None:
             yield begun
-        ended.wait(60)
+        ended.wait(300)
 
     with grpc.insecure_channel(address) as channel:
         open_call = channel.stream_stream(f"/kinds/{kind}")
@@ -69,8 +69,8 @@ def silent(address: str, kind: str, number: int, begun: bytes | None = None) -> 
             call.cancel()
 
 
-def _within(seconds: float, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + seconds
+def _soon(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -104,15 +104,15 @@ def test_calls_that_stay_open_do_not_hold_up_others(kind: str, begun: bytes | No
                 return False
 
         is_ended_by_itself = begun is not None and kind.startswith("unary")
-        _within(10, lambda: is_ended_by_itself or bool(dropped))
-        _within(10, is_answered)
+        _soon(lambda: is_ended_by_itself or bool(dropped))
+        _soon(is_answered)
 
 
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("kind", KINDS[:4])
 def test_one_call_that_stays_open_is_ended_in_time(kind: str) -> None:
     with served(max_waiting=MOST, timeout_s=0.2) as address, silent(address, kind, 1) as [call]:
-        _within(10, call.done)
+        _soon(call.done)
         assert call.code() == grpc.StatusCode.CANCELLED
 
 
@@ -120,7 +120,7 @@ def test_one_call_that_stays_open_is_ended_in_time(kind: str) -> None:
 def test_every_kind_of_method_is_answered(kind: str) -> None:
     sent = StringValue(value="x").SerializeToString()
     with served(max_waiting=MOST, timeout_s=30.0) as address, grpc.insecure_channel(address) as channel:
-        assert next(channel.stream_stream(f"/kinds/{kind}")(iter([sent]), timeout=10)) == sent
+        assert next(channel.stream_stream(f"/kinds/{kind}")(iter([sent]), timeout=60)) == sent
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -130,6 +130,6 @@ def test_an_invalid_message_is_the_clients_mistake(kind: str) -> None:
         grpc.insecure_channel(address) as channel,
         pytest.raises(grpc.RpcError) as refused,
     ):
-        list(channel.stream_stream(f"/kinds/{kind}")(iter([b"\xff\xff"]), timeout=10))
+        list(channel.stream_stream(f"/kinds/{kind}")(iter([b"\xff\xff"]), timeout=60))
     assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert tells(refused.value.details(), "message", "(got 2 bytes: ")

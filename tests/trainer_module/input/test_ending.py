@@ -33,7 +33,7 @@ class _SlowIterator:
 
     def __del__(self) -> None:
         # A fault shows as a failure, not as a test that hangs.
-        if self._dataset.may_go.wait(10):
+        if self._dataset.may_go.wait(60):
             self._dataset.gone.set()
 
 
@@ -49,7 +49,7 @@ def test_whoever_iterates_does_not_wait_for_the_destructor(taken: int) -> None:
     del elements
     assert not dataset.gone.is_set()
     dataset.may_go.set()
-    assert dataset.gone.wait(10)
+    assert dataset.gone.wait(60)
 
 
 def test_an_error_of_the_iterator_is_raised() -> None:

@@ -55,5 +55,5 @@ def test_sigterm_in_the_first_second_is_heard(tmp_path: Path, container: Place, 
             took_s.append(sum(first.cpu_times()[:2]))
             time.sleep(moment_s)
             first.terminate()
-            assert unshared.wait(5) == 143, moment_s
+            assert unshared.wait(60) == 143, moment_s
         assert min(took_s) < 0.15, "the handler comes after the imports"

@@ -126,4 +126,4 @@ def test_every_example_is_seen_once_an_epoch_though_a_host_and_all_of_the_pool_a
         assert_trained_on_each_example_once_an_epoch(tmp_path, files)
         for process in (dispatcher, worker):
             process.terminate()
-            assert process.wait(10) == 143
+            assert process.wait(60) == 143

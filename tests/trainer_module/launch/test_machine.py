@@ -4,7 +4,7 @@ import resource
 import socket
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,7 @@ _NO_LOOPBACK = ["unshare", "--map-root-user", "--net"]
 
 
 def test_this_machine_can_train(tmp_path: Path) -> None:
-    began = time.monotonic()
     refuse_unfit_machine(job(tmp_path, declared(ranks=2, data_workers=2), ()), ranks=2, processes=2)
-    assert time.monotonic() - began < 5
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft == hard
 
@@ -98,22 +96,25 @@ def test_ports_that_are_all_taken_are_named(monkeypatch: pytest.MonkeyPatch) -> 
         ({}, "localhost", "(got unknown)"),
         ({"localhost": "203.0.113.7"}, "localhost", "(got 203.0.113.7)"),
         ({"localhost": "127.0.0.1"}, "box-7", "(got unknown)"),
-        ({"localhost": "127.0.0.1", "box-7": "slow"}, "box-7", "(got no answer within 0.1 s)"),
+        ({"localhost": "127.0.0.1", "box-7": "slow"}, "box-7", "(got no answer within 1 s)"),
     ],
 )
 def test_a_name_of_this_machine_that_leads_nowhere_is_told(
     monkeypatch: pytest.MonkeyPatch, addresses: dict[str, str], name: str, got: str
 ) -> None:
+    told = threading.Event()
+
     def look_up(asked: str) -> str:
         if asked not in addresses:
             raise socket.gaierror(socket.EAI_NONAME, "unknown")
         if addresses[asked] == "slow":
-            time.sleep(0.3)
+            told.wait(60)
         return addresses[asked]
 
-    monkeypatch.setattr(machine, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(machine, "_ANSWER_S", 1.0 if "slow" in addresses.values() else 60.0)
     monkeypatch.setattr(socket, "gethostbyname", look_up)
     finding = machine.resolution(["localhost", "box-7"])
+    told.set()
     assert not finding.is_ok
     assert mentions(finding.detail, f"{name} {got}")
     assert "/etc/hosts" in finding.fix

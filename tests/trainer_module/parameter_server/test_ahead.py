@@ -21,7 +21,7 @@ def test_a_rank_beats_while_its_pushes_wait_for_other_ranks(
     others_pushed = threading.Event()
 
     def finish(_: Any) -> Pushed:
-        assert others_pushed.wait(10), "nobody beat"
+        assert others_pushed.wait(60), "nobody beat"
         return Pushed(Outcome.APPLIED, 0, 1)
 
     # The first beat lets the others push: without one, finish fails.

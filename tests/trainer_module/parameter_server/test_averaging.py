@@ -28,7 +28,7 @@ class _Answer:
         self._is_there.set()
 
     def result(self) -> list[Any]:
-        assert self._is_there.wait(20)
+        assert self._is_there.wait(60)
         if isinstance(self._moved, Exception):
             raise self._moved
         return [np.asarray(self._moved, np.float32)]
@@ -61,7 +61,7 @@ def _averaging(servers: _Servers, weights: tf.Variable, **settings: Any) -> Aver
 
 
 def _until(condition: Callable[[], object]) -> None:
-    given_up = time.monotonic() + 20
+    given_up = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < given_up
         time.sleep(0.001)
@@ -105,7 +105,7 @@ def test_in_the_step_it_exchanges_once_in_so_many_steps() -> None:
     for _ in range(7):
         weights.assign_add([1.0])
         averaging.after_step()
-    answering.join(20)
+    answering.join(60)
     assert [float(each.sent[0]) for each in servers.all[0].answers] == [3.0, 106.0]
     assert float(weights[0]) == 207.0
     assert averaging.gaps == [3, 3]
@@ -125,7 +125,7 @@ def test_when_its_server_is_gone_the_next_step_says_so(settings: dict[str, Any])
     losing.start()
     with pytest.raises(ConnectionError, match="gone"):
         _until(averaging.after_step)
-    losing.join(20)
+    losing.join(60)
     if not settings:
         # It stays said, and nobody waits for a thread that has ended.
         with pytest.raises(ConnectionError, match="gone"):
@@ -148,6 +148,6 @@ def test_settling_makes_one_more_exchange_after_the_one_under_way() -> None:
     _until(lambda: len(servers.all[0].answers) > 1)
     assert servers.all[0].answers[1].sent.tolist() == [12.0]
     servers.all[0].answers[1].give([0.5])
-    settling.join(20)
+    settling.join(60)
     assert float(weights[0]) == 12.5
     averaging.close()

@@ -20,13 +20,14 @@ def _answer(method: str, caller: Caller, arrays: list[Any]) -> tuple[Status, Seq
 
 
 @pytest.mark.parametrize(("declared", "late"), [("60", {"pull", "push"}), ("push:60", {"push"})])
-def test_calls_are_late_by_the_delay(declared: str, late: set[str]) -> None:
+def test_calls_are_late_by_the_delay(monkeypatch: pytest.MonkeyPatch, declared: str, late: set[str]) -> None:
+    waits_s: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits_s.append)
     answer = delayed(_answer, declared)
     for method in ("pull", "push"):
-        started = time.monotonic()
+        waits_s.clear()
         assert answer(method, CALLER, []) == (Status.DONE, [])
-        took_s = time.monotonic() - started
-        assert took_s >= 0.06 if method in late else took_s < 0.05
+        assert waits_s == ([0.06] if method in late else [])
 
 
 def test_a_delay_that_is_no_number_is_refused() -> None:

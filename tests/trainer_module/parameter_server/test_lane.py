@@ -3,7 +3,6 @@
 import random
 import socket
 import threading
-import time
 from collections import Counter
 from typing import Any
 
@@ -79,15 +78,24 @@ def test_a_rank_of_another_attempt_is_told_so() -> None:
 
 def test_a_call_under_way_is_no_lost_server_and_a_silent_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "PATIENCE_S", 0.02)
-    monkeypatch.setattr(lane_module, "PATIENCE_S", 0.1)
-    monkeypatch.setattr(lane_module, "LOST_AFTER_S", 0.2)
+    heard, answer_from = threading.Semaphore(0), lane_module.Lane._answer_from
+
+    def counted(lane: Any, *given: Any) -> Any:
+        answer = answer_from(lane, *given)
+        if answer is None:
+            heard.release()
+        return answer
 
     def slow(method: str, caller: Caller, arrays: list[Any]) -> Any:
-        time.sleep(1.0)
+        for _ in range(5):
+            assert heard.acquire(timeout=60), "the rank does not hear that its call is under way"
         return echo(method, caller, arrays)
 
+    monkeypatch.setattr(lane_module.Lane, "_answer_from", counted)
     with serving(slow) as (_, address):
         assert lane_to(address).call("load", []).result() == []
+    monkeypatch.setattr(lane_module, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(lane_module, "LOST_AFTER_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         lane = lane_to(f"127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(ServerLostError, match="has not answered"):

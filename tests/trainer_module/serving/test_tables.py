@@ -143,7 +143,7 @@ def test_reads_between_changes_see_whole_rows_and_insert_nothing(form: str) -> N
         remove(changing[::2])
     ended.set()
     for reader in readers:
-        reader.join(30)
+        reader.join(60)
     assert not mixed
     assert int(table.num_rows()) == 50 + 50
 

@@ -200,11 +200,11 @@ def test_what_is_waited_for_is_left_for_the_progress_and_taken_away(
 
 def test_a_marker_written_meanwhile_is_seen_on_the_real_clock(tmp_path: Path) -> None:
     write(tmp_path, DAYS, marker=False)
-    writer = threading.Timer(0.5, (tmp_path / DATE / "_SUCCESS").touch)
+    marker = tmp_path / DATE / "_SUCCESS"
+    writer = threading.Timer(0.5, marker.touch)
     writer.start()
-    started = time.monotonic()
-    wait_for_logs(request(tmp_path, day_logs({"poll_s": 1, "wait_s": 60})), LocalStorage(), TODAY)
-    assert 0.5 <= time.monotonic() - started < 10
+    wait_for_logs(request(tmp_path, day_logs({"poll_s": 1, "wait_s": 300})), LocalStorage(), TODAY)
+    assert marker.exists()
     writer.join()
 
 
@@ -216,7 +216,7 @@ def test_sigterm_ends_the_wait_at_once(tmp_path: Path) -> None:
         "from tests.components.logs.files.test_arrival import "
         "TODAY, LocalStorage, day_logs, request, wait_for_logs\n"
         "try:\n    with StopSignals() as stop, stop.raised():\n        print('waits', flush=True)\n"
-        "        wait_for_logs(request(Path(sys.argv[1]), day_logs()), LocalStorage(), TODAY)\n"
+        "        wait_for_logs(request(Path(sys.argv[1]), day_logs({'poll_s': 600})), LocalStorage(), TODAY)\n"
         "except Stopped as stopped:\n    sys.exit(stopped.exit_code)\n"
     )
     waiting = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=REPOSITORY, stdout=subprocess.PIPE)
@@ -224,10 +224,8 @@ def test_sigterm_ends_the_wait_at_once(tmp_path: Path) -> None:
         assert waiting.stdout
         assert waiting.stdout.readline() == b"waits\n"
         time.sleep(0.2)
-        started = time.monotonic()
         waiting.send_signal(signal.SIGTERM)
-        assert waiting.wait(timeout=20) == 143
-        assert time.monotonic() - started < 5
+        assert waiting.wait(timeout=60) == 143  # Before it looks again.
     finally:
         waiting.kill()
         waiting.communicate()

@@ -240,7 +240,7 @@ def test_pushes_at_once_get_versions_of_their_own(target: Path, tmp_path: Path) 
     for process in processes:
         process.start()
     for process in processes:
-        process.join(30)
+        process.join(60)
     assert [process.exitcode for process in processes] == [0] * 4
     assert names_in(target) == [f"2011113000{number}" for number in range(1, 5)]
     written = {(target / f"2011113000{number}" / "variables" / "data").read_text() for number in range(1, 5)}

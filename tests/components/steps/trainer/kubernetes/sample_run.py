@@ -111,7 +111,7 @@ def world(folder: Path, monkeypatch: Any, **lives: list[Life]) -> Iterator[World
             yield World(api, api.store, folder, kubelet, controllers)
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
     """Waits for something to come true."""
     deadline = time.monotonic() + seconds
     while not condition():

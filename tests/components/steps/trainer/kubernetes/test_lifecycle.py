@@ -236,7 +236,7 @@ def test_a_step_that_is_stopped_removes_everything_first(
         step = _step(cluster, "jobset")
         wait_until(lambda: len(cluster.created("pods")) == 6, "all pods")
         os.kill(step.pid, number)
-        code = step.wait(20)
+        code = step.wait(60)
         assert code in (-number, 1), step.stderr.read() if step.stderr else ""
         assert cluster.left() == []
 
