@@ -17,9 +17,11 @@ from tests.object_stores import Bucket
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
 
-_TRAINED_ON = ("competition", "events", "prices", "delta")
-"""The shapes that differ in more than how values are written; Hive's folders are trained on from an object store, and
-logs of positives in `tests/e2e/test_positives_only.py`."""
+_TRAINED_ON = ("events", "prices")
+"""A binary and a regression task, with days and without. The others differ from them in what ingestion reads; Hive's
+folders are trained on from an object store, and logs of positives in `tests/e2e/test_positives_only.py`."""
+_ROWS_OF = {"competition": 1600, "delta": 1966}
+"""Where not all rows are to be read: those of `test.csv` have no label, and some of the table were deleted."""
 
 
 def _drafted(folder: Path, shape: str) -> list[str]:
@@ -44,7 +46,7 @@ def test_the_draft_reads_every_row(tmp_path: Path, shape: str) -> None:
     examples = ingest(spec.data, Path(run[run.index("--data") + 1]), tmp_path / "examples", inputs=spec, date=date)
     splits = read_ingestion(examples.uri).splits.values()
     assert [(split.dropped, split.ignored) for split in splits] == [({}, {})] * 2
-    assert sum(split.read for split in splits) == ROWS
+    assert sum(split.read for split in splits) == _ROWS_OF.get(shape, ROWS)
 
 
 @pytest.mark.parametrize("shape", _TRAINED_ON)
