@@ -14,7 +14,7 @@ from tests.paths import REPOSITORY
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 _HERE, _SOURCES = Path(__file__).parent, REPOSITORY / "trainer_module" / "native"
-_OPTIONS = ["-std=c++17", "-O1", "-g", "-fopenmp-simd", "-ffp-contract=off", "-fno-sanitize-recover=undefined"]
+_OPTIONS = ["-std=c++17", "-O1", "-g1", "-fopenmp-simd", "-ffp-contract=off", "-fno-sanitize-recover=undefined"]
 _MEMORY = ["-fsanitize=address,undefined", "-fno-sanitize=alignment"]
 
 
