@@ -21,6 +21,21 @@ import pytest
 
 _MARKED = re.compile(r"^pytestmark = (.*)$", re.MULTILINE)
 _IN_ORDER = ("e2e", "processes", "slow")
+_LONG = {
+    REPOSITORY / "tests" / path
+    for path in (
+        "components/caching/test_code_digest.py",
+        "components/stream/test_topics.py",
+        "trainer_module/loop/test_best_epoch.py",
+        "trainer_module/loop/test_refit.py",
+        "trainer_module/native/test_sanitizers.py",
+        "trainer_module/serving/test_deltas.py",
+        "trainer_module/serving/test_signatures.py",
+        "trainer_module/test_every_kind.py",
+        "trainer_module/test_export.py",
+    )
+}
+"""Files of one process that take half a minute and more nevertheless: they go with those of several."""
 
 
 @pytest.fixture(scope="session")
@@ -85,6 +100,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the files with the longest tests first, so that at the end no worker waits for the other's last file."""
     ranks: dict[Path, int] = {}
     for item in items:
-        rank = next((rank for rank, name in enumerate(_IN_ORDER) if item.get_closest_marker(name)), len(_IN_ORDER))
-        ranks[item.path] = min(rank, ranks.get(item.path, rank))
+        ranks[item.path] = min(_rank(item), ranks.get(item.path, len(_IN_ORDER)))
     items.sort(key=lambda item: ranks[item.path])
+
+
+def _rank(item: pytest.Item) -> int:
+    if item.path in _LONG:
+        return _IN_ORDER.index("processes")
+    return next((rank for rank, name in enumerate(_IN_ORDER) if item.get_closest_marker(name)), len(_IN_ORDER))

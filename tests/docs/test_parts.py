@@ -2,8 +2,6 @@
 
 import contextlib
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,9 @@ from ruamel.yaml import YAML
 import sangam
 import sangam.parts
 from sangam.schemas.parts.kinds import Part
+from tests.e2e.user_run import environment
+from tests.e2e.user_run import sangam as run_sangam
+from tests.e2e.warm_commands import FOLDER, start_module
 from tests.paths import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
@@ -47,20 +48,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_its_commands_end_with_a_pushed_model(folder: Path) -> None:
     [commands] = _blocks("sh")
     for line in commands.splitlines():
-        program, _, rest = line.partition("#")[0].strip().partition(" ")
+        command, _, target = line.partition("#")[0].partition(">")
+        program, *arguments = command.split()
         assert program == "sangam"
-        command = f"{sys.executable} -m sangam.pipelines.cli {rest}"
-        done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+        done = run_sangam(*arguments, variables={FOLDER: str(folder)})
         assert done.returncode == 0, done.stdout + done.stderr
+        if target:
+            (folder / target.strip()).write_text(done.stdout)
     assert "pushed" in done.stdout
     schema = (folder / ".sangam.schema.json").read_text()
     assert "Width s of the bend." in schema
 
 
 def test_its_test_passes(folder: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_margin.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    words = ["pytest", "-q", "-p", "no:cacheprovider", "test_margin.py"]
+    log = folder.parent / "margin.log"
+    assert start_module(words, {**environment(), FOLDER: str(folder)}, log).wait(120) == 0, log.read_text()
 
 
 @pytest.mark.parametrize("line", re.findall(r"^\| `(\w+)`(?:, `(\w+)`)? \| [^|]* \| `(\w+)\(", PAGE, re.MULTILINE))

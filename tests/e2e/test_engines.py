@@ -12,7 +12,7 @@ from sangam.schemas.spec.beam import Portable
 from tests.components.examples.sample_files import read_examples
 from tests.components.logs import sample_sources
 from tests.components.logs.sample_logs import run_executor
-from tests.e2e.user_run import ONE_RANK, World, states
+from tests.e2e.user_run import LEAN_RETAIL, ONE_RANK, World, states
 from tests.engines.equal import differences
 from tests.engines.servers import job_service, worker_pool
 
@@ -59,6 +59,7 @@ def test_online_retail_on_an_engine_has_the_results_of_this_process(
         pytest.skip(f"needs the real data beside the checkout, in {logs}")
     world = World(tmp_path, repository / "pipelines" / "specs" / "online_retail.yaml")
     changes = {**ONE_RANK, ("beam",): engine, ("training", "epochs"): 1, ("data", "train_days"): 2}
+    changes |= {(section,): part for section, part in LEAN_RETAIL.items()}
     (tmp_path / "logs").symlink_to(logs)
     spec = world.spec("engine", {**changes, ("input",): {"transform": "ahead"}})
     done, summary = world.run(spec, date="2011-11-30")

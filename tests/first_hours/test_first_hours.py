@@ -17,9 +17,11 @@ from tests.object_stores import Bucket
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
 
-_TRAINED_ON = ("competition", "events", "prices", "delta")
-"""The shapes that differ in more than how values are written; Hive's folders are trained on from an object store, and
-logs of positives in `tests/e2e/test_positives_only.py`."""
+_TRAINED_ON = "prices"
+"""A regression without days. Hive's folders, with days and a binary task, are trained on from an object store, logs of
+positives in `tests/e2e/test_positives_only.py`; the others differ from these in what ingestion reads."""
+_ROWS_OF = {"competition": 1600, "delta": 1966}
+"""Where not all rows are to be read: those of `test.csv` have no label, and some of the table were deleted."""
 
 
 def _drafted(folder: Path, shape: str) -> list[str]:
@@ -36,7 +38,7 @@ def _drafted(folder: Path, shape: str) -> list[str]:
     return run
 
 
-@pytest.mark.parametrize("shape", sorted({*SHAPES} - {*_TRAINED_ON, "hive"}))
+@pytest.mark.parametrize("shape", sorted({*SHAPES} - {_TRAINED_ON, "hive"}))
 def test_the_draft_reads_every_row(tmp_path: Path, shape: str) -> None:
     run = _drafted(tmp_path, shape)
     spec = load_spec(tmp_path / "spec.yaml")
@@ -44,21 +46,20 @@ def test_the_draft_reads_every_row(tmp_path: Path, shape: str) -> None:
     examples = ingest(spec.data, Path(run[run.index("--data") + 1]), tmp_path / "examples", inputs=spec, date=date)
     splits = read_ingestion(examples.uri).splits.values()
     assert [(split.dropped, split.ignored) for split in splits] == [({}, {})] * 2
-    assert sum(split.read for split in splits) == ROWS
+    assert sum(split.read for split in splits) == _ROWS_OF.get(shape, ROWS)
 
 
-@pytest.mark.parametrize("shape", _TRAINED_ON)
-def test_the_printed_commands_push_a_model(tmp_path: Path, shape: str) -> None:
-    run = _drafted(tmp_path, shape)
+def test_the_printed_commands_push_a_model(tmp_path: Path) -> None:
+    run = _drafted(tmp_path, _TRAINED_ON)
     # The command as it is printed, but for the root.
     assert run[:3] == ["sangam", "run", str(tmp_path / "spec.yaml")]
     done = sangam(*run[1:-1], str(tmp_path / "root"))
     assert done.returncode == 0, done.stdout + done.stderr
     [summary] = (tmp_path / "root" / "runs").glob("2*/summary.json")
     result = json.loads(summary.read_text())
+    # Its gate asks for less error than the mean has: the columns were read right.
+    assert [gate["kind"] for gate in result["tasks"]["price"]["gates"]] == ["finite", "value"]
     assert result["pushed"], result
-    # Better than the mean, or than no order: the columns were read right.
-    assert all((task["auc"] or 1) > 0.6 for task in result["tasks"].values()), result["tasks"]
 
 
 def test_logs_on_an_object_store_become_a_model_on_it(tmp_path: Path, bucket: Bucket) -> None:

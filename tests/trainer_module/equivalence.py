@@ -25,6 +25,7 @@ TRAINING: dict[str, dict[str, Any]] = {
         "dense_optimizer": {"kind": "adamw", "learning_rate": 0.01, "weight_decay": 0.1},
         "loss_balance": {"kind": "uncertainty"},
         "clip_gradient_norm": 1.0,
+        "average": {"kind": "ema"},
     },
     "adam": {"dense_optimizer": {"kind": "adam", "learning_rate": 0.01}, "average": {"kind": "ema"}},
     "ftrl": {
@@ -34,8 +35,8 @@ TRAINING: dict[str, dict[str, Any]] = {
     },
 }
 MASKED = ("adagrad", "rowwise_adagrad")
-WITH_PARTS = "adam"
-"""The optimizer with which an interaction of others is trained."""
+WITH_PARTS = ("adam", "ftrl")
+"""The optimizers with which an interaction of others is trained."""
 TOLERANCE = 1e-5
 
 
@@ -51,7 +52,7 @@ def with_rules(optimizer: str, ranks: int) -> RankerSpec:
         **TRAINING[optimizer],
     )
     document = ranker.model_dump(mode="json", exclude_unset=True)
-    if optimizer == WITH_PARTS:
+    if optimizer in WITH_PARTS:
         document |= {"parts": ["tests.trainer_module.sample_parts"]}
         document["model"]["interaction"] = {"kind": "gated"}
     document["tables"]["users"] |= {

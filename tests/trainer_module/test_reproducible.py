@@ -19,7 +19,7 @@ def _declared() -> RankerSpec:
         threads_per_rank=2,
         batch_size_per_rank=256,
         shuffle_buffer=500,
-        epochs=3,
+        epochs=2,
         loss_balance={"kind": "gradnorm"},
     )
     document = ranker.model_dump(mode="json", exclude_unset=True)

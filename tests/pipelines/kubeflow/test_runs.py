@@ -16,6 +16,7 @@ from sangam.pipelines.kubeflow.compile import compile_pipeline
 from sangam.pipelines.kubeflow.writing import write_compiled
 from sangam.pipelines.synthetic import generate
 from tests.browser.pages import look_at
+from tests.e2e.user_run import LEAN_RETAIL
 from tests.fakes.webhook import webhook
 from tests.pipelines.kubeflow import warm_steps
 from tests.pipelines.kubeflow.compiled_files import HOOK, TARGET, changed_spec
@@ -200,9 +201,9 @@ def retail_runs(tmp_path_factory: pytest.TempPathFactory, repository: Path, warm
         pytest.skip(f"needs the real data beside the checkout, in {lines}")
     folder = tmp_path_factory.mktemp("online_retail")
     document = yaml.safe_load((repository / "pipelines" / "specs" / "online_retail.yaml").read_text())
-    data = {**document["data"], "train_days": 4}
+    data = {**document["data"], "train_days": 2}
     training = {**document["training"], "epochs": 1}
-    changes = {"data": data, "training": training, **LITTLE, "gates": relaxed("online_retail")}
+    changes = {"data": data, "training": training, **LEAN_RETAIL, **LITTLE, "gates": relaxed("online_retail")}
     file = compiled_file(folder, "online_retail", {**changes, "cluster": ONE_PROCESS})
     first, second = (
         run(file, folder, Backend(folder / f"pods-{date}", start=warm), date=date, data_root=str(lines))

@@ -1,7 +1,6 @@
 """A search with real trainings on examples that are there: `python -m <this module> FOLDER TRIALS`."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from rich.console import Console
 from sangam.pipelines.tune.request import SearchRequest, check_tune
 from sangam.pipelines.tune.run import run_tune
 from sangam.pipelines.tune.training import Examples
+from tests.trainer_module.launch.warm import fork_groups
 
 RATE = "training.dense_optimizer.learning_rate"
 
@@ -42,5 +42,5 @@ def search_of(folder: Path, trials: int) -> SearchRequest:
 
 
 if __name__ == "__main__":
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    fork_groups(Path("/proc/self/fd/1"))
     sys.exit(run_tune(search_of(Path(sys.argv[1]), int(sys.argv[2])), Console(highlight=False, width=200)))

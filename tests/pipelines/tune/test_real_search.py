@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
@@ -17,6 +15,7 @@ from sangam.schemas.loading import load_spec
 from tests.errors import mentions
 from tests.pipelines.tune.fake_training import study_of
 from tests.pipelines.tune.sample_search import RATE, search_of, write_world
+from tests.trainer_module.launch import warm
 from tests.trainer_module.launch.launched_job import wait_until
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
@@ -37,18 +36,19 @@ def test_a_killed_search_goes_on_within_the_trial_that_it_was_at(tmp_path: Path)
     write_world(tmp_path)
     search = search_of(tmp_path, 2)
     folder = search.folder
-    command = [sys.executable, "-m", "tests.pipelines.tune.sample_search", str(tmp_path), "2"]
-    first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    log = tmp_path / "search.log"
+    first = warm.start(["tests.pipelines.tune.sample_search", str(tmp_path), "2"], log)
     second_trial = folder / "trials" / "0001"
     wait_until(
         lambda: list(second_trial.glob("checkpoints/step-*/manifest.json")), 120, "a checkpoint of the second trial"
     )
     first.kill()
-    output, _ = first.communicate()
-    assert output.count("trial 0   done") == 1
+    first.wait(10)
+    assert log.read_text().count("trial 0   done") == 1
     wait_until(lambda: not _processes_of(tmp_path), 30, "no process of the search is left")
     shown = io.StringIO()
-    assert run_tune(search, Console(file=shown, width=200)) == 0, shown.getvalue()
+    with warm.forked_groups():
+        assert run_tune(search, Console(file=shown, width=200)) == 0, shown.getvalue()
     assert mentions(shown.getvalue(), "interrupted ... trial 1")
     made = trials_of(study_of(search, folder / STUDY_FILE))
     assert [(trial.state, trial.starts, trial.epoch) for trial in made] == [("done", 1, 10), ("done", 2, 10)]

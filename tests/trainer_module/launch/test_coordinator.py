@@ -158,6 +158,16 @@ def test_a_model_without_its_report_is_what_a_killed_export_has_left_and_is_writ
     assert job.export_file.read_text() == "of the first"
 
 
+def test_an_export_that_fails_fails_the_job_and_is_told(tmp_path: Path) -> None:
+    job_file = _job(tmp_path)
+    job = read_job(job_file)
+    end_training(job)
+    missing = "tests.trainer_module.launch.no_such_export"
+    code = conclude(job_file, job, Losses(job), _unexpected, leader="coordinator", export_module=missing)
+    assert code == ExitCode.FAILED
+    assert tells(failure(job_file), "training", "export ended with code 1")
+
+
 @pytest.mark.long
 def test_a_host_that_is_asked_to_end_says_so_and_the_job_waits_for_its_replacement(tmp_path: Path) -> None:
     with ClusterJob(_job(tmp_path), hosts=2, lost_after_s=600) as job:

@@ -17,7 +17,7 @@ from tests.trainer_module.trained_examples import EVERY_STEPS, assert_trained_on
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
-_EPOCHS = 4
+_EPOCHS = 3
 _TIMEOUT_S = 4
 
 

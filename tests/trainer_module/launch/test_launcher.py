@@ -1,10 +1,10 @@
-"""A training job as processes: it sees every example once, and whatever ends it, nothing is left running."""
+"""A training job as processes: whatever ends it, nothing is left running. What it learns is in `loop.test_resume`."""
 
 import contextlib
-import json
 import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -13,8 +13,8 @@ from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.monitoring import on_this_machine
 from sangam.schemas.contracts.training_job import read_job
 from sangam.schemas.contracts.training_job import write_job as write_job_file
+from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.monitoring import Monitoring
-from sangam.trainer_module.checkpoint.manifest import read_manifest
 from tests.errors import tells
 from tests.odd_shell import ODD_SHELL
 from tests.trainer_module.launch.launched_job import (
@@ -27,7 +27,8 @@ from tests.trainer_module.launch.launched_job import (
     wait_for_training,
     wait_until,
 )
-from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, write_examples, write_job
+from tests.trainer_module.sample_job import write_examples, write_job
+from tests.trainer_module.trained_examples import counting
 
 pytestmark = pytest.mark.processes
 
@@ -40,6 +41,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return write_examples(tmp_path_factory.mktemp("data"))
 
 
+def _lean(**changes: Any) -> RankerSpec:
+    """Returns a ranker that is soon traced, and writes hardly a checkpoint."""
+    return counting(**{"checkpoint": {"every_steps": 10_000, "keep": 1}, **changes})
+
+
 def _monitored(job_file: Path, port: int = 0) -> Path:
     """Has the job's processes serve metrics; returns the folder of their files."""
     targets = job_file.parent / "metrics"
@@ -48,27 +54,11 @@ def _monitored(job_file: Path, port: int = 0) -> Path:
     return targets
 
 
-@pytest.mark.long
-def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: Path, files: tuple[str, ...]) -> None:
-    ranker = declared(ranks=2, sync=HOROVOD, data_workers=2, epochs=2, shuffle_buffer=500, dense_precision="auto")
-    job_file = write_job(tmp_path, ranker, files)
-    launched = launch(job_file)
-    # Without Transform's graph the export cannot work; the ranks have finished by then.
-    assert launched.wait(240) == 1
-    assert "export ended with code 1" in failure(job_file)
-    report = json.loads((tmp_path / "output" / "training.json").read_text())
-    assert [epoch["examples"] for epoch in report["epochs"]] == [NUM_EXAMPLES, NUM_EXAMPLES]
-    assert report["epochs"][1]["validation"]["like"]["auc"] > 0.6
-    precision = read_manifest(tmp_path / "final").dense_precision
-    assert f"auto chose {precision}" in report["notes"][0]
-    assert group_of(launched.pid) == []
-
-
 def test_a_local_job_listens_on_loopback_alone_starts_quickly_and_stops_whole(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
     """Ranks listen while they find each other: they are looked at from their start on. The shell is an odd one."""
-    job_file = write_job(tmp_path, declared(ranks=2, sync=HOROVOD, data_workers=2, epochs=100_000), files)
+    job_file = write_job(tmp_path, _lean(ranks=2, sync=HOROVOD, data_workers=2, epochs=100_000), files)
     targets = _monitored(job_file)
     launched = launch_as_users_do(job_file, ODD_SHELL)
     listening: dict[str, set[str]] = {}
@@ -113,7 +103,7 @@ def _name(process: psutil.Process) -> str:
 def test_a_port_of_metrics_in_use_ends_a_job_before_it_starts_anything(tmp_path: Path, files: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        job_file = write_job(tmp_path, declared(ranks=2, sync=HOROVOD, data_workers=0), files)
+        job_file = write_job(tmp_path, _lean(ranks=2, sync=HOROVOD, data_workers=0), files)
         _monitored(job_file, port - 1)
         launched = launch(job_file)
         assert launched.wait(60) == ExitCode.MISTAKE
@@ -123,7 +113,7 @@ def test_a_port_of_metrics_in_use_ends_a_job_before_it_starts_anything(tmp_path:
 
 
 def test_a_killed_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, ...]) -> None:
-    job_file = write_job(tmp_path, declared(ranks=2, sync=HOROVOD, data_workers=1, epochs=100_000), files)
+    job_file = write_job(tmp_path, _lean(ranks=2, sync=HOROVOD, data_workers=1, epochs=100_000), files)
     launched = launch(job_file)
     wait_for_training(job_file)
     wait_until(lambda: len(group_of(launched.pid)) == 6, 30, "launcher, nursery, pool and ranks run")
@@ -139,7 +129,7 @@ def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
 ) -> None:
     """The other rank fails, too, and must not be named; in shared memory it waits: `loop.test_resume`."""
     sync = {"kind": "sync", "transport": transport}
-    job_file = write_job(tmp_path, declared(ranks=2, sync=sync, data_workers=0, epochs=100_000, retries=0), files)
+    job_file = write_job(tmp_path, _lean(ranks=2, sync=sync, data_workers=0, epochs=100_000, retries=0), files)
     launched = launch(job_file)
     wait_for_training(job_file)
     rank_process(launched.pid, 1).kill()
@@ -155,7 +145,7 @@ def test_a_rank_that_hangs_is_noticed_and_not_taken_for_one_that_waits_for_it(
     tmp_path: Path, files: tuple[str, ...], transport: str
 ) -> None:
     limits = {"epochs": 100_000, "retries": 0, "heartbeat_timeout_s": 20, "deadline_s": 300}
-    ranker = declared(ranks=2, sync={"kind": "sync", "transport": transport}, data_workers=0, **limits)
+    ranker = _lean(ranks=2, sync={"kind": "sync", "transport": transport}, data_workers=0, **limits)
     job_file = write_job(tmp_path, ranker, files)
     launched = launch(job_file)
     wait_for_training(job_file)
@@ -167,7 +157,7 @@ def test_a_rank_that_hangs_is_noticed_and_not_taken_for_one_that_waits_for_it(
 
 @pytest.mark.long
 def test_a_job_past_its_deadline_is_ended(tmp_path: Path, files: tuple[str, ...]) -> None:
-    ranker = declared(ranks=1, data_workers=0, epochs=100_000, deadline_s=12, heartbeat_timeout_s=12)
+    ranker = _lean(ranks=1, data_workers=0, epochs=100_000, deadline_s=12, heartbeat_timeout_s=12)
     job_file = write_job(tmp_path, ranker, files)
     launched = launch(job_file)
     assert launched.wait(60) == 1
@@ -177,7 +167,7 @@ def test_a_job_past_its_deadline_is_ended(tmp_path: Path, files: tuple[str, ...]
 
 @pytest.mark.long
 def test_a_lost_data_worker_ends_a_job_without_retries(tmp_path: Path, files: tuple[str, ...]) -> None:
-    job_file = write_job(tmp_path, declared(ranks=1, data_workers=1, epochs=100_000, retries=0), files)
+    job_file = write_job(tmp_path, _lean(ranks=1, data_workers=1, epochs=100_000, retries=0), files)
     launched = launch(job_file)
     wait_for_training(job_file)
     process_with(launched.pid, "data-worker-0.address").kill()

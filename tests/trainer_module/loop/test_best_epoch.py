@@ -86,41 +86,42 @@ def test_the_model_is_that_of_a_training_which_ended_with_the_best_epoch(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moment", ["steps", "validate"])
-def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
-    ended: tuple[Path, dict[str, Any]],
-    files: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    moment: str,
+def test_a_job_killed_twice_after_its_best_epoch_ends_as_if_nothing_had_been(
+    ended: tuple[Path, dict[str, Any]], files: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Before the steps of the next epoch, and between them and its validation."""
     from sangam.trainer_module.checkpoint.folder import published, step_of
     from sangam.trainer_module.loop.checkpointing import Checkpointer
     from sangam.trainer_module.loop.run import Run
 
     directory, report = ended
-    as_it_is, after_step, write_best = getattr(Run, moment), Checkpointer.after_step, Checkpointer.write_best
-
-    def die(run: Run, epoch: int) -> Any:
-        if epoch == report["best_epoch"] + 1:
-            raise KeyboardInterrupt
-        return as_it_is(run, epoch)
+    after_step, write_best = Checkpointer.after_step, Checkpointer.write_best
 
     def wait_for_the_disk(write: Any, checkpointer: Checkpointer) -> None:
         write(checkpointer)
         checkpointer.writer.finish()
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Run, moment, die)
-        patched.setattr(Checkpointer, "after_step", lambda each: wait_for_the_disk(after_step, each))
-        patched.setattr(Checkpointer, "write_best", lambda each: wait_for_the_disk(write_best, each))
-        with pytest.raises(KeyboardInterrupt):
-            _train(tmp_path, _declared(), files)
-    steps = [step_of(path) for path in published(tmp_path / "checkpoints")]
-    assert steps[0] == _best_step(report)
-    assert len(steps) == (1 if moment == "steps" else 2)
+    lasts = []
+    for moment, checkpoints in (("steps", 1), ("validate", 2)):
+        as_it_is = getattr(Run, moment)
+
+        def die(run: Run, epoch: int, as_it_is: Any = as_it_is) -> Any:
+            if epoch == report["best_epoch"] + 1:
+                raise KeyboardInterrupt
+            return as_it_is(run, epoch)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Run, moment, die)
+            patched.setattr(Checkpointer, "after_step", lambda each: wait_for_the_disk(after_step, each))
+            patched.setattr(Checkpointer, "write_best", lambda each: wait_for_the_disk(write_best, each))
+            with pytest.raises(KeyboardInterrupt):
+                _train(tmp_path, _declared(), files)
+        steps = [step_of(path) for path in published(tmp_path / "checkpoints")]
+        assert steps[0] == _best_step(report)
+        assert len(steps) == checkpoints
+        lasts.append(steps[-1])
     resumed = _train(tmp_path, _declared(), files)
-    assert resumed["resumed_from_step"] == [steps[-1]]
+    assert resumed["resumed_from_step"] == lasts
     assert resumed["early_stopping"] == report["early_stopping"]
     assert [epoch["examples"] for epoch in resumed["epochs"]] == [epoch["examples"] for epoch in report["epochs"]]
     _assert_equal_state(tmp_path / "final", directory / "final")

@@ -79,33 +79,32 @@ def test_the_days_of_the_refit_are_days_learned_from(ended: tuple[Path, dict[str
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("refit_step", [0, 30])
-def test_a_job_killed_during_the_refit_ends_as_if_nothing_had_been(
-    ended: tuple[Path, dict[str, Any]],
-    files: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    refit_step: int,
+def test_a_job_killed_twice_during_the_refit_ends_as_if_nothing_had_been(
+    ended: tuple[Path, dict[str, Any]], files: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Before a checkpoint of the refit, and after some."""
     from sangam.trainer_module.loop.checkpointing import Checkpointer
 
     directory, report = ended
     as_it_is = Checkpointer.after_step
     before = sum(epoch["steps"] for epoch in report["epochs"])
+    moments = [before + 1, before + 31]
 
     def die(checkpointer: Checkpointer) -> None:
         as_it_is(checkpointer)
         checkpointer.writer.finish()
-        if checkpointer.run.trainer.step == before + refit_step + 1:
+        if checkpointer.run.trainer.step == moments[0]:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
         patched.setattr(Checkpointer, "after_step", die)
-        with pytest.raises(KeyboardInterrupt):
-            _train(tmp_path, files)
+        while moments:
+            with pytest.raises(KeyboardInterrupt):
+                _train(tmp_path, files)
+            del moments[0]
     resumed = _train(tmp_path, files)
-    [step] = resumed["resumed_from_step"]
-    assert (step > before) == (refit_step == 30)
+    steps = resumed["resumed_from_step"]
+    assert [step > before for step in steps] == [False, True]
     for name in ("early_stopping", "refit", "days", "best_epoch", "tables"):
         assert resumed[name] == report[name], name
     for group in ("adagrad_4", "adagrad_8"):

@@ -19,10 +19,17 @@ Exported = Callable[[str, str], TrainJob]
 _GROUPS = {"adagrad_4": ("tags", 4), "adagrad_8": ("users", 8)}
 
 
-@pytest.fixture(params=["stock", pytest.param("tfra", marks=pytest.mark.long)])
+in_both_forms = pytest.mark.parametrize(
+    "version", ["stock", pytest.param("tfra", marks=pytest.mark.long)], indirect=True
+)
+"""What is done with deltas around their tables' signatures is the same in both forms."""
+
+
+@pytest.fixture
 def version(request: pytest.FixtureRequest, exported: Exported, tmp_path: Path) -> Path:
     """The folder of a pushed version, alone in its folder of versions."""
-    return push(Path(exported(request.param, "float32").model_dir), tmp_path / "versions")
+    form = getattr(request, "param", "stock")
+    return push(Path(exported(form, "float32").model_dir), tmp_path / "versions")
 
 
 def _keys(group: str, *numbers: int) -> np.ndarray:
@@ -65,18 +72,11 @@ def _state(model: Any) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in (scores | _call(model, "table_size")).items()}
 
 
-def _form(version: Path) -> str:
-    """Returns how a version was exported."""
-    from sangam.schemas.contracts.export import DESCRIPTION_FILE, read_description
-
-    file = version / DESCRIPTION_FILE
-    return read_description(str(file), file.read_bytes()).ranker.export.form
-
-
 def _size_of_dense(model: Any) -> int:
     return int(model.signatures["replace_dense"].inputs["flat"].lengths[0])
 
 
+@in_both_forms
 def test_a_server_that_was_away_has_the_state_of_one_that_was_not_and_of_the_trainer(version: Path) -> None:
     versions = version.parent
     present, following = _served(version)
@@ -250,7 +250,7 @@ def test_a_server_that_loads_a_full_version_and_few_deltas_equals_one_that_has_a
     from sangam.trainer_module.export import export
     from tests.trainer_module.serving.sample_training import declared, embeddings, job_of, write_checkpoint
 
-    versions, form = version.parent, _form(version)
+    versions = version.parent
     present, behind = _server(version), _server(version)
     rows = {name: dict(zip(keys.tolist(), vectors, strict=True)) for name, (keys, vectors) in embeddings().items()}
 
@@ -267,7 +267,7 @@ def test_a_server_that_loads_a_full_version_and_few_deltas_equals_one_that_has_a
 
     for number in (1, 2, 3):
         delta(number)
-    job = job_of(tmp_path / "full", served_world, declared(form=form, rows="float32"))
+    job = job_of(tmp_path / "full", served_world, declared(form="stock", rows="float32"))
     job = job.model_copy(update={"final_checkpoint": str(tmp_path / "checkpoint"), "check_files": ()})
     learned = {name: (np.array(list(held)), np.array(list(held.values()))) for name, held in rows.items()}
     write_checkpoint(tmp_path / "checkpoint", job.ranker, learned)
@@ -294,7 +294,6 @@ def test_a_server_that_loads_a_full_version_and_few_deltas_equals_one_that_has_a
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ["stock"], indirect=True)
 def test_a_server_that_was_away_for_long_applies_all_that_it_lacks_before_it_answers(version: Path) -> None:
     keys, missed = _keys("adagrad_8", *range(5)), 120
     for number in range(1, missed + 1):
@@ -306,7 +305,6 @@ def test_a_server_that_was_away_for_long_applies_all_that_it_lacks_before_it_ans
     assert _state(back.ready()) == _state(alone)
 
 
-@pytest.mark.parametrize("version", ["stock"], indirect=True)
 def test_a_hold_that_cannot_be_read_is_told_and_no_delta_is_applied_until_it_can(version: Path) -> None:
     publish(version.parent, 1, {"adagrad_8": (_keys("adagrad_8", 1), _rows("adagrad_8", 1, 1))})
     _, following = _served(version)
