@@ -52,7 +52,7 @@ _SPEC: dict[str, Any] = {
         "dense_optimizer": {"kind": "adam", "learning_rate": 0.002},
         "embedding_optimizer": {"kind": "adagrad", "learning_rate": 0.05},
     },
-    "cluster": {"ranks": 2, "data_workers": 0},
+    "cluster": {"ranks": 2, "data_workers": 1},
     "evaluation": {"confidence": {"replicates": 10}},
     "gates": [{"task": "rare", "metric": "auc", "at_least": 0.0}],
     "push": {"kind": "directory", "path": "serving/odd"},

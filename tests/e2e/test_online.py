@@ -29,7 +29,7 @@ from tests.kafka.broker import Broker, running
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
 _BASE = "20260305001"
-_PARTS = 10
+_PARTS = 12
 _QUICK = {
     "sync": {"rows_every_s": 0.5, "dense_every_s": 1.5, "full_every": 6},
     "checkpoint_every_s": 1,
