@@ -1,6 +1,7 @@
 """Large tables whose files a server maps into memory."""
 
 import gc
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,18 @@ def test_mapped_rows_are_those_of_the_file_and_can_be_changed(exported: tuple[Pa
         gc.collect()
     # Neither reading nor changing has made a copy of the mapped rows.
     assert added[0] < table_bytes / 2 < added[1]
+
+
+def test_versions_that_share_a_file_map_the_same_pages(exported: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    folder, files = exported
+    shutil.copytree(folder, tmp_path / "2")
+    (tmp_path / "2" / files[_ROWS]).unlink()
+    (tmp_path / "2" / files[_ROWS]).hardlink_to(folder / files[_ROWS])
+    models = [LoadedModel(folder, 1, map_tables=True), LoadedModel(tmp_path / "2", 2, map_tables=True)]
+    assert [_read(model, 7) for model in models] == [[7.5], [7.5]]
+    mapped = [line.split() for line in _maps().splitlines() if line.endswith(files[_ROWS])]
+    assert len(mapped) == 2
+    assert {inode for _, _, _, _, inode, _ in mapped} == {str((folder / files[_ROWS]).stat().st_ino)}
 
 
 def test_a_file_of_another_length_is_refused(exported: tuple[Path, dict[str, str]]) -> None:
