@@ -4,6 +4,7 @@ import socket
 import socketserver
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 STATE, LISTEN, METRICS = "state", "listen", "metrics"
@@ -29,7 +30,8 @@ class Control:
             timeout = _TIMEOUT_S
 
             def handle(self) -> None:
-                self.wfile.write(answers[self.rfile.readline(_MAX_WORD_BYTES).decode().strip()]())
+                with suppress(OSError):  # Who asked has given up.
+                    self.wfile.write(answers[self.rfile.readline(_MAX_WORD_BYTES).decode().strip()]())
 
         self._server = socketserver.ThreadingUnixStreamServer(str(file), Handler)
         self._server.daemon_threads = True
