@@ -43,7 +43,7 @@ def main() -> None:
                     _, pid = stack.enter_context(server(folder, log, *options))
                     pids.append(pid)
                     numbers = {"tables": kind, "servers": len(pids), "start_s": time.perf_counter() - begun}
-                    print(json.dumps(numbers | _times(log.read_text()) | _memory(pids)), flush=True)
+                    print(json.dumps(numbers | _times(log.read_text()) | memory(pids)), flush=True)
 
 
 def _add_manifest(model: Path) -> None:
@@ -61,7 +61,7 @@ def _times(log: str) -> dict[str, float]:
     return dict(zip(("verify_s", "load_s", "warmup_s"), map(float, found.groups()), strict=True))
 
 
-def _memory(pids: list[int]) -> dict[str, float]:
+def memory(pids: list[int]) -> dict[str, float]:
     """Returns the memory of processes together, in MiB."""
     sums = {"Pss": 0, "Pss_Anon": 0, "Pss_File": 0}
     for pid in pids:

@@ -1,18 +1,20 @@
 """The environment of the templates, with filters for numbers."""
 
+import functools
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from sangam.schemas.derived.cost import serving_price
 from sangam.schemas.host.plain_text import visible
 from sangam.schemas.quantities import shown_bytes, shown_seconds
 
 
-def environment() -> Environment:
-    """Returns the environment of the templates; text from logs is escaped."""
+@functools.cache  # With the templates that are compiled.
+def environment(*packages: str) -> Environment:
+    """Returns the environment of the templates of some packages, then of the page; text from logs is escaped."""
     made = Environment(
-        loader=PackageLoader("sangam.components.page"),
+        loader=ChoiceLoader([PackageLoader(package) for package in (*packages, "sangam.components.page")]),
         autoescape=select_autoescape(default=True),
         undefined=StrictUndefined,
         finalize=_shown,

@@ -82,10 +82,15 @@ class ProcessGroup:
         except subprocess.TimeoutExpired:
             return None
 
-    def end(self) -> None:
-        """Ends every process of the group, by SIGTERM and then SIGKILL, and reaps the leader."""
+    def ask_to_end(self) -> None:
+        """Sends SIGTERM to every process of the group, and does not wait."""
         if self._leader.poll() is None:
             self._signal(signal.SIGTERM)
+
+    def end(self) -> None:
+        """Ends every process of the group, by SIGTERM and then SIGKILL, and reaps the leader."""
+        self.ask_to_end()
+        if self._leader.poll() is None:
             deadline = time.monotonic() + self._grace_s
             while self._leader.poll() is None and time.monotonic() < deadline:
                 time.sleep(_POLL_S)

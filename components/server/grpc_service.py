@@ -143,8 +143,10 @@ class GrpcServer:
         port: port that it listens on.
     """
 
-    def __init__(self, predictor: Predictor, *, address: str, num_requests: int):
+    def __init__(self, predictor: Predictor, *, address: str, num_requests: int, shares_port: bool = False):
         """Binds the address, host:port with 0 for any port; `num_requests` may run or wait at once.
+
+        Processes with `shares_port` may listen at one port, and the kernel deals connections to them.
 
         Raises:
             RuntimeError: if it cannot listen there.
@@ -159,7 +161,7 @@ class GrpcServer:
                 *_TIMES,
                 ("grpc.max_receive_message_length", predictor.max_bytes),
                 # Otherwise two servers could silently share a port and its clients.
-                ("grpc.so_reuseport", 0),
+                ("grpc.so_reuseport", int(shares_port)),
             ],
         )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(predictor), self._server)

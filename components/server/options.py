@@ -11,6 +11,7 @@ from sangam.schemas.host.cgroup import usable_cores
 
 GRPC_PORT, REST_PORT = 8500, 8501
 """TensorFlow Serving's ports."""
+_PATHS = ("address_file", "metrics_target", "control")
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Options:
         rest_port: 0: any free port.
         address_file: where to write the addresses as JSON when the server is ready.
         metrics_target: file by which Prometheus finds /metrics while the server serves.
-        threads: requests that run at once; 0: one for each core.
+        processes: processes that serve, each with threads and limits of its own; with several, tables are mapped.
+        threads: requests that run at once in a process; 0: its share of the cores, one at least.
         threads_per_request: threads of one matrix product; rankers' are too small for a second thread to pay off.
         poll_s: interval between checks of the folder.
         max_message_bytes: maximum size of a request.
@@ -39,6 +41,7 @@ class Options:
         map_tables: whether tables of 16 MiB or more stay in their files, mapped into memory.
         parent_pid: process with which the server ends; 0: none.
         as_json: whether to print events as lines of JSON.
+        control: socket of one of several processes, which its supervisor chooses; None: the only one.
     """
 
     directory: Path
@@ -48,6 +51,7 @@ class Options:
     rest_port: int = REST_PORT
     address_file: Path | None = None
     metrics_target: Path | None = None
+    processes: int = 1
     threads: int = 0
     threads_per_request: int = 1
     poll_s: float = 2.0
@@ -62,6 +66,7 @@ class Options:
     map_tables: bool = False
     parent_pid: int = 0
     as_json: bool = False
+    control: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.directory.is_dir():
@@ -74,6 +79,7 @@ class Options:
                     f"{flag(name)}: is not a port (got {getattr(self, name)}); 0 to 65535, 0 for any free one"
                 )
         for name in (
+            "processes",
             "threads_per_request",
             "poll_s",
             "max_message_bytes",
@@ -86,11 +92,16 @@ class Options:
         for name in ("threads", "max_batch_rows", "max_queued", "grace_s", "parent_pid"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{flag(name)}: too small (got {getattr(self, name)}); 0 or more is needed")
+        if self.allow_updates and self.processes > 1:
+            raise UserError(
+                f"--allow-updates: a client would change one process alone (got --processes {self.processes}); give "
+                "--processes 1, or publish deltas, which every process applies"
+            )
 
     @property
     def num_threads(self) -> int:
-        """The number of threads, by default one for each core that this process may use."""
-        return self.threads or math.ceil(usable_cores())
+        """The number of threads of a process, by default its share of the cores that they may use."""
+        return self.threads or math.ceil(usable_cores() / self.processes)
 
     def address(self, port: int) -> str:
         """Returns host:port."""
@@ -103,7 +114,7 @@ def flag(name: str) -> str:
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Reads a command line: DIR, and an option for each attribute of Options."""
+    """Reads the command line that `arguments_of` returns: DIR, and an option for each attribute of Options."""
     parser = argparse.ArgumentParser(
         prog="python -m sangam.components.server", description="Serves a model; see `sangam serve`."
     )
@@ -112,6 +123,18 @@ def parse(arguments: Sequence[str]) -> Options:
         if isinstance(field.default, bool):
             parser.add_argument(flag(field.name), action="store_true")
         else:
-            kind = Path if field.name in ("address_file", "metrics_target") else type(field.default)
+            kind = Path if field.name in _PATHS else type(field.default)
             parser.add_argument(flag(field.name), type=kind, default=field.default)
     return Options(**vars(parser.parse_args(arguments)))
+
+
+def arguments_of(options: Options) -> list[str]:
+    """Returns the command line of options."""
+    arguments = [str(options.directory)]
+    for field in fields(options)[1:]:
+        value = getattr(options, field.name)
+        if value is True:
+            arguments.append(flag(field.name))
+        elif value != field.default:
+            arguments.append(f"{flag(field.name)}={value}")
+    return arguments

@@ -5,21 +5,21 @@ import logging
 import os
 import select
 import signal
-import socket
 import sys
 import threading
 import time
 import warnings
 from typing import TYPE_CHECKING
 
-from sangam.components.server.options import Options, flag
+from sangam.components.server.announcing import announced
+from sangam.components.server.control import LISTEN, METRICS, STATE, Control
+from sangam.components.server.options import Options
+from sangam.components.server.ports import refuse_taken
 from sangam.components.server.room import return_large_blocks
+from sangam.components.server.supervisor import supervise
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.export import MODEL_FILE
-from sangam.schemas.contracts.monitoring import Target
-from sangam.schemas.errors import UserError
 from sangam.schemas.host.early_sigterm import exit_on
-from sangam.schemas.host.files import write_whole
 from sangam.schemas.host.needless_imports import leave_out_needless
 from sangam.schemas.host.plain_text import LOG_FORM, log_to_stderr
 
@@ -43,14 +43,20 @@ def serve(options: Options) -> int:
     exit_on(signal.SIGTERM, signal.SIGINT, code=ExitCode.DONE)
     if options.parent_pid:
         _stop_with(options.parent_pid)
-    _check_ports(options)
-    _quieten()
-    return_large_blocks()
+    _quieten(options)
+    if options.control:
+        return _serve(options)
+    refuse_taken(options)
     if options.host not in _LOOPBACK:
         _LOG.warning(
             "host=%s: no authentication: every client that reaches this address may send requests", options.host
         )
+    return supervise(options) if options.processes > 1 else _serve(options)
 
+
+def _serve(options: Options) -> int:
+    """Serves in this process: the only one, or one of several."""
+    return_large_blocks()
     leave_out_needless()
     from sangam.components.server.serving import Serving  # TensorFlow reads its environment when it is imported.
 
@@ -59,20 +65,21 @@ def serve(options: Options) -> int:
         signal.signal(number, lambda *_: stopped.set())
     serving = Serving(options)
     try:
-        serving.start()
+        ports = _open(serving, options)
+        serving.versions.start()
         while not stopped.is_set() and not serving.versions.wait_for_first(0.1):
             pass
-        if not stopped.is_set():
-            if not serving.versions.is_ready() and (options.directory / MODEL_FILE).is_file():
-                return ExitCode.FAILED  # The log has the reason; there will be no other version.
-            _announce(options, serving)
-        # With a timeout: the kernel may give the signal to another thread, which does not wake this one.
-        while not stopped.wait(_SIGNAL_S):
-            pass
+        if stopped.is_set():
+            return ExitCode.DONE
+        if not serving.versions.is_ready() and (options.directory / MODEL_FILE).is_file():
+            return ExitCode.FAILED  # The log has the reason; there will be no other version.
+        if ports is None:
+            _wait(stopped)
+        else:
+            with announced(options, name=serving.name, ports=ports, is_empty=not serving.versions.states()):
+                _wait(stopped)
         return ExitCode.DONE
     finally:
-        if target := _target(options, serving.name):
-            target.withdraw()
         serving.stop(options.grace_s)
 
 
@@ -87,47 +94,28 @@ def end(code: int) -> None:
     os._exit(code)
 
 
-def _announce(options: Options, serving: "Serving") -> None:
-    addresses = {"grpc": options.address(serving.grpc.port), "rest": options.address(serving.rest.port)}
-    if options.address_file:
-        write_whole(options.address_file, json.dumps(addresses) + "\n")
-    if target := _target(options, serving.name):
-        try:
-            target.announce(addresses["rest"])
-        except OSError as error:
-            _LOG.warning("Prometheus cannot discover this server: cannot write %s (%s)", target.file, error)
-    is_empty = not serving.versions.states()
-    if options.as_json:
-        print(json.dumps({"name": serving.name, **addresses, "has_version": not is_empty}), flush=True)
-        return
-    print(f"serving {serving.name}: gRPC {addresses['grpc']}, REST http://{addresses['rest']}", flush=True)
-    if is_empty:
-        print(
-            f"nothing to serve yet: {options.directory} has no version (got an empty folder of versions); requests are "
-            "refused and /readyz says 503 until one is pushed there",
-            flush=True,
-        )
+def _open(serving: "Serving", options: Options) -> tuple[int, int] | None:
+    """Listens, and returns the ports. One of several processes waits to be told: None."""
+    if options.control is None:
+        return serving.listen()
+
+    def state() -> bytes:
+        versions = serving.versions
+        served = versions.served_version() if versions.wait_for_first(0) else None
+        told = {"is_checked": versions.wait_for_first(0), "version": served, "is_empty": not versions.states()}
+        return json.dumps({"name": serving.name, **told}).encode()
+
+    def listen() -> bytes:
+        return json.dumps(serving.listen()).encode()
+
+    Control(options.control, {STATE: state, LISTEN: listen, METRICS: serving.metrics.text})
+    return None
 
 
-def _target(options: Options, name: str) -> Target | None:
-    """Returns the target by which Prometheus finds this server; None without a target file."""
-    if options.metrics_target is None:
-        return None
-    labels = {"job": "sangam-server", "ranker": name, "process": "server", "instance": options.metrics_target.stem}
-    return Target(options.metrics_target, labels)
-
-
-def _check_ports(options: Options) -> None:
-    """Refuses a port in use at once, not only after TensorFlow's import."""
-    for name in ("grpc_port", "rest_port"):
-        address = options.address(getattr(options, name))
-        try:
-            family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-            socket.create_server((options.host, getattr(options, name)), family=family).close()
-        except OSError as error:
-            raise UserError(
-                f"{flag(name)}: cannot listen (got {address}: {error.strerror}); give a free port, or 0"
-            ) from error
+def _wait(stopped: threading.Event) -> None:
+    # With a timeout: the kernel may give the signal to another thread, which does not wake this one.
+    while not stopped.wait(_SIGNAL_S):
+        pass
 
 
 def _stop_with(parent_pid: int) -> None:
@@ -147,10 +135,13 @@ def _stop_with(parent_pid: int) -> None:
     threading.Thread(target=wait, name="parent", daemon=True).start()
 
 
-def _quieten() -> None:
+def _quieten(options: Options) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.Formatter.converter = time.gmtime
-    log_to_stderr(level=logging.WARNING, form=LOG_FORM.replace("%(asctime)s", "%(asctime)sZ"), force=True)
+    form = LOG_FORM.replace("%(asctime)s", "%(asctime)sZ")
+    if options.control:
+        form = form.replace("%(message)s", f"worker={options.control.name} %(message)s")
+    log_to_stderr(level=logging.WARNING, form=form, force=True)
     _LOG.setLevel(logging.INFO)
     for noisy in ("tensorflow", "absl", "aiohttp", "grpc"):
         logging.getLogger(noisy).setLevel(logging.ERROR)

@@ -47,13 +47,18 @@ class RestServer:
         num_requests: int,
         timeout_s: float,
         max_connections: int,
+        metrics_page: Callable[[], bytes],
+        shares_port: bool = False,
     ):
         """Listens on host and port, 0 for any port; a request may take `timeout_s` to arrive and get a slot.
+
+        `metrics_page` returns what Prometheus scrapes. `shares_port`: as in `GrpcServer`.
 
         Raises:
             OSError: if it cannot listen there.
         """
         self._predictor, self._timeout_s = predictor, timeout_s
+        self._metrics_page = metrics_page
         self._is_draining = False
         self._num_arrived, self._max_arrived = 0, num_requests + _SPARE_REQUESTS
         self._connections = Connections(
@@ -69,7 +74,8 @@ class RestServer:
         self._thread = threading.Thread(target=self._loop.run_forever, name="rest", daemon=True)
         self._thread.start()
         self._runner = web.AppRunner(self._application(), access_log=None, handle_signals=False, shutdown_timeout=0)
-        self.port: int = asyncio.run_coroutine_threadsafe(self._listen(host, port), self._loop).result(_START_TIMEOUT_S)
+        listening = asyncio.run_coroutine_threadsafe(self._listen(host, port, shares_port), self._loop)
+        self.port: int = listening.result(_START_TIMEOUT_S)
 
     def set_draining(self) -> None:
         """Makes /readyz report that the server is stopping."""
@@ -80,12 +86,16 @@ class RestServer:
         stopping = asyncio.run_coroutine_threadsafe(self._stop(grace_s), self._loop)
         futures.wait([stopping], grace_s + _ABORT_S)
 
-    async def _listen(self, host: str, port: int) -> int:
+    async def _listen(self, host: str, port: int, shares_port: bool) -> int:
         await self._runner.setup()
         server = self._runner.server
         assert server is not None
         self._listener = await self._loop.create_server(
-            lambda: Connection(self._connections, server, self._loop), host, port, backlog=_BACKLOG
+            lambda: Connection(self._connections, server, self._loop),
+            host,
+            port,
+            backlog=_BACKLOG,
+            reuse_port=shares_port,
         )
         return int(self._listener.sockets[0].getsockname()[1])
 
@@ -155,7 +165,7 @@ class RestServer:
         return web.Response(text=f"ready {self._predictor.name} {version}\n")
 
     async def _metrics(self, request: web.Request) -> web.Response:  # noqa: ARG002
-        page = await self._loop.run_in_executor(self._workers, self._predictor.metrics.text)
+        page = await self._loop.run_in_executor(self._workers, self._metrics_page)
         return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     async def _deltas(self, request: web.Request) -> web.Response:  # noqa: ARG002

@@ -14,6 +14,7 @@ from sangam.components.server.options import Options
 from sangam.components.server.predictor import Predictor
 from sangam.components.server.rest import RestServer
 from sangam.components.server.versions import Versions
+from sangam.components.server.workers_metrics import page_of_all
 
 _LOG = logging.getLogger("sangam.components.server")
 _ABORT_S = 1.0
@@ -21,68 +22,84 @@ _ABORT_S = 1.0
 
 
 class Serving:
-    """A server that listens; it answers once a version is ready.
+    """A server: its versions, and once it listens its interfaces. It answers once a version is ready.
 
     Attributes:
         name: name of the model in requests.
-        versions: versions of the model.
-        grpc: the gRPC interface.
-        rest: the REST interface.
+        versions: versions of the model; to be started.
+        metrics: metrics of this process.
     """
 
     def __init__(self, options: Options):
-        """Binds both ports, without loading a version."""
+        """Neither listens nor loads a version."""
         tf.config.set_visible_devices([], "GPU")
         tf.config.threading.set_intra_op_parallelism_threads(options.threads_per_request)
         tf.config.threading.set_inter_op_parallelism_threads(options.num_threads)
         self.name = options.name or _name_of(options.directory)
-        metrics = Metrics()
+        self.metrics = Metrics()
         self.versions = Versions(
             name=self.name,
             folder=options.directory,
             poll_s=options.poll_s,
-            metrics=metrics,
-            changed=lambda: self.grpc.set_ready(self.versions.is_ready()),
+            metrics=self.metrics,
+            changed=self._tell_health,
             map_tables=options.map_tables,
         )
         self._admission = Admission(max_running=options.num_threads, max_waiting=options.max_queued)
-        predictor = Predictor(
+        self._predictor = Predictor(
             name=self.name,
             versions=self.versions,
             admission=self._admission,
-            metrics=metrics,
+            metrics=self.metrics,
             max_rows=options.max_rows,
             max_batch_rows=options.max_batch_rows,
             max_bytes=options.max_message_bytes,
             allow_updates=options.allow_updates,
         )
+        self._options = options
+        self._grpc: GrpcServer | None = None
+        self._rest: RestServer | None = None
+
+    def listen(self) -> tuple[int, int]:
+        """Starts to answer requests; returns the ports of gRPC and REST."""
+        options, control = self._options, self._options.control
         num_requests = options.num_threads + options.max_queued
-        self.grpc = GrpcServer(predictor, address=options.address(options.grpc_port), num_requests=num_requests)
-        self.rest = RestServer(
-            predictor,
+        self._grpc = GrpcServer(
+            self._predictor,
+            address=options.address(options.grpc_port),
+            num_requests=num_requests,
+            shares_port=control is not None,
+        )
+        self._rest = RestServer(
+            self._predictor,
             host=options.host,
             port=options.rest_port,
             num_requests=num_requests,
             timeout_s=options.rest_timeout_s,
             max_connections=options.max_connections,
+            shares_port=control is not None,
+            metrics_page=(lambda: page_of_all(control.parent)) if control else self.metrics.text,
         )
-
-    def start(self) -> None:
-        """Starts to answer requests, and to load and watch versions."""
-        self.grpc.start()
-        self.versions.start()
+        self._grpc.start()
+        self._tell_health()
+        return self._grpc.port, self._rest.port
 
     def stop(self, grace_s: float) -> None:
         """Reports that it is not ready, accepts no new requests, and waits for the running ones."""
         self.versions.stop()
-        self.grpc.set_ready(False)
-        self.rest.set_draining()
         num_running = self._admission.num_running
-        ended = self.grpc.stop(grace_s)
-        self.rest.stop(grace_s)
-        ended.wait(_ABORT_S)
+        if self._grpc and self._rest:
+            self._grpc.set_ready(False)
+            self._rest.set_draining()
+            ended = self._grpc.stop(grace_s)
+            self._rest.stop(grace_s)
+            ended.wait(_ABORT_S)
         left = self._admission.num_running
         _LOG.info("model=%s stopped=true requests_drained=%d requests_left=%d", self.name, num_running - left, left)
+
+    def _tell_health(self) -> None:
+        if self._grpc:
+            self._grpc.set_ready(self.versions.is_ready())
 
 
 def _name_of(directory: Path) -> str:

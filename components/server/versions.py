@@ -95,6 +95,11 @@ class Versions:
         """Returns whether a version is served."""
         return self._served is not None
 
+    def served_version(self) -> int | None:
+        """Returns the number of the served version; None without one."""
+        served = self._served
+        return served.version if served else None
+
     def deltas(self) -> Deltas | None:
         """Returns the deltas of the served version; None if it takes none."""
         return self._deltas

@@ -29,7 +29,8 @@ def serve(
         Path | None,
         typer.Option(help="File by which Prometheus finds /metrics while the server serves, for its file_sd."),
     ] = None,
-    threads: Annotated[int, typer.Option(help="Requests that run at once; 0: one per core.")] = Options.threads,
+    processes: Annotated[int, typer.Option(help="Processes at these ports; several map large tables.")] = 1,
+    threads: Annotated[int, typer.Option(help="Requests at once, of a process; 0: its share of the cores.")] = 0,
     threads_per_request: Annotated[
         int, typer.Option(help="Threads of one matrix product; more than 1 pays for large dense parts only.")
     ] = Options.threads_per_request,

@@ -7,11 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader
 from multidict import MultiMapping
 
 from sangam.components.page.environment import environment
@@ -76,14 +74,9 @@ class Pages:
         """Renders a page in the worker thread."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, make, argument)
 
-    @cached_property
-    def _templates(self) -> Environment:
-        made = environment()
-        made.loader = ChoiceLoader([PackageLoader("sangam.pipelines.ui"), PackageLoader("sangam.components.page")])
-        return made
-
     def _render(self, template: str, place: str, **context: Any) -> str:
-        return self._templates.get_template(template).render(root=self._root.uri, place=place, **context)
+        found = environment("sangam.pipelines.ui").get_template(template)
+        return found.render(root=self._root.uri, place=place, **context)
 
     def message(self, title: str, sentence: str, advice: str, link: tuple[str, str]) -> str:
         """Returns a page with one message."""

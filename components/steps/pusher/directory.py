@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from sangam.components.registry import moving, versions
+from sangam.components.registry import moving, seal, versions
 from sangam.components.steps.pusher import manifest
 from sangam.components.steps.pusher.manifest import FileEntry, Manifest, Provenance
 from sangam.schemas.contracts.export import MODEL_FILE
@@ -21,6 +21,8 @@ _LOG = logging.getLogger(__name__)
 _LEFTOVER = re.compile(r"^\.tmp-\d{11}-[0-9a-f]{8}$")
 _WAIT_S = 600.0
 """For how long a push waits for another one, which may copy large tables."""
+_LINKED_BYTES = 16 * 2**20
+"""Size of the smallest files that versions share: an export gives tables of this size files of their own."""
 _CLAIM = ".claim"
 """File in the temporary folder that names the target version, which after a kill is complete or must be removed."""
 
@@ -86,7 +88,7 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: C
         version = manifest.next_version(day, _taken(target))
         temporary = target / f".tmp-{version}-{secrets.token_hex(4)}"
         try:
-            _copy(model, temporary, files)
+            _copy(model, temporary, files, _newest(target))
             described = Manifest(**dict(provenance), version=version, created=now, files=files)
             return _publish(temporary, target, day, described, card)
         except BaseException:
@@ -143,16 +145,41 @@ def _refuse_withdrawn(target: Path, files: dict[str, FileEntry]) -> None:
         raise UserError(manifest.withdrawn_text(version, withdrawal.because, withdrawal.withdrawn_at, str(target)))
 
 
-def _copy(model: Path, temporary: Path, files: dict[str, FileEntry]) -> None:
+def _newest(target: Path) -> Path | None:
+    available = versions.versions(target)
+    return target / available[-1] if available else None
+
+
+def _copy(model: Path, temporary: Path, files: dict[str, FileEntry], former: Path | None) -> None:
     temporary.mkdir()
     for name in manifest.copy_order(files):
         (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(model / name, temporary / name)
-        sync(temporary / name)
+        if former is None or not _is_linked(former / name, temporary / name, files[name]):
+            shutil.copyfile(model / name, temporary / name)
+            sync(temporary / name)
     written = manifest.list_files(temporary)
     wrong = sorted(name for name in files.keys() | written.keys() if files.get(name) != written.get(name))
     if wrong:
         raise RuntimeError(f"{temporary}: files differ from the model in {model} after the copy: {', '.join(wrong)}")
+
+
+def _is_linked(former: Path, file: Path, entry: FileEntry) -> bool:
+    """Links a large file of the former version that has the same content; returns whether.
+
+    A server that maps tables then has one copy of an unchanged one, also while it has both versions. Small files are
+    copied: damage to one of them, the graph's for example, should leave a version to go back to.
+    """
+    try:
+        if (
+            entry.bytes < _LINKED_BYTES
+            or former.lstat().st_size != entry.bytes
+            or seal.sha256_of(former) != entry.sha256
+        ):
+            return False
+        os.link(former, file, follow_symlinks=False)
+    except OSError:  # There is none, or the file system has no links.
+        return False
+    return True
 
 
 def _publish(temporary: Path, target: Path, day: str, described: Manifest, card: Card) -> Pushed:

@@ -1,6 +1,7 @@
 """Large tables whose files a server maps into memory."""
 
 import gc
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,6 +112,18 @@ def _rows_written(file: Path, *numbers: int, value: float) -> Iterator[None]:
     del rows  # Its map, too.
     yield
     np.memmap(file, np.float32, "r+", shape=(_NUM_ROWS, _DIM))[list(numbers)] = np.array(numbers)[:, None]
+
+
+def test_versions_that_share_a_file_map_the_same_pages(exported: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    folder, files = exported
+    shutil.copytree(folder, tmp_path / "2")
+    (tmp_path / "2" / files[_ROWS]).unlink()
+    (tmp_path / "2" / files[_ROWS]).hardlink_to(folder / files[_ROWS])
+    models = [LoadedModel(folder, 1, map_tables=True), LoadedModel(tmp_path / "2", 2, map_tables=True)]
+    assert [_read(model, 7) for model in models] == [[7.5], [7.5]]
+    mapped = [line.split() for line in _maps().splitlines() if line.endswith(files[_ROWS])]
+    assert len(mapped) == 2
+    assert {inode for _, _, _, _, inode, _ in mapped} == {str((folder / files[_ROWS]).stat().st_ino)}
 
 
 def test_a_file_of_another_length_is_refused(exported: tuple[Path, dict[str, str]]) -> None:

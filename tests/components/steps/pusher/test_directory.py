@@ -122,6 +122,28 @@ def test_another_model_gets_the_next_version_and_leaves_the_first_alone(
     assert {path: path.stat().st_mtime_ns for path in Path(first.path).rglob("*")} == before
 
 
+def test_versions_share_unchanged_tables_alone(target: Path, tmp_path: Path) -> None:
+    folders = []
+    for number, last in enumerate((b"1", b"1", b"2")):
+        model = make_model(tmp_path / str(number), str(min(number, 1)))
+        with (model / "variables" / "table").open("wb") as file:
+            file.seek(2**24 - 1)
+            file.write(last)
+        folders.append(Path(pushed(model, target).path))
+    first, second, third = folders
+    assert (first / "variables/table").samefile(second / "variables/table")
+    assert not (second / "variables/table").samefile(third / "variables/table")
+    assert not any((first / name).samefile(second / name) for name in ("saved_model.pb", "variables/data"))
+    assert [versions.damage(folder) for folder in folders] == [None] * 3
+    # A damaged one is not shared.
+    with (third / "variables/table").open("r+b") as file:
+        file.write(b"x")
+    (tmp_path / "2/variables/data").write_text("u")
+    fourth = Path(pushed(tmp_path / "2", target).path)
+    assert not (fourth / "variables/table").samefile(third / "variables/table")
+    assert versions.damage(fourth) is None
+
+
 def test_a_model_that_another_took_the_place_of_is_pushed_again_to_be_served(
     model: Path, target: Path, tmp_path: Path
 ) -> None:
