@@ -1,0 +1,143 @@
+"""What the contestants read, made once for a model: requests, the server's scores, weights, the peers' models."""
+
+import hashlib
+import json
+import pickle
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from bench.processes import Process, run
+from bench.serving_peers import days as logs_of
+from bench.serving_peers.dense_inputs import DENSE_INPUTS, write_with_inputs
+from bench.serving_peers.trees import tree_table
+from bench.serving_peers.worker import SIZES
+from bench.torch_processes import ENVIRONMENT, PYTHON
+from sangam.components.registry.versions import MANIFEST_FILE
+from sangam.components.server.session import ModelSession
+from sangam.schemas.contracts.export import DESCRIPTION_FILE, RANK, Description, read_description
+from sangam.schemas.host.files import remove_folder
+from sangam.schemas.spec.models import Mmoe
+from sangam.trainer_module.ranker import Ranker, with_precision
+
+DENSE, VERSIONS = "dense", "versions"
+"""The SavedModel of the dense layers alone, and the folder of the served version."""
+MODEL = f"{VERSIONS}/1"
+_FLAT = "_flat/.ATTRIBUTES/VARIABLE_VALUE"
+_WITH_INPUTS, _READY = "with_inputs", "ready"
+_NUM_REQUESTS, _ROWS_A_CALL = 8, 2_000
+
+
+class DenseLayers(tf.Module):
+    """The dense layers as they are served, from their input to the scores."""
+
+    def __init__(self, ranker: Ranker, flat: NDArray[Any]):
+        super().__init__()
+        self._ranker, self._flat = ranker, tf.Variable(flat, trainable=False)
+        spec = tf.TensorSpec([None, ranker.inputs.width], tf.float32, name="x")
+        self.signature = tf.function(self._scores, input_signature=[spec], autograph=False)
+
+    def _scores(self, x: tf.Tensor) -> dict[str, tf.Tensor]:
+        weights = self._ranker.weights.unpack(self._flat.read_value())
+        return dict(self._ranker.predictions(self._ranker.logits_of_inputs(weights, x)))
+
+
+def prepare(model: Path, logs: Path, root: Path) -> Path:
+    """Returns the folder below `root` with what the contestants read; makes it if it is not there.
+
+    Raises:
+        SystemExit: the model is of another kind than the demo's.
+    """
+    content = (model / "saved_model.pb").read_bytes() + (model / DESCRIPTION_FILE).read_bytes()
+    folder = root / hashlib.sha256(content).hexdigest()[:12]
+    if (folder / _READY).exists():
+        return folder
+    remove_folder(folder)
+    shutil.copytree(model, folder / MODEL, ignore=shutil.ignore_patterns(MANIFEST_FILE))
+    described = read_description(str(model / DESCRIPTION_FILE), (model / DESCRIPTION_FILE).read_bytes())
+    ranker = _ranker(described)
+    write_with_inputs(folder / MODEL, folder / _WITH_INPUTS, ranker.inputs.width)
+    _write_layers(folder, model, ranker)
+    _write_requests(folder, logs_of.tables(logs), described, ranker.tasks)
+    run([Process(["bench.serving_peers.make_peers", str(folder)], ENVIRONMENT, python=str(PYTHON))], folder)
+    (folder / _READY).touch()
+    return folder
+
+
+def read_tasks(folder: Path) -> list[str]:
+    """Returns the tasks, in the order of the scores."""
+    return list(json.loads((folder / "model.json").read_text())["tasks"])
+
+
+def read_requests(folder: Path, candidates: int) -> list[logs_of.Arrays]:
+    """Returns the requests of so many candidates as inputs of `rank`."""
+    return list(pickle.loads((folder / f"requests-{candidates}.pickle").read_bytes()))
+
+
+def _ranker(described: Description) -> Ranker:
+    spec = described.ranker
+    kind = spec.model
+    is_plain = isinstance(kind, Mmoe) and kind.top_k is None and kind.interaction is None and kind.members == 1
+    if not is_plain or any(task.kind != "binary" or task.calibration for task in described.tasks.values()):
+        raise SystemExit(
+            "bench.serving_peers: the peers have no such layers (got another model than a plain mmoe of binary tasks); "
+            "give a version of the demo"
+        )
+    return Ranker(with_precision(spec, "float32"))
+
+
+def _write_layers(folder: Path, model: Path, ranker: Ranker) -> None:
+    flat = tf.train.load_variable(str(model / "variables" / "variables"), _FLAT)
+    np.savez(folder / "weights.npz", **ranker.weights.by_name(flat))
+    document = {"tasks": ranker.tasks, "num_experts": ranker.spec.model.num_experts}
+    (folder / "model.json").write_text(json.dumps(document))
+    layers = DenseLayers(ranker, flat)
+    tf.saved_model.save(layers, str(folder / DENSE), signatures={DENSE: layers.signature})
+
+
+def _write_requests(folder: Path, days: Sequence[pa.Table], described: Description, tasks: Sequence[str]) -> None:
+    """Writes requests for the last day's posts, with the server's scores, and the trees' table of all days."""
+    served, told = (
+        ModelSession(folder / MODEL, {}).call(RANK),
+        ModelSession(folder / _WITH_INPUTS, {}).call(DENSE_INPUTS),
+    )
+
+    def scores(arrays: logs_of.Arrays) -> NDArray[np.float32]:
+        found = served(arrays)
+        return np.concatenate([found[task] for task in tasks], 1)
+
+    evaluated, trees = logs_of.inputs(days[-1], described.columns), tree_table(days, tasks)
+    of_day = trees.x[-days[-1].num_rows :]
+    labels = np.concatenate([np.stack([day[task].to_numpy() for task in tasks], 1) for day in days])
+    train = slice(len(labels) - len(of_day))
+    np.savez(
+        folder / "trees.npz",
+        train=trees.x[train],
+        labels=labels[train],
+        evaluation=of_day,
+        evaluation_labels=labels[-len(of_day) :],
+        categories=trees.categories,
+    )
+    parts = [
+        scores({name: array[start : start + _ROWS_A_CALL] for name, array in evaluated.items()})
+        for start in range(0, len(of_day), _ROWS_A_CALL)
+    ]
+    np.save(folder / "scores.npy", np.concatenate(parts))
+    random = np.random.default_rng(1)
+    for size in SIZES:
+        users = random.integers(0, len(of_day), _NUM_REQUESTS)
+        picked = random.integers(0, len(of_day), [_NUM_REQUESTS, size])
+        requests = [logs_of.request(evaluated, user, rows) for user, rows in zip(users, picked, strict=True)]
+        (folder / f"requests-{size}.pickle").write_bytes(pickle.dumps(requests))
+        np.savez(
+            folder / f"requests-{size}.npz",
+            x=np.stack([told({"examples": logs_of.examples(each, described.columns)})["x"] for each in requests]),
+            scores=np.stack([scores(each) for each in requests]),
+            trees=np.where(trees.is_context, of_day[users][:, None], of_day[picked]),
+        )

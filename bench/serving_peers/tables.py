@@ -1,0 +1,104 @@
+"""Tables of what contestants took: candidates a second of a core, latencies, prices."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bench.results import table
+from bench.serving_peers.worker import SIZES
+from sangam.schemas.derived.cost import per_million_candidates
+from sangam.schemas.spec.cost import Cost
+
+LABELS = {
+    "server": "this server: a request over gRPC",
+    "call": "the bare call: the same in process",
+    "dense": "the dense part alone: the served layers, TensorFlow",
+    "onnxruntime": "the dense part alone: ONNX Runtime",
+    "openvino": "the dense part alone: OpenVINO",
+    "aot_inductor": "the dense part alone: PyTorch, AOTInductor",
+    "lightgbm": "LightGBM, its features given",
+}
+_SECONDS_A_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """A day's requests.
+
+    Attributes:
+        label: what they are.
+        requests: number.
+        candidates: of a request.
+    """
+
+    label: str
+    requests: float
+    candidates: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a contestant took for requests of one size.
+
+    Attributes:
+        rate: candidates a second of one busy core.
+        p50_ms: median of a request's milliseconds, one after the other.
+        p99_ms: their 99th percentile.
+    """
+
+    rate: float
+    p50_ms: float
+    p99_ms: float
+
+
+def measured(turns: Sequence[Mapping[str, Any]], candidates: int) -> Measured:
+    """Returns the numbers of all turns of a contestant together."""
+    taken_ms = np.concatenate([turn["ms"] for turn in turns])
+    rate = candidates * len(taken_ms) / sum(turn["processor_s"] for turn in turns)
+    return Measured(rate, *(float(each) for each in np.percentile(taken_ms, [50, 99])))
+
+
+def speeds(found: Mapping[str, Mapping[int, Measured]], core_hour: float) -> str:
+    """Returns the table of all contestants; prices in USD at that price of a core for an hour."""
+    columns = ("candidates/s of a core", "p50 ms", "p99 ms", "USD a million")
+    header = ["one thread, one request at a time", *(f"{size:,}: {column}" for size in SIZES for column in columns)]
+    rows = []
+    for name, by_size in found.items():
+        cells = [LABELS[name]]
+        for size in SIZES:
+            each = by_size[size]
+            cells += [f"{each.rate:,.0f}", f"{each.p50_ms:.2f}", f"{each.p99_ms:.2f}", f"{price(each, core_hour):.5f}"]
+        rows.append(cells)
+    return table(header, rows)
+
+
+def days(found: Mapping[str, Mapping[int, Measured]], core_hour: float, traffic: Sequence[Traffic]) -> str:
+    """Returns the table of what a day of each traffic costs, and how many cores it keeps busy on average."""
+    header = ["a day of", *(f"{each.label}: {unit}" for each in traffic for unit in ("USD", "cores"))]
+    rows = []
+    for name, by_size in found.items():
+        cells = [LABELS[name]]
+        for each in traffic:
+            of_size, count = by_size[each.candidates], each.requests * each.candidates
+            cells += [
+                f"{price(of_size, core_hour) * count / 1e6:,.4g}",
+                f"{count / _SECONDS_A_DAY / of_size.rate:,.3g}",
+            ]
+        rows.append(cells)
+    return table(header, rows)
+
+
+def price(of: Measured, core_hour: float) -> float:
+    """Returns the price of a million candidates."""
+    cost = Cost(currency="USD", rank_per_hour=0, step_per_hour=0, serving_core_hour=core_hour)
+    found = per_million_candidates(cost, of.rate)
+    assert found is not None
+    return found
+
+
+def quality(found: Mapping[str, Mapping[str, float]]) -> str:
+    """Returns the table of each model's AUC by task."""
+    header = ["AUC of the last day", *next(iter(found.values()))]
+    return table(header, [[name, *(f"{auc:.4f}" for auc in of.values())] for name, of in found.items()])
