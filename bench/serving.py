@@ -25,10 +25,10 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from bench import results
+from sangam.components.load.signature import Arrays, Input, random_request
 from sangam.components.server.client import Client, connect
 from sangam.schemas.contracts.export import EXTRAS_FOLDER, RANK
 
-Arrays = Mapping[str, NDArray[Any]]
 NAME = "ranker"
 DEMO_CONTEXT = "user_id,language,tab,recent_posts,network_mbps,hour"
 """Columns of the demo with one row for all candidates."""
@@ -36,8 +36,6 @@ _START_TIMEOUT_S, _TIMEOUT_S = 120, 60
 _MOST_P50, _MOST_P99 = 1.3, 1.5
 """Bounds of a request's time over that of a bare call."""
 _WARM_CALLS, _NUM_REQUESTS = 20, 8
-_WIDTH = 8
-"""Values of a list column."""
 
 
 @dataclass
@@ -65,7 +63,7 @@ class Bare:
     def __init__(self, model: Path):
         self._loaded = tf.saved_model.load(str(model))
         self._call = self._loaded.signatures[RANK]
-        self.inputs: dict[str, Any] = self._call.structured_input_signature[1]
+        self.inputs = inputs_of(self._call.structured_input_signature[1])
 
     def __call__(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
         tensors = {name: tf.constant(values) for name, values in arrays.items()}
@@ -83,21 +81,12 @@ def save_changed(model: Path, folder: Path) -> None:
         shutil.copytree(model / EXTRAS_FOLDER, folder / EXTRAS_FOLDER)
 
 
-def request_for(inputs: Mapping[str, Any], *, context: set[str], candidates: int, seed: int) -> dict[str, NDArray[Any]]:
-    """Returns one request: one row of the columns of `context`, a row for each candidate of the others."""
-    random, arrays = np.random.default_rng(seed), {}
-    for name, spec in inputs.items():
-        column = name.removesuffix("_length")
-        shape = [1 if column in context else candidates, *[_WIDTH] * (spec.shape.rank - 1)]
-        if column != name and column in inputs:
-            arrays[name] = np.full(shape, _WIDTH, np.int64)
-        elif spec.dtype == tf.string:
-            arrays[name] = np.char.add(f"{name}_".encode(), random.integers(0, 1000, shape).astype("S")).astype(object)
-        elif spec.dtype.is_integer:
-            arrays[name] = random.integers(0, 1000, shape).astype(spec.dtype.as_numpy_dtype)
-        else:
-            arrays[name] = random.random(shape).astype(spec.dtype.as_numpy_dtype)
-    return arrays
+def inputs_of(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Input]:
+    """Returns a loaded signature's inputs, for `random_request`."""
+    return {
+        name: Input(np.object_ if spec.dtype == tf.string else spec.dtype.as_numpy_dtype, spec.shape.rank == 2)
+        for name, spec in specs.items()
+    }
 
 
 @contextmanager
@@ -194,8 +183,8 @@ def main() -> int:
         shutil.copytree(arguments.model, folder / "1", ignore=shutil.ignore_patterns("manifest.json"))
         save_changed(folder / "1", second)
         models = {number: Bare(path) for number, path in ((1, folder / "1"), (2, second))}
-        shape = {"context": set(arguments.context.split(",")), "candidates": arguments.candidates}
-        requests = [request_for(models[1].inputs, seed=seed, **shape) for seed in range(_NUM_REQUESTS)]
+        shape = {"once": arguments.context.split(","), "candidates": arguments.candidates}
+        requests = [random_request(models[1].inputs, seed=seed, **shape) for seed in range(_NUM_REQUESTS)]
         log = Path(scratch) / "server.log"
         with server(folder, log) as (addresses, _), connect(addresses["grpc"], NAME) as client:
             found = measure(client, models, requests, arguments.seconds, lambda: os.rename(second, folder / "2"))

@@ -20,8 +20,9 @@ import pyarrow as pa
 import tensorflow as tf
 
 from bench import results
-from bench.serving import request_for
+from bench.serving import inputs_of
 from bench.workload_files import write_transform
+from sangam.components.load.signature import random_request
 from sangam.schemas.contracts.export import RANK
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.loading import load_spec
@@ -135,7 +136,7 @@ def _call(model: ServedRanker) -> Call:
         tensors = {name: tf.constant(values) for name, values in arrays.items()}
         return {name: scores.numpy() for name, scores in concrete(tensors).items()}
 
-    call.inputs = rank.input_signature[0]  # type: ignore[attr-defined]
+    call.inputs = inputs_of(rank.input_signature[0])  # type: ignore[attr-defined]
     return call
 
 
@@ -163,7 +164,7 @@ def main() -> None:
             )
             for candidates in arguments.candidates:
                 requests = [
-                    request_for(inputs, context=context, candidates=candidates, seed=seed) for seed in range(_REQUESTS)
+                    random_request(inputs, once=context, candidates=candidates, seed=seed) for seed in range(_REQUESTS)
                 ]
                 one, other = (call(requests[0]) for call in calls.values())
                 difference = max(float(np.abs(one[task] - other[task]).max()) for task in one)

@@ -21,7 +21,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
 import psutil
 
@@ -34,10 +33,8 @@ from bench.serving_peers.preparation import VERSIONS, prepare, read_requests, re
 from bench.serving_peers.tables import Traffic
 from bench.serving_peers.worker import SIZES, Call, measure, refuse_other_scores
 from bench.torch_processes import ENVIRONMENT, PYTHON
-from sangam.components.load.over_grpc import METHOD, OWN_CONNECTION
-from sangam.components.server.client import Client
+from sangam.components.server.client import connect
 from sangam.schemas.contracts.export import RANK
-from sangam.schemas.host.environment import NO_HTTP_PROXY
 
 Turn = Callable[[int, float], Mapping[str, Any]]
 """Answers requests of so many candidates for so many seconds; returns the numbers of `worker.measure`."""
@@ -111,22 +108,20 @@ def _on(core: int) -> Iterator[None]:
 
 @contextmanager
 def _server(folder: Path) -> Iterator[Turn]:
-    """Starts a server with one thread; its turns send encoded messages, and leave the answers encoded."""
+    """Starts a server with one thread; its turns send messages that were made before, and leave the answers packed."""
     tasks = read_tasks(folder)
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as scratch, ExitStack() as stack:
         log = Path(scratch) / "server.log"
         addresses, pid = stack.enter_context(server(folder / VERSIONS, log, "--threads", "1"))
-        options = [NO_HTTP_PROXY, *OWN_CONNECTION]
-        channel = stack.enter_context(grpc.insecure_channel(addresses["grpc"], options=options))
-        client, send = Client(channel, NAME), channel.unary_unary(METHOD)
+        client = stack.enter_context(connect(addresses["grpc"], NAME))
         calls: dict[int, list[Call]] = {}
         for size in SIZES:
             requests = read_requests(folder, size)
             for arrays, scores in zip(requests, np.load(folder / f"requests-{size}.npz")["scores"], strict=True):
                 answer = client.predict(RANK, arrays, _TIMEOUT_S)
                 refuse_other_scores("server", np.concatenate([answer[task] for task in tasks], 1), scores)
-            messages = [client.request(RANK, arrays).SerializeToString() for arrays in requests]
-            calls[size] = [functools.partial(send, message, timeout=_TIMEOUT_S) for message in messages]
+            messages = [client.request(RANK, arrays) for arrays in requests]
+            calls[size] = [functools.partial(client.send, message, _TIMEOUT_S) for message in messages]
         processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
         yield lambda size, seconds: measure(calls[size], seconds, lambda: sum(map(_processor_s, processes)))
 

@@ -18,15 +18,13 @@ from sangam.schemas.contracts.export import RANK
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.environment import NO_HTTP_PROXY
 
-METHOD = "/tensorflow.serving.PredictionService/Predict"
-"""Takes and gives encoded messages."""
-OWN_CONNECTION = [
+_METHOD = "/tensorflow.serving.PredictionService/Predict"
+_OPTIONS = [
     NO_HTTP_PROXY,
     ("grpc.use_local_subchannel_pool", 1),  # Else channels share a connection.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
 ]
-"""Options of a channel."""
 _START_S = 10.0
 _SIGNATURES = "signature_def"
 _SERVED = re.compile(r"; this server serves (\S+)$")
@@ -39,7 +37,7 @@ class GrpcServer:
     def __init__(self, channels: Sequence[Any], name: str):
         self._channel, self._client = channels[0], Client(channels[0], name)
         self._name = name
-        self._calls = itertools.cycle([channel.unary_unary(METHOD) for channel in channels])
+        self._calls = itertools.cycle([channel.unary_unary(_METHOD) for channel in channels])
 
     async def metadata(self) -> Any:
         """Returns the model's signatures.
@@ -80,7 +78,7 @@ async def connect(address: str, name: str, connections: int) -> AsyncIterator[Gr
     """
     async with AsyncExitStack() as stack:
         channels = [
-            await stack.enter_async_context(grpc.aio.insecure_channel(address, options=OWN_CONNECTION))
+            await stack.enter_async_context(grpc.aio.insecure_channel(address, options=_OPTIONS))
             for _ in range(connections)
         ]
         name = name or await _name(channels[0], address)
