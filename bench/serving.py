@@ -25,13 +25,13 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from bench import results
+from bench.demo import CONTEXT
 from sangam.components.load.signature import Arrays, Input, random_request
 from sangam.components.server.client import Client, connect
 from sangam.schemas.contracts.export import EXTRAS_FOLDER, RANK
 
 NAME = "ranker"
-DEMO_CONTEXT = "user_id,language,tab,recent_posts,network_mbps,hour"
-"""Columns of the demo with one row for all candidates."""
+DEMO_CONTEXT = ",".join(CONTEXT)
 _START_TIMEOUT_S, _TIMEOUT_S = 120, 60
 _MOST_P50, _MOST_P99 = 1.3, 1.5
 """Bounds of a request's time over that of a bare call."""

@@ -20,6 +20,7 @@ import pyarrow as pa
 import tensorflow as tf
 
 from bench import results
+from bench.demo import CONTEXT
 from bench.serving import inputs_of
 from bench.workload_files import write_transform
 from sangam.components.load.signature import random_request
@@ -36,7 +37,6 @@ from sangam.trainer_module.transforms.graph import TransformGraph
 from sangam.trainer_module.transforms.keys import id_keys
 
 _DEMO = Path("sangam/pipelines/specs/short_video.yaml")
-_DEMO_CONTEXT = {"user_id", "language", "tab", "recent_posts", "network_mbps", "hour"}
 _IDS, _KINDS = 1000, {"int": pa.int64(), "float": pa.float32(), "string": pa.large_binary()}
 _CANDIDATES, _WARM, _REQUESTS = (200, 2_000), 10, 8
 Call = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -72,7 +72,7 @@ def wide(**model: Any) -> RankerSpec:
 
 
 SPECS: Mapping[str, tuple[Callable[[], RankerSpec], Callable[[str], bool]]] = {
-    "demo": (lambda: load_spec(_DEMO).ranker(), lambda column: column in _DEMO_CONTEXT),
+    "demo": (lambda: load_spec(_DEMO).ranker(), lambda column: column in CONTEXT),
     "wide": (wide, lambda column: column[0] in "uh"),
     "wide, low-rank crosses": (
         functools.partial(wide, interaction={"kind": "dcn_v2", "rank": 32, "deep_units": [256]}),

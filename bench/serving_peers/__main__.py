@@ -29,7 +29,7 @@ from bench.machine import this_machine
 from bench.processes import cores
 from bench.serving import NAME, server
 from bench.serving_peers import tables
-from bench.serving_peers.preparation import VERSIONS, prepare, read_requests, read_tasks
+from bench.serving_peers.preparation import PEERS_READY, VERSIONS, prepare, read_requests, read_tasks
 from bench.serving_peers.tables import Traffic
 from bench.serving_peers.worker import SIZES, Call, measure, refuse_other_scores
 from bench.torch_processes import ENVIRONMENT, PYTHON
@@ -38,7 +38,7 @@ from sangam.schemas.contracts.export import RANK
 
 Turn = Callable[[int, float], Mapping[str, Any]]
 """Answers requests of so many candidates for so many seconds; returns the numbers of `worker.measure`."""
-_OURS, _PEERS = ("call", "dense"), ("onnxruntime", "openvino", "aot_inductor", "lightgbm")
+_OURS, _PEERS = ("call", "dense"), ("lookups", "onnxruntime", "openvino", "aot_inductor", "lightgbm")
 _TIMEOUT_S = 60
 _SHARECHAT = Traffic("8,000 requests/s of 2,000", 8_000 * 86_400, 2_000)
 
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/serving_peers.json"), help="all numbers")
     arguments = parser.parse_args()
     if not PYTHON.exists():
-        raise SystemExit("bench.serving_peers: the peers are not there; run bash bench/peers/setup.sh")
+        print("serving_peers: the peers are not here and are left out (bench/peers/setup.sh)", flush=True)
     logs = arguments.logs or arguments.model.absolute().parents[2].with_name("logs")
     folder = prepare(arguments.model, logs, Path("build/bench/serving_peers"))
     if arguments.prepare:
@@ -82,7 +82,7 @@ def _turns(folder: Path, rounds: int, seconds: float) -> dict[str, dict[int, lis
     with ExitStack() as stack:
         with _on(core):
             contestants = {"server": stack.enter_context(_server(folder))}
-            for name in (*_OURS, *_PEERS):
+            for name in (*_OURS, *(_PEERS if (folder / PEERS_READY).exists() else ())):
                 contestants[name] = stack.enter_context(_worker(name, folder))
         stack.enter_context(_on(own))
         taken: dict[str, dict[int, list[Mapping[str, Any]]]] = {
@@ -160,7 +160,8 @@ def _quality(folder: Path) -> dict[str, dict[str, float]]:
     from sklearn.metrics import roc_auc_score
 
     labels = np.load(folder / "trees.npz")["evaluation_labels"]
-    scores = {"this model": np.load(folder / "scores.npy"), "LightGBM": np.load(folder / "trees-scores.npy")}
+    files = {"this model": folder / "scores.npy", "LightGBM": folder / "trees-scores.npy"}
+    scores = {name: np.load(file) for name, file in files.items() if file.exists()}
     return {
         name: {
             task: float(roc_auc_score(labels[:, number], of[:, number]))

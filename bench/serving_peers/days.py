@@ -1,4 +1,4 @@
-"""Days of the demo's logs as inputs of `rank`, as requests of one user with many candidates, and as tf.Examples."""
+"""Days of the demo's logs as inputs of `rank`, and as requests of one user with many candidates."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,15 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import tensorflow as tf
 from numpy.typing import NDArray
 
+from bench.demo import CONTEXT
 from sangam.schemas.contracts.export import ServedColumn
 from sangam.schemas.derived.rank_inputs import LENGTH, MISSING
 
 Arrays = dict[str, NDArray[Any]]
-CONTEXT = ("user_id", "language", "tab", "recent_posts", "network_mbps", "hour")
-"""Columns of the demo with one row for all candidates."""
 _TYPES = {"string": np.object_, "int": np.int64, "float": np.float32}
 
 
@@ -46,29 +44,6 @@ def request(day: Arrays, user: int, candidates: NDArray[np.int64]) -> Arrays:
         name: array[[user]] if name.removesuffix(LENGTH) in CONTEXT else array[candidates]
         for name, array in day.items()
     }
-
-
-def examples(arrays: Arrays, columns: Mapping[str, ServedColumn]) -> NDArray[np.object_]:
-    """Returns a request as serialized tf.Examples, one for each candidate."""
-    count = max(map(len, arrays.values()))
-    rows = {name: array if len(array) == count else np.repeat(array, count, 0) for name, array in arrays.items()}
-    serialized = []
-    for row in range(count):
-        example = tf.train.Example()
-        for name, column in columns.items():
-            values = rows[column.input][row : row + 1]
-            if column.is_list:
-                values = values[0, : rows[f"{column.input}{LENGTH}"][row]]
-            feature = example.features.feature[name]
-            match column.type:
-                case "string":
-                    feature.bytes_list.value.extend(value for value in values if value)
-                case "int":
-                    feature.int64_list.value.extend(values[values != MISSING["int"]])
-                case "float":
-                    feature.float_list.value.extend(values[np.isfinite(values)])
-        serialized.append(example.SerializeToString())
-    return np.array(serialized, np.object_)
 
 
 def _array(values: pa.Array, column: ServedColumn) -> NDArray[Any]:

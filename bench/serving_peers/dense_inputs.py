@@ -1,16 +1,45 @@
-"""A SavedModel that also tells the input of its dense layers: what looking up, pooling and encoding give."""
+"""The input of the dense layers, as a SavedModel tells it: what looking up, pooling and encoding give."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
-from sangam.schemas.contracts.export import SERVE
+from bench.serving_peers.days import Arrays
+from sangam.schemas.contracts.export import SERVE, ServedColumn
+from sangam.schemas.derived.rank_inputs import LENGTH, MISSING
 
 DENSE_INPUTS = "dense_inputs"
 """Signature of the model written: `serving_default` with one output alone, `x` [n, inputs]."""
 _FILE = "saved_model.pb"
+
+
+def examples(arrays: Arrays, columns: Mapping[str, ServedColumn]) -> NDArray[np.object_]:
+    """Returns a request as serialized tf.Examples, one for each candidate."""
+    count = max(map(len, arrays.values()))
+    rows = {name: array if len(array) == count else np.repeat(array, count, 0) for name, array in arrays.items()}
+    serialized = []
+    for row in range(count):
+        example = tf.train.Example()
+        for name, column in columns.items():
+            values = rows[column.input][row : row + 1]
+            if column.is_list:
+                values = values[0, : rows[f"{column.input}{LENGTH}"][row]]
+            feature = example.features.feature[name]
+            match column.type:
+                case "string":
+                    feature.bytes_list.value.extend(value for value in values if value)
+                case "int":
+                    feature.int64_list.value.extend(values[values != MISSING["int"]])
+                case "float":
+                    feature.float_list.value.extend(values[np.isfinite(values)])
+        serialized.append(example.SerializeToString())
+    return np.array(serialized, np.object_)
 
 
 def write_with_inputs(model: Path, target: Path, width: int) -> None:

@@ -1,10 +1,11 @@
 """A peer, in the environment of bench/peers: `python -m bench.serving_peers.peer NAME FOLDER`.
 
 Each has one thread. The libraries of layers get the input of the dense layers, looked up, encoded and concatenated;
-the trees get their features.
+`lookups` gets row numbers of ids and encoded numbers; the trees get their features.
 """
 
 import functools
+import pickle
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,14 +39,29 @@ def openvino(folder: Path) -> Predict:
 def aot_inductor(folder: Path) -> Predict:
     import torch
 
+    compiled = _compiled(folder / "dense.pt2")
+    return lambda x: compiled(torch.from_numpy(x)).numpy()
+
+
+def lookups(folder: Path) -> Predict:
+    compiled = _compiled(folder / "lookups.pt2")
+    return lambda inputs: compiled(*inputs).numpy()
+
+
+def _compiled(file: Path) -> Callable[..., Any]:
+    import torch
+
     torch.set_num_threads(1)
-    compiled = torch._inductor.aoti_load_package(str(folder / "dense.pt2"))
+    torch.set_grad_enabled(False)
+    return torch._inductor.aoti_load_package(str(file))
 
-    def predict(x: Any) -> Any:
-        with torch.inference_mode():
-            return compiled(torch.from_numpy(x)).numpy()
 
-    return predict
+def read_lookups(folder: Path, candidates: int) -> list[tuple[Any, ...]]:
+    """Returns requests of so many candidates as tensors: encoded numbers, row numbers and lengths by feature."""
+    import torch
+
+    requests = pickle.loads((folder / f"lookups-{candidates}.pickle").read_bytes())
+    return torch.utils._pytree.tree_map(torch.from_numpy, requests)
 
 
 def lightgbm(folder: Path) -> Predict:
@@ -59,6 +75,7 @@ PEERS: dict[str, Callable[[Path], Predict]] = {
     "onnxruntime": onnxruntime,
     "openvino": openvino,
     "aot_inductor": aot_inductor,
+    "lookups": lookups,
     "lightgbm": lightgbm,
 }
 
@@ -69,12 +86,13 @@ def main(name: str, place: str) -> None:
     predict = PEERS[name](folder)
 
     def calls(candidates: int) -> Sequence[Call]:
-        requests = np.load(folder / f"requests-{candidates}.npz")
+        table = np.load(folder / f"requests-{candidates}.npz")
         if name == "lightgbm":
-            return [functools.partial(predict, x) for x in requests["trees"]]
-        for x, scores in zip(requests["x"], requests["scores"], strict=True):
-            refuse_other_scores(name, predict(x), scores)
-        return [functools.partial(predict, x) for x in requests["x"]]
+            return [functools.partial(predict, x) for x in table["trees"]]
+        requests = read_lookups(folder, candidates) if name == "lookups" else table["x"]
+        for inputs, scores in zip(requests, table["scores"], strict=True):
+            refuse_other_scores(name, predict(inputs), scores)
+        return [functools.partial(predict, inputs) for inputs in requests]
 
     take_turns(calls)
 

@@ -1,5 +1,6 @@
 """What the contestants read, made once for a model: requests, the server's scores, weights, the peers' models."""
 
+import dataclasses
 import hashlib
 import json
 import pickle
@@ -15,14 +16,16 @@ from numpy.typing import NDArray
 
 from bench.processes import Process, run
 from bench.serving_peers import days as logs_of
-from bench.serving_peers.dense_inputs import DENSE_INPUTS, write_with_inputs
-from bench.serving_peers.trees import tree_table
+from bench.serving_peers.dense_inputs import DENSE_INPUTS, examples, write_with_inputs
+from bench.serving_peers.lookups import Tables
+from bench.serving_peers.trees import TreeTable, tree_table
 from bench.serving_peers.worker import SIZES
 from bench.torch_processes import ENVIRONMENT, PYTHON
 from sangam.components.registry.versions import MANIFEST_FILE
 from sangam.components.server.session import ModelSession
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, RANK, Description, read_description
 from sangam.schemas.host.files import remove_folder
+from sangam.schemas.parts.weight import width_of
 from sangam.schemas.spec.models import Mmoe
 from sangam.trainer_module.ranker import Ranker, with_precision
 
@@ -30,7 +33,9 @@ DENSE, VERSIONS = "dense", "versions"
 """The SavedModel of the dense layers alone, and the folder of the served version."""
 MODEL = f"{VERSIONS}/1"
 _FLAT = "_flat/.ATTRIBUTES/VARIABLE_VALUE"
-_WITH_INPUTS, _READY = "with_inputs", "ready"
+_WITH_INPUTS = "with_inputs"
+_READY, PEERS_READY = "ready", "peers_ready"
+"""Files that say that the folder is complete: without the peers' models, and with them."""
 _NUM_REQUESTS, _ROWS_A_CALL = 8, 2_000
 
 
@@ -49,25 +54,34 @@ class DenseLayers(tf.Module):
 
 
 def prepare(model: Path, logs: Path, root: Path) -> Path:
-    """Returns the folder below `root` with what the contestants read; makes it if it is not there.
+    """Returns the folder below `root` with what the contestants read; makes what is not there.
+
+    The peers' models are left out if their environment is not there.
 
     Raises:
         SystemExit: the model is of another kind than the demo's.
     """
     content = (model / "saved_model.pb").read_bytes() + (model / DESCRIPTION_FILE).read_bytes()
     folder = root / hashlib.sha256(content).hexdigest()[:12]
-    if (folder / _READY).exists():
-        return folder
-    remove_folder(folder)
-    shutil.copytree(model, folder / MODEL, ignore=shutil.ignore_patterns(MANIFEST_FILE))
+    if not (folder / _READY).exists():
+        _prepare_ours(model, logs, folder)
+        (folder / _READY).touch()
+    if PYTHON.exists() and not (folder / PEERS_READY).exists():
+        run([Process(["bench.serving_peers.make_peers", str(folder)], ENVIRONMENT, python=str(PYTHON))], folder)
+        (folder / PEERS_READY).touch()
+    return folder
+
+
+def _prepare_ours(model: Path, logs: Path, folder: Path) -> None:
     described = read_description(str(model / DESCRIPTION_FILE), (model / DESCRIPTION_FILE).read_bytes())
     ranker = _ranker(described)
+    remove_folder(folder)
+    shutil.copytree(model, folder / MODEL, ignore=shutil.ignore_patterns(MANIFEST_FILE))
     write_with_inputs(folder / MODEL, folder / _WITH_INPUTS, ranker.inputs.width)
     _write_layers(folder, model, ranker)
-    _write_requests(folder, logs_of.tables(logs), described, ranker.tasks)
-    run([Process(["bench.serving_peers.make_peers", str(folder)], ENVIRONMENT, python=str(PYTHON))], folder)
-    (folder / _READY).touch()
-    return folder
+    days = logs_of.tables(logs)
+    trees = _write_trees(folder, days, ranker.tasks)
+    _write_requests(folder, logs_of.inputs(days[-1], described.columns), trees, described, ranker)
 
 
 def read_tasks(folder: Path) -> list[str]:
@@ -95,49 +109,55 @@ def _ranker(described: Description) -> Ranker:
 def _write_layers(folder: Path, model: Path, ranker: Ranker) -> None:
     flat = tf.train.load_variable(str(model / "variables" / "variables"), _FLAT)
     np.savez(folder / "weights.npz", **ranker.weights.by_name(flat))
-    document = {"tasks": ranker.tasks, "num_experts": ranker.spec.model.num_experts}
+    tables = Tables(model, ranker)
+    np.savez(folder / "tables.npz", **tables.rows)
+    document = {"tasks": ranker.tasks, "num_experts": ranker.spec.model.num_experts, "parts": tables.parts()}
     (folder / "model.json").write_text(json.dumps(document))
     layers = DenseLayers(ranker, flat)
     tf.saved_model.save(layers, str(folder / DENSE), signatures={DENSE: layers.signature})
 
 
-def _write_requests(folder: Path, days: Sequence[pa.Table], described: Description, tasks: Sequence[str]) -> None:
-    """Writes requests for the last day's posts, with the server's scores, and the trees' table of all days."""
-    served, told = (
-        ModelSession(folder / MODEL, {}).call(RANK),
-        ModelSession(folder / _WITH_INPUTS, {}).call(DENSE_INPUTS),
-    )
-
-    def scores(arrays: logs_of.Arrays) -> NDArray[np.float32]:
-        found = served(arrays)
-        return np.concatenate([found[task] for task in tasks], 1)
-
-    evaluated, trees = logs_of.inputs(days[-1], described.columns), tree_table(days, tasks)
-    of_day = trees.x[-days[-1].num_rows :]
+def _write_trees(folder: Path, days: Sequence[pa.Table], tasks: Sequence[str]) -> TreeTable:
+    trees = tree_table(days, tasks)
     labels = np.concatenate([np.stack([day[task].to_numpy() for task in tasks], 1) for day in days])
-    train = slice(len(labels) - len(of_day))
+    train, last = np.split(np.arange(len(labels)), [len(labels) - days[-1].num_rows])
     np.savez(
         folder / "trees.npz",
         train=trees.x[train],
         labels=labels[train],
-        evaluation=of_day,
-        evaluation_labels=labels[-len(of_day) :],
+        evaluation=trees.x[last],
+        evaluation_labels=labels[last],
         categories=trees.categories,
     )
-    parts = [
-        scores({name: array[start : start + _ROWS_A_CALL] for name, array in evaluated.items()})
-        for start in range(0, len(of_day), _ROWS_A_CALL)
-    ]
-    np.save(folder / "scores.npy", np.concatenate(parts))
+    return dataclasses.replace(trees, x=trees.x[last])
+
+
+def _write_requests(
+    folder: Path, day: logs_of.Arrays, trees: TreeTable, described: Description, ranker: Ranker
+) -> None:
+    """Writes requests for a day's posts in the forms that contestants take, and the server's scores of all its rows."""
+    served = ModelSession(folder / MODEL, {}).call(RANK)
+    told = ModelSession(folder / _WITH_INPUTS, {}).call(DENSE_INPUTS)
+    tables, floats = Tables(folder / MODEL, ranker), width_of(ranker.inputs.floats)
+
+    def scores(arrays: logs_of.Arrays) -> NDArray[np.float32]:
+        found = served(arrays)
+        return np.concatenate([found[task] for task in ranker.tasks], 1)
+
+    parts = np.split(np.arange(len(trees.x)), range(_ROWS_A_CALL, len(trees.x), _ROWS_A_CALL))
+    np.save(folder / "scores.npy", np.concatenate([scores({k: v[rows] for k, v in day.items()}) for rows in parts]))
     random = np.random.default_rng(1)
     for size in SIZES:
-        users = random.integers(0, len(of_day), _NUM_REQUESTS)
-        picked = random.integers(0, len(of_day), [_NUM_REQUESTS, size])
-        requests = [logs_of.request(evaluated, user, rows) for user, rows in zip(users, picked, strict=True)]
+        users = random.integers(0, len(trees.x), _NUM_REQUESTS)
+        posts = random.integers(0, len(trees.x), [_NUM_REQUESTS, size])
+        requests = [logs_of.request(day, user, of_user) for user, of_user in zip(users, posts, strict=True)]
+        x = np.stack([told({"examples": examples(each, described.columns)})["x"] for each in requests])
+        looked_up = [(of[:, :floats], *tables.request(each)) for of, each in zip(x, requests, strict=True)]
         (folder / f"requests-{size}.pickle").write_bytes(pickle.dumps(requests))
+        (folder / f"lookups-{size}.pickle").write_bytes(pickle.dumps(looked_up))
         np.savez(
             folder / f"requests-{size}.npz",
-            x=np.stack([told({"examples": logs_of.examples(each, described.columns)})["x"] for each in requests]),
+            x=x,
             scores=np.stack([scores(each) for each in requests]),
-            trees=np.where(trees.is_context, of_day[users][:, None], of_day[picked]),
+            trees=np.where(trees.is_context, trees.x[users][:, None], trees.x[posts]),
         )

@@ -1,6 +1,6 @@
 """Tables of what contestants took: candidates a second of a core, latencies, prices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,12 @@ from sangam.schemas.spec.cost import Cost
 LABELS = {
     "server": "this server: a request over gRPC",
     "call": "the bare call: the same in process",
-    "dense": "the dense part alone: the served layers, TensorFlow",
-    "onnxruntime": "the dense part alone: ONNX Runtime",
-    "openvino": "the dense part alone: OpenVINO",
-    "aot_inductor": "the dense part alone: PyTorch, AOTInductor",
-    "lightgbm": "LightGBM, its features given",
+    "lookups": "look-ups and dense part: PyTorch, AOTInductor",
+    "dense": "dense part: TensorFlow, as served",
+    "onnxruntime": "dense part: ONNX Runtime",
+    "openvino": "dense part: OpenVINO",
+    "aot_inductor": "dense part: PyTorch, AOTInductor",
+    "lightgbm": "trees: LightGBM",
 }
 _SECONDS_A_DAY = 86_400
 
@@ -62,14 +63,15 @@ def measured(turns: Sequence[Mapping[str, Any]], candidates: int) -> Measured:
 
 def speeds(found: Mapping[str, Mapping[int, Measured]], core_hour: float) -> str:
     """Returns the table of all contestants; prices in USD at that price of a core for an hour."""
-    columns = ("candidates/s of a core", "p50 ms", "p99 ms", "USD a million")
-    header = ["one thread, one request at a time", *(f"{size:,}: {column}" for size in SIZES for column in columns)]
+    header = ["one thread, one request at a time"]
+    for size in SIZES:
+        header += [f"{size:,} candidates: of a core, /s", "p50 ms", "p99 ms", "USD a million"]
     rows = []
-    for name, by_size in found.items():
-        cells = [LABELS[name]]
+    for label, by_size in _labelled(found):
+        cells = [label]
         for size in SIZES:
             each = by_size[size]
-            cells += [f"{each.rate:,.0f}", f"{each.p50_ms:.2f}", f"{each.p99_ms:.2f}", f"{price(each, core_hour):.5f}"]
+            cells += [f"{each.rate:,.0f}", f"{each.p50_ms:.2f}", f"{each.p99_ms:.2f}", f"{price(each, core_hour):.6f}"]
         rows.append(cells)
     return table(header, rows)
 
@@ -78,8 +80,8 @@ def days(found: Mapping[str, Mapping[int, Measured]], core_hour: float, traffic:
     """Returns the table of what a day of each traffic costs, and how many cores it keeps busy on average."""
     header = ["a day of", *(f"{each.label}: {unit}" for each in traffic for unit in ("USD", "cores"))]
     rows = []
-    for name, by_size in found.items():
-        cells = [LABELS[name]]
+    for label, by_size in _labelled(found):
+        cells = [label]
         for each in traffic:
             of_size, count = by_size[each.candidates], each.requests * each.candidates
             cells += [
@@ -88,6 +90,10 @@ def days(found: Mapping[str, Mapping[int, Measured]], core_hour: float, traffic:
             ]
         rows.append(cells)
     return table(header, rows)
+
+
+def _labelled(found: Mapping[str, Mapping[int, Measured]]) -> Iterator[tuple[str, Mapping[int, Measured]]]:
+    return ((label, found[name]) for name, label in LABELS.items() if name in found)
 
 
 def price(of: Measured, core_hour: float) -> float:

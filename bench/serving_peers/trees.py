@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bench.serving_peers.days import CONTEXT
+from bench.demo import CONTEXT
 
 _NUMBERS = ("duration_s", "post_age_h", "author_followers", "network_mbps", "hour")
 _CATEGORIES = ("language", "tab")
