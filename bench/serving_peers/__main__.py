@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="a pushed version of the demo")
     parser.add_argument("--logs", type=Path, help="folder of days; default: logs beside the root of the version")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1.2, help="of each turn")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each turn")
     parser.add_argument("--core-hour", type=float, default=0.04, help="price of a core for an hour, in USD")
     parser.add_argument("--prepare", action="store_true", help="makes what the contestants read, and ends")
     parser.add_argument("--output", type=Path, default=Path("runs/serving_peers.json"), help="all numbers")
