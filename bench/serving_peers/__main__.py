@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ from sangam.schemas.contracts.export import RANK
 Turn = Callable[[int, float], Mapping[str, Any]]
 """Answers requests of so many candidates for so many seconds; returns the numbers of `worker.measure`."""
 _OURS, _PEERS = ("call", "dense"), ("lookups", "onnxruntime", "openvino", "aot_inductor", "lightgbm")
-_TIMEOUT_S = 60
+_CLIENTS, _TIMEOUT_S = 8, 60
 _SHARECHAT = Traffic("8,000 requests/s of 2,000", 8_000 * 86_400, 2_000)
 
 
@@ -49,7 +50,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="a pushed version of the demo")
     parser.add_argument("--logs", type=Path, help="folder of days; default: logs beside the root of the version")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each turn")
+    parser.add_argument("--seconds", type=float, default=0.9, help="of each turn")
     parser.add_argument("--core-hour", type=float, default=0.04, help="price of a core for an hour, in USD")
     parser.add_argument("--prepare", action="store_true", help="makes what the contestants read, and ends")
     parser.add_argument("--output", type=Path, default=Path("runs/serving_peers.json"), help="all numbers")
@@ -80,11 +81,10 @@ def _turns(folder: Path, rounds: int, seconds: float) -> dict[str, dict[int, lis
     """Returns the turns of each contestant by number of candidates: all take one before any takes the next."""
     core, *_, own = [*cores(), *cores()]
     with ExitStack() as stack:
-        with _on(core):
-            contestants = {"server": stack.enter_context(_server(folder))}
-            for name in (*_OURS, *(_PEERS if (folder / PEERS_READY).exists() else ())):
-                contestants[name] = stack.enter_context(_worker(name, folder))
-        stack.enter_context(_on(own))
+        stack.enter_context(_on(own))  # First: threads of the client stay where they were started.
+        contestants = dict(zip(("server", "server_busy"), stack.enter_context(_server(folder, core)), strict=True))
+        for name in (*_OURS, *(_PEERS if (folder / PEERS_READY).exists() else ())):
+            contestants[name] = stack.enter_context(_worker(name, folder, core))
         taken: dict[str, dict[int, list[Mapping[str, Any]]]] = {
             name: {size: [] for size in SIZES} for name in contestants
         }
@@ -107,12 +107,16 @@ def _on(core: int) -> Iterator[None]:
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[Turn]:
-    """Starts a server with one thread; its turns send messages that were made before, and leave the answers packed."""
+def _server(folder: Path, core: int) -> Iterator[tuple[Turn, Turn]]:
+    """Starts a server with one thread; yields the turns of one client and of several.
+
+    They send messages that were made before, and leave the answers packed.
+    """
     tasks = read_tasks(folder)
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as scratch, ExitStack() as stack:
         log = Path(scratch) / "server.log"
-        addresses, pid = stack.enter_context(server(folder / VERSIONS, log, "--threads", "1"))
+        with _on(core):
+            addresses, pid = stack.enter_context(server(folder / VERSIONS, log, "--threads", "1"))
         client = stack.enter_context(connect(addresses["grpc"], NAME))
         calls: dict[int, list[Call]] = {}
         for size in SIZES:
@@ -123,22 +127,31 @@ def _server(folder: Path) -> Iterator[Turn]:
             messages = [client.request(RANK, arrays) for arrays in requests]
             calls[size] = [functools.partial(client.send, message, _TIMEOUT_S) for message in messages]
         processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-        yield lambda size, seconds: measure(calls[size], seconds, lambda: sum(map(_processor_s, processes)))
 
+        def processor_s() -> float:
+            times = [process.cpu_times() for process in processes]
+            return sum(each.user + each.system for each in times)
 
-def _processor_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system
+        def busy(size: int, seconds: float) -> Mapping[str, Any]:
+            begun, of = processor_s(), calls[size]
+            with ThreadPoolExecutor(_CLIENTS) as clients:
+                own = [[*of[number:], *of[:number]] for number in range(_CLIENTS)]
+                parts = clients.map(lambda each: measure(each, seconds, processor_s, warm=0)["ms"], own)
+                return {"ms": [each for part in parts for each in part], "processor_s": processor_s() - begun}
+
+        yield lambda size, seconds: measure(calls[size], seconds, processor_s), busy
 
 
 @contextmanager
-def _worker(name: str, folder: Path) -> Iterator[Turn]:
+def _worker(name: str, folder: Path, core: int) -> Iterator[Turn]:
     """Starts the process of a contestant."""
     ours = name in _OURS
     python, module = (sys.executable, "ours") if ours else (str(PYTHON), "peer")
     command = [python, "-W", "ignore", "-m", f"bench.serving_peers.{module}", name, str(folder)]
     environment = {**os.environ, **({} if ours else ENVIRONMENT), "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, env=environment, stdin=-1, stdout=-1, text=True, bufsize=1) as process:
+    with _on(core):
+        process = subprocess.Popen(command, env=environment, stdin=-1, stdout=-1, text=True, bufsize=1)
+    with process:
         assert process.stdin is not None
         assert process.stdout is not None
         asked, answers = process.stdin, process.stdout

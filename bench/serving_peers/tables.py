@@ -13,6 +13,7 @@ from sangam.schemas.spec.cost import Cost
 
 LABELS = {
     "server": "this server: a request over gRPC",
+    "server_busy": "this server: 8 clients",
     "call": "the bare call: the same in process",
     "lookups": "look-ups and dense part: PyTorch, AOTInductor",
     "dense": "dense part: TensorFlow, as served",
@@ -45,7 +46,7 @@ class Measured:
 
     Attributes:
         rate: candidates a second of one busy core.
-        p50_ms: median of a request's milliseconds, one after the other.
+        p50_ms: median of a request's milliseconds.
         p99_ms: their 99th percentile.
     """
 
@@ -63,9 +64,9 @@ def measured(turns: Sequence[Mapping[str, Any]], candidates: int) -> Measured:
 
 def speeds(found: Mapping[str, Mapping[int, Measured]], core_hour: float) -> str:
     """Returns the table of all contestants; prices in USD at that price of a core for an hour."""
-    header = ["one thread, one request at a time"]
+    header = ["one thread"]
     for size in SIZES:
-        header += [f"{size:,} candidates: of a core, /s", "p50 ms", "p99 ms", "USD a million"]
+        header += [f"{size:,}: candidates/s of a core", "p50 ms", "p99 ms", "USD a million"]
     rows = []
     for label, by_size in _labelled(found):
         cells = [label]
@@ -84,12 +85,16 @@ def days(found: Mapping[str, Mapping[int, Measured]], core_hour: float, traffic:
         cells = [label]
         for each in traffic:
             of_size, count = by_size[each.candidates], each.requests * each.candidates
-            cells += [
-                f"{price(of_size, core_hour) * count / 1e6:,.4g}",
-                f"{count / _SECONDS_A_DAY / of_size.rate:,.3g}",
-            ]
+            cells += [_short(price(of_size, core_hour) * count / 1e6), _short(count / _SECONDS_A_DAY / of_size.rate)]
         rows.append(cells)
     return table(header, rows)
+
+
+def _short(number: float) -> str:
+    """Returns a number with three digits or all before the point, and without an exponent."""
+    if number >= 100:
+        return f"{number:,.0f}"
+    return np.format_float_positional(number, precision=3, unique=False, fractional=False, trim="-")
 
 
 def _labelled(found: Mapping[str, Mapping[int, Measured]]) -> Iterator[tuple[str, Mapping[int, Measured]]]:

@@ -22,7 +22,7 @@ def test_a_million_candidates_cost_the_seconds_of_a_core_that_they_take() -> Non
 
 def test_a_day_of_traffic_costs_all_its_candidates_and_keeps_so_many_cores_busy() -> None:
     found = {"call": dict.fromkeys((200, 2_000), Measured(1e6, 1.0, 2.0))}
-    assert days(found, 0.04, [Traffic("a", 8_000 * 86_400, 2_000)]).endswith("| 15.36 | 16 |")
+    assert days(found, 0.04, [Traffic("a", 8_000 * 86_400, 2_000)]).endswith("| 15.4 | 16 |")
 
 
 def test_the_rate_of_an_id_is_that_of_the_days_before() -> None:
