@@ -30,7 +30,7 @@ from bench.machine import this_machine
 from bench.processes import cores
 from bench.serving import NAME, server
 from bench.serving_peers import tables
-from bench.serving_peers.preparation import PEERS_READY, VERSIONS, prepare, read_requests, read_tasks
+from bench.serving_peers.preparation import VERSIONS, prepare, read_requests, read_tasks
 from bench.serving_peers.tables import Traffic
 from bench.serving_peers.worker import SIZES, Call, measure, refuse_other_scores
 from bench.torch_processes import ENVIRONMENT, PYTHON
@@ -83,7 +83,7 @@ def _turns(folder: Path, rounds: int, seconds: float) -> dict[str, dict[int, lis
     with ExitStack() as stack:
         stack.enter_context(_on(own))  # First: threads of the client stay where they were started.
         contestants = dict(zip(("server", "server_busy"), stack.enter_context(_server(folder, core)), strict=True))
-        for name in (*_OURS, *(_PEERS if (folder / PEERS_READY).exists() else ())):
+        for name in (*_OURS, *(_PEERS if PYTHON.exists() else ())):
             contestants[name] = stack.enter_context(_worker(name, folder, core))
         taken: dict[str, dict[int, list[Mapping[str, Any]]]] = {
             name: {size: [] for size in SIZES} for name in contestants

@@ -34,7 +34,7 @@ DENSE, VERSIONS = "dense", "versions"
 MODEL = f"{VERSIONS}/1"
 _FLAT = "_flat/.ATTRIBUTES/VARIABLE_VALUE"
 _WITH_INPUTS = "with_inputs"
-_READY, PEERS_READY = "ready", "peers_ready"
+_READY, _PEERS_READY = "ready", "peers_ready"
 """Files that say that the folder is complete: without the peers' models, and with them."""
 _NUM_REQUESTS, _ROWS_A_CALL = 8, 2_000
 
@@ -66,9 +66,9 @@ def prepare(model: Path, logs: Path, root: Path) -> Path:
     if not (folder / _READY).exists():
         _prepare_ours(model, logs, folder)
         (folder / _READY).touch()
-    if PYTHON.exists() and not (folder / PEERS_READY).exists():
+    if PYTHON.exists() and not (folder / _PEERS_READY).exists():
         run([Process(["bench.serving_peers.make_peers", str(folder)], ENVIRONMENT, python=str(PYTHON))], folder)
-        (folder / PEERS_READY).touch()
+        (folder / _PEERS_READY).touch()
     return folder
 
 
