@@ -63,7 +63,7 @@ class Bare:
     def __init__(self, model: Path):
         self._loaded = tf.saved_model.load(str(model))
         self._call = self._loaded.signatures[RANK]
-        self.inputs = inputs_of(self._call.structured_input_signature[1])
+        self.inputs: dict[str, Any] = self._call.structured_input_signature[1]
 
     def __call__(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
         tensors = {name: tf.constant(values) for name, values in arrays.items()}
@@ -81,12 +81,13 @@ def save_changed(model: Path, folder: Path) -> None:
         shutil.copytree(model / EXTRAS_FOLDER, folder / EXTRAS_FOLDER)
 
 
-def inputs_of(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Input]:
-    """Returns a loaded signature's inputs, for `random_request`."""
-    return {
+def request_for(inputs: Mapping[str, tf.TensorSpec], *, context: set[str], candidates: int, seed: int) -> Arrays:
+    """Returns a random request for a loaded signature, as `sangam load` makes it; columns of `context` have one row."""
+    described = {
         name: Input(np.object_ if spec.dtype == tf.string else spec.dtype.as_numpy_dtype, spec.shape.rank == 2)
-        for name, spec in specs.items()
+        for name, spec in inputs.items()
     }
+    return random_request(described, once=context, candidates=candidates, seed=seed)
 
 
 @contextmanager
@@ -183,8 +184,8 @@ def main() -> int:
         shutil.copytree(arguments.model, folder / "1", ignore=shutil.ignore_patterns("manifest.json"))
         save_changed(folder / "1", second)
         models = {number: Bare(path) for number, path in ((1, folder / "1"), (2, second))}
-        shape = {"once": arguments.context.split(","), "candidates": arguments.candidates}
-        requests = [random_request(models[1].inputs, seed=seed, **shape) for seed in range(_NUM_REQUESTS)]
+        shape = {"context": set(arguments.context.split(",")), "candidates": arguments.candidates}
+        requests = [request_for(models[1].inputs, seed=seed, **shape) for seed in range(_NUM_REQUESTS)]
         log = Path(scratch) / "server.log"
         with server(folder, log) as (addresses, _), connect(addresses["grpc"], NAME) as client:
             found = measure(client, models, requests, arguments.seconds, lambda: os.rename(second, folder / "2"))

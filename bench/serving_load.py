@@ -28,8 +28,7 @@ from typing import Any
 import grpc
 import tensorflow as tf
 
-from bench.serving import DEMO_CONTEXT, NAME, inputs_of, server
-from sangam.components.load.signature import random_request
+from bench.serving import DEMO_CONTEXT, NAME, request_for, server
 from sangam.components.server.client import Client
 from sangam.schemas.contracts.export import RANK
 from sangam.schemas.host.environment import NO_HTTP_PROXY
@@ -90,8 +89,8 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--context", default=DEMO_CONTEXT, help="columns with one row for all candidates")
     arguments = parser.parse_args()
-    context = arguments.context.split(",")
-    inputs = inputs_of(tf.saved_model.load(str(arguments.model)).signatures[RANK].structured_input_signature[1])
+    context = set(arguments.context.split(","))
+    inputs = tf.saved_model.load(str(arguments.model)).signatures[RANK].structured_input_signature[1]
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sangam-bench-")))
         addresses = {}
@@ -103,7 +102,7 @@ def main() -> int:
         channel = stack.enter_context(grpc.insecure_channel(addresses["joined"], options=_OWN_CONNECTION))
         client = Client(channel, NAME)
         requests = {
-            size: [random_request(inputs, once=context, candidates=size, seed=seed) for seed in range(_NUM_REQUESTS)]
+            size: [request_for(inputs, context=context, candidates=size, seed=seed) for seed in range(_NUM_REQUESTS)]
             for size in (*_SIZES, _LARGE)
         }
         for size in _SIZES:

@@ -24,8 +24,7 @@ import numpy as np
 import psutil
 
 from bench import results
-from bench.serving import NAME, Bare, is_close, save_changed, server
-from sangam.components.load.signature import Arrays, random_request
+from bench.serving import NAME, Arrays, Bare, is_close, request_for, save_changed, server
 from sangam.components.server.client import Client, connect
 from sangam.schemas.contracts.export import RANK
 
@@ -74,7 +73,8 @@ class Soak:
         self.wrong: list[str] = []
         bare = [Bare(model) for model in models]
         self._requests = [
-            random_request(bare[0].inputs, once=(), candidates=_CANDIDATES, seed=seed) for seed in range(_NUM_REQUESTS)
+            request_for(bare[0].inputs, context=set(), candidates=_CANDIDATES, seed=seed)
+            for seed in range(_NUM_REQUESTS)
         ]
         self._expected = [[model(arrays) for model in bare] for arrays in self._requests]
 

@@ -20,10 +20,8 @@ import pyarrow as pa
 import tensorflow as tf
 
 from bench import results
-from bench.demo import CONTEXT
-from bench.serving import inputs_of
+from bench.serving import request_for
 from bench.workload_files import write_transform
-from sangam.components.load.signature import random_request
 from sangam.schemas.contracts.export import RANK
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.loading import load_spec
@@ -37,6 +35,7 @@ from sangam.trainer_module.transforms.graph import TransformGraph
 from sangam.trainer_module.transforms.keys import id_keys
 
 _DEMO = Path("sangam/pipelines/specs/short_video.yaml")
+_DEMO_CONTEXT = {"user_id", "language", "tab", "recent_posts", "network_mbps", "hour"}
 _IDS, _KINDS = 1000, {"int": pa.int64(), "float": pa.float32(), "string": pa.large_binary()}
 _CANDIDATES, _WARM, _REQUESTS = (200, 2_000), 10, 8
 Call = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -72,7 +71,7 @@ def wide(**model: Any) -> RankerSpec:
 
 
 SPECS: Mapping[str, tuple[Callable[[], RankerSpec], Callable[[str], bool]]] = {
-    "demo": (lambda: load_spec(_DEMO).ranker(), lambda column: column in CONTEXT),
+    "demo": (lambda: load_spec(_DEMO).ranker(), lambda column: column in _DEMO_CONTEXT),
     "wide": (wide, lambda column: column[0] in "uh"),
     "wide, low-rank crosses": (
         functools.partial(wide, interaction={"kind": "dcn_v2", "rank": 32, "deep_units": [256]}),
@@ -136,7 +135,7 @@ def _call(model: ServedRanker) -> Call:
         tensors = {name: tf.constant(values) for name, values in arrays.items()}
         return {name: scores.numpy() for name, scores in concrete(tensors).items()}
 
-    call.inputs = inputs_of(rank.input_signature[0])  # type: ignore[attr-defined]
+    call.inputs = rank.input_signature[0]  # type: ignore[attr-defined]
     return call
 
 
@@ -164,7 +163,7 @@ def main() -> None:
             )
             for candidates in arguments.candidates:
                 requests = [
-                    random_request(inputs, once=context, candidates=candidates, seed=seed) for seed in range(_REQUESTS)
+                    request_for(inputs, context=context, candidates=candidates, seed=seed) for seed in range(_REQUESTS)
                 ]
                 one, other = (call(requests[0]) for call in calls.values())
                 difference = max(float(np.abs(one[task] - other[task]).max()) for task in one)

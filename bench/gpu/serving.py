@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from bench.gpu.timed import spread, timed
 from bench.results import table, write
-from bench.serving import inputs_of
-from sangam.components.load.signature import random_request
+from bench.serving import request_for
 from sangam.schemas.contracts.export import RANK
 
 _CANDIDATES = (200, 2_000, 20_000)
@@ -41,7 +40,7 @@ def main() -> None:
 
 def _measured(call: Any, device: str, candidates: int, seconds: float) -> dict[str, Any]:
     _, inputs = call.structured_input_signature
-    request = random_request(inputs_of(inputs), once=_CONTEXT, candidates=candidates, seed=1)
+    request = request_for(inputs, context=_CONTEXT, candidates=candidates, seed=1)
     arguments = {name: tf.constant(values) for name, values in request.items()}
     took = timed(lambda: [scores.numpy() for scores in call(**arguments).values()], seconds=seconds, warm=_WARM_CALLS)
     median = spread(took)["median_s"]

@@ -59,7 +59,7 @@ class Tables:
         missing, instead = MISSING[feature.type], getattr(feature, "missing", None)
         if instead is not None:
             values = np.where(values == missing, instead.encode() if isinstance(instead, str) else instead, values)
-        keys, zeros = id_keys(tag, tf.constant(values.ravel())).numpy().reshape(values.shape), len(self._keys[group])
-        found = np.minimum(np.searchsorted(self._keys[group], keys), zeros - 1)
-        is_known = (self._keys[group][found] == keys) & (values != missing)
-        return np.where(is_known, found, zeros).astype(np.int64)
+        keys, trained = id_keys(tag, tf.constant(values.ravel())).numpy().reshape(values.shape), self._keys[group]
+        found = np.minimum(np.searchsorted(trained, keys), len(trained) - 1)
+        is_known = (trained[found] == keys) & (values != missing)
+        return np.where(is_known, found, len(self.rows[group]) - 1).astype(np.int64)

@@ -5,7 +5,7 @@ import hashlib
 import json
 import pickle
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ from sangam.trainer_module.ranker import Ranker, with_precision
 DENSE, VERSIONS = "dense", "versions"
 """The SavedModel of the dense layers alone, and the folder of the served version."""
 MODEL = f"{VERSIONS}/1"
-_FLAT = "_flat/.ATTRIBUTES/VARIABLE_VALUE"
+_DENSE_VARIABLE = ("_flat/", "_lines/")
+"""Beginnings of the key of the variable with all dense weights: one vector, or a line or more of each weight."""
 _WITH_INPUTS = "with_inputs"
 _READY, _PEERS_READY = "ready", "peers_ready"
 """Files that say that the folder is complete: without the peers' models, and with them."""
@@ -40,16 +41,17 @@ _NUM_REQUESTS, _ROWS_A_CALL = 8, 2_000
 
 
 class DenseLayers(tf.Module):
-    """The dense layers as they are served, from their input to the scores."""
+    """The dense layers that are served, from their input to the scores."""
 
-    def __init__(self, ranker: Ranker, flat: NDArray[Any]):
+    def __init__(self, ranker: Ranker, weights: Mapping[str, NDArray[Any]]):
         super().__init__()
-        self._ranker, self._flat = ranker, tf.Variable(flat, trainable=False)
+        self._ranker = ranker
+        self._weights = {name: tf.Variable(value, trainable=False) for name, value in weights.items()}
         spec = tf.TensorSpec([None, ranker.inputs.width], tf.float32, name="x")
         self.signature = tf.function(self._scores, input_signature=[spec], autograph=False)
 
     def _scores(self, x: tf.Tensor) -> dict[str, tf.Tensor]:
-        weights = self._ranker.weights.unpack(self._flat.read_value())
+        weights = {name: variable.read_value() for name, variable in self._weights.items()}
         return dict(self._ranker.predictions(self._ranker.logits_of_inputs(weights, x)))
 
 
@@ -106,14 +108,26 @@ def _ranker(described: Description) -> Ranker:
     return Ranker(with_precision(spec, "float32"))
 
 
+def _weights(model: Path, ranker: Ranker) -> dict[str, NDArray[np.float32]]:
+    variables = tf.train.load_checkpoint(str(model / "variables" / "variables"))
+    [key] = [each for each in variables.get_variable_to_shape_map() if each.startswith(_DENSE_VARIABLE)]
+    values = variables.get_tensor(key)
+    line = values.shape[1] if values.ndim == 2 else 1
+    found, start = {}, 0
+    for weight in ranker.weights.weights:
+        found[weight.name] = values.reshape(-1)[start : start + weight.size].reshape(weight.shape)
+        start += -(-weight.size // line) * line
+    return found
+
+
 def _write_layers(folder: Path, model: Path, ranker: Ranker) -> None:
-    flat = tf.train.load_variable(str(model / "variables" / "variables"), _FLAT)
-    np.savez(folder / "weights.npz", **ranker.weights.by_name(flat))
+    weights = _weights(model, ranker)
+    np.savez(folder / "weights.npz", **weights)
     tables = Tables(model, ranker)
     np.savez(folder / "tables.npz", **tables.rows)
     document = {"tasks": ranker.tasks, "num_experts": ranker.spec.model.num_experts, "parts": tables.parts()}
     (folder / "model.json").write_text(json.dumps(document))
-    layers = DenseLayers(ranker, flat)
+    layers = DenseLayers(ranker, weights)
     tf.saved_model.save(layers, str(folder / DENSE), signatures={DENSE: layers.signature})
 
 

@@ -16,7 +16,7 @@ LABELS = {
     "server_busy": "this server: 8 clients",
     "call": "the bare call: the same in process",
     "lookups": "look-ups and dense part: PyTorch, AOTInductor",
-    "dense": "dense part: TensorFlow, as served",
+    "dense": "dense part: TensorFlow, our layers",
     "onnxruntime": "dense part: ONNX Runtime",
     "openvino": "dense part: OpenVINO",
     "aot_inductor": "dense part: PyTorch, AOTInductor",
