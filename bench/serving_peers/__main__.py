@@ -58,6 +58,8 @@ def main() -> None:
     if not PYTHON.exists():
         print("serving_peers: the peers are not here and are left out (bench/peers/setup.sh)", flush=True)
     logs = arguments.logs or arguments.model.absolute().parents[2].with_name("logs")
+    if not logs.is_dir():
+        raise SystemExit(f"--logs: no such folder (got {logs}); give the days that the version was trained on")
     folder = prepare(arguments.model, logs, Path("build/bench/serving_peers"))
     if arguments.prepare:
         return
