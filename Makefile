@@ -75,13 +75,15 @@ bench-peers: setup ## compare with PyTorch, TorchRec, TFRA and Keras, and with t
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.peers $(ARGS)
 
 .PHONY: bench-serving
-bench-serving: setup ## measure evaluation, export of ten million rows, a server of MODEL=<a pushed version>; 2 quiet cores, 25 minutes
+bench-serving: setup ## measure evaluation, export of ten million rows, a server of MODEL=<a pushed version of the demo>, its peers and prices; 2 quiet cores, 30 minutes
+	@bash bench/peers/setup.sh
 	TF_CPP_MIN_LOG_LEVEL=3 taskset -c 0 $(BIN)/python -W ignore -m bench.evaluation build/bench/evaluation 200000
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.export_scale
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving $(MODEL)
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving_load $(MODEL)
 	TF_CPP_MIN_LOG_LEVEL=3 TF_USE_LEGACY_KERAS=1 $(BIN)/python -W ignore -m bench.user_once
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.soak $(MODEL) --minutes 3
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving_peers $(MODEL)
 
 .PHONY: bench-modes
 bench-modes: setup ## measure parameter servers and the modes of training; 2 quiet cores, 30 minutes

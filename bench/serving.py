@@ -25,19 +25,17 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from bench import results
+from bench.demo import CONTEXT
+from sangam.components.load.signature import Arrays, Input, random_request
 from sangam.components.server.client import Client, connect
 from sangam.schemas.contracts.export import EXTRAS_FOLDER, RANK
 
-Arrays = Mapping[str, NDArray[Any]]
 NAME = "ranker"
-DEMO_CONTEXT = "user_id,language,tab,recent_posts,network_mbps,hour"
-"""Columns of the demo with one row for all candidates."""
+DEMO_CONTEXT = ",".join(CONTEXT)
 _START_TIMEOUT_S, _TIMEOUT_S = 120, 60
 _MOST_P50, _MOST_P99 = 1.3, 1.5
 """Bounds of a request's time over that of a bare call."""
 _WARM_CALLS, _NUM_REQUESTS = 20, 8
-_WIDTH = 8
-"""Values of a list column."""
 
 
 @dataclass
@@ -83,21 +81,13 @@ def save_changed(model: Path, folder: Path) -> None:
         shutil.copytree(model / EXTRAS_FOLDER, folder / EXTRAS_FOLDER)
 
 
-def request_for(inputs: Mapping[str, Any], *, context: set[str], candidates: int, seed: int) -> dict[str, NDArray[Any]]:
-    """Returns one request: one row of the columns of `context`, a row for each candidate of the others."""
-    random, arrays = np.random.default_rng(seed), {}
-    for name, spec in inputs.items():
-        column = name.removesuffix("_length")
-        shape = [1 if column in context else candidates, *[_WIDTH] * (spec.shape.rank - 1)]
-        if column != name and column in inputs:
-            arrays[name] = np.full(shape, _WIDTH, np.int64)
-        elif spec.dtype == tf.string:
-            arrays[name] = np.char.add(f"{name}_".encode(), random.integers(0, 1000, shape).astype("S")).astype(object)
-        elif spec.dtype.is_integer:
-            arrays[name] = random.integers(0, 1000, shape).astype(spec.dtype.as_numpy_dtype)
-        else:
-            arrays[name] = random.random(shape).astype(spec.dtype.as_numpy_dtype)
-    return arrays
+def request_for(inputs: Mapping[str, tf.TensorSpec], *, context: set[str], candidates: int, seed: int) -> Arrays:
+    """Returns a random request for a loaded signature, as `sangam load` makes it; columns of `context` have one row."""
+    described = {
+        name: Input(np.object_ if spec.dtype == tf.string else spec.dtype.as_numpy_dtype, spec.shape.rank == 2)
+        for name, spec in inputs.items()
+    }
+    return random_request(described, once=context, candidates=candidates, seed=seed)
 
 
 @contextmanager
