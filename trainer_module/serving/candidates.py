@@ -14,7 +14,7 @@ from sangam.trainer_module.encoders.lists import Lists
 from sangam.trainer_module.input.batch import TensorsByName, ragged
 from sangam.trainer_module.ranker import Ranker
 from sangam.trainer_module.serving.table import ServedTable
-from sangam.trainer_module.transforms.stacked import stacked
+from sangam.trainer_module.transforms.stacked import ListColumn, Made, taken_out
 
 # Shape suffixes: R rows of one feature, 1 or C; C candidates; F features; n keys; D dimension; I model inputs.
 
@@ -32,6 +32,15 @@ def candidate_logits(
         candidates: number of them, int32 scalar.
     """
     return ranker.logits_of_inputs(weights, ranker.inputs_of(weights, _Candidates(ranker, columns, tables, candidates)))
+
+
+def in_request(made: Mapping[str, Made]) -> dict[str, tf.Tensor | tf.RaggedTensor]:
+    """Returns Transform's outputs, each as a tensor of its own, lists as ragged ones."""
+    lists = {name: column.ragged() for name, column in made.items() if isinstance(column, ListColumn)}
+    others = taken_out({name: column for name, column in made.items() if name not in lists})
+    return lists | {
+        name: ragged(column) if isinstance(column, tf.SparseTensor) else column for name, column in others.items()
+    }
 
 
 class _Candidates:
@@ -72,13 +81,13 @@ class _Candidates:
 
     def lists_to_combine(self, group: str) -> ListsToCombine:
         names, weighted = self._layout.combined(group), self._layout.weighted[group]
-        lists = stacked([self._columns[name] for name in names])
+        lengths = [ragged(self._columns[name]).row_lengths() for name in names]
         values = tf.concat([self._embeddings[name] for name in names], 0)
         weights = [_values(self._columns[weights_of(name)]) for name in weighted]
         return ListsToCombine(
             values,
-            lists.lengths_R(),
-            tf.cast(lists.rows_F, tf.int32),
+            tf.concat(lengths, 0),
+            tf.concat(tf.shape_n(lengths), 0),
             tf.concat(weights, 0) if weighted else None,
         )
 
@@ -92,7 +101,9 @@ class _Candidates:
         )
 
 
-def _values(column: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
+def _values(column: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
+    if isinstance(column, tf.RaggedTensor):
+        return column.flat_values
     return column.values if isinstance(column, tf.SparseTensor) else column
 
 

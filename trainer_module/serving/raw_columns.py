@@ -7,8 +7,7 @@ import tensorflow as tf
 
 from sangam.schemas.derived.rank_inputs import LENGTH, MISSING, clashes, input_names
 from sangam.schemas.parts.columns import Column, ColumnType
-from sangam.trainer_module.serving.missing import without_missing
-from sangam.trainer_module.transforms.stacked import Rows, Values, side_by_side, stacked
+from sangam.trainer_module.transforms.stacked import Rows, numbers_of, stacked
 
 TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
 """TensorFlow's type of a column's values."""
@@ -80,7 +79,7 @@ def _list_checks(names: Sequence[str], inputs: Mapping[str, tf.Tensor]) -> list[
     lengths_F = [inputs[name + LENGTH] for name in names]
     num_lengths_F = tf.concat(tf.shape_n(lengths_F, tf.int64), 0)
     shapes_F2 = _shapes([inputs[name] for name in names])
-    lengths_R, feature_R = tf.concat(lengths_F, 0), tf.repeat(tf.range(len(names)), num_lengths_F)
+    lengths_R, feature_R = tf.concat(lengths_F, 0), numbers_of(num_lengths_F)
     is_wrong_R = (lengths_R < 0) | (lengths_R > tf.gather(shapes_F2[:, 1], feature_R))
     is_wrong_F = tf.math.unsorted_segment_sum(tf.cast(is_wrong_R, tf.int32), feature_R, len(names)) > 0
     both = [f"{name} and {name}{LENGTH}" for name in names]
@@ -103,53 +102,10 @@ def _beside_check(name: str, other: str, inputs: Mapping[str, tf.Tensor]) -> tf.
     return tf.debugging.Assert(agree, [f"rank: {name} and {other} must be equal; got", one, two])
 
 
-def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.SparseTensor]:
-    """Returns the columns in the form of parsed tf.Examples without missing values, each with its own number of rows.
-
-    A scalar equal to `MISSING` is missing.
-    """
-    sparse: dict[str, tf.SparseTensor] = {}
-    names = input_names(columns.values())
-    for kind in TYPES:
-        scalars, lists = (
-            [name for name, column in columns.items() if column.type == kind and column.is_list == is_list]
-            for is_list in (False, True)
-        )
-        if scalars:
-            rows = side_by_side([inputs[names[name]] for name in scalars])
-            row_R = tf.ragged.range(rows.rows_F).flat_values
-            values = Values(rows.values_R, row_R, tf.zeros_like(row_R), rows.rows_F, rows.rows_F, rows.num)
-            shapes = tf.unstack(tf.pad(rows.rows_F[:, None], [[0, 0], [0, 1]], constant_values=1), len(scalars))
-            sparse |= zip(scalars, values.columns(shapes), strict=True)
-        if lists:
-            padded = [inputs[names[name]] for name in lists]
-            shapes_F2 = _shapes(padded)
-            values = _listed(padded, shapes_F2, [inputs[names[name] + LENGTH] for name in lists])
-            sparse |= zip(lists, values.columns(tf.unstack(shapes_F2, len(lists))), strict=True)
-    return without_missing(columns, sparse)
-
-
 def _shapes(padded: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns rows and widths of lists, of which those of a type follow one another: [F, 2] int64."""
     of_types = [list(of_type) for _, of_type in itertools.groupby(padded, key=lambda each: each.dtype)]
     return tf.concat([tf.stack(tf.shape_n(of_type, tf.int64)) for of_type in of_types], 0)
-
-
-def _listed(padded: Sequence[tf.Tensor], shapes_F2: tf.Tensor, lengths: Sequence[tf.Tensor]) -> Values:
-    """Returns the values of lists without what pads them."""
-    rows_F, width_F = tf.unstack(shapes_F2, axis=1)
-    lengths_R = tf.concat(lengths, 0)
-    width_R = tf.repeat(width_F, rows_F)
-    row_n = tf.repeat(tf.range(tf.size(width_R)), width_R)
-    values = Values(
-        values_n=tf.concat([tf.reshape(values, [-1]) for values in padded], 0),
-        row_n=tf.gather(tf.ragged.range(rows_F).flat_values, row_n),
-        position_n=tf.ragged.range(width_R).flat_values,
-        sizes_F=rows_F * width_F,
-        rows_F=rows_F,
-        num=len(padded),
-    )
-    return values.only(values.position_n < tf.gather(lengths_R, row_n))
 
 
 def inputs_of(columns: Mapping[str, Column], parsed: Mapping[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:

@@ -28,9 +28,10 @@ from sangam.schemas.parts.columns import Column
 from sangam.trainer_module.input.batch import TensorsByName
 from sangam.trainer_module.input.blocks import Table, num_rows
 from sangam.trainer_module.ranker import Ranker
-from sangam.trainer_module.serving.candidates import candidate_logits
+from sangam.trainer_module.serving.candidates import candidate_logits, in_request
 from sangam.trainer_module.serving.missing import without_missing
-from sangam.trainer_module.serving.raw_columns import input_specs, inputs_of, sparse_columns, with_candidates
+from sangam.trainer_module.serving.raw_columns import input_specs, inputs_of, with_candidates
+from sangam.trainer_module.serving.request_columns import columns_of
 from sangam.trainer_module.serving.table import ServedTable
 from sangam.trainer_module.transforms.graph import TransformGraph
 from sangam.trainer_module.transforms.keys import id_keys
@@ -127,7 +128,8 @@ class ServedRanker(tf.Module):
     def _rank(self) -> Signature:
         def rank(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             candidates, inputs = with_candidates(self.columns, inputs)
-            columns = self._transformed(sparse_columns(self.columns, inputs), 1)
+            made = self._transform.features_of(self._ranker.spec, columns_of(self.columns, inputs))
+            columns = self._ranker.layout.at_serving(in_request(made))
             logits = candidate_logits(self._ranker, self._weights(), columns, self.tables, candidates)
             return self._ranker.predictions(logits)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import tensorflow as tf
 
@@ -17,13 +18,14 @@ from sangam.schemas.spec.features import (
 )
 from sangam.trainer_module.transforms.stacked import (
     Column,
+    InStack,
     Logged,
     Pair,
     Rows,
-    alone,
     num_at_most,
     one_row,
     padded,
+    side_by_side,
     stacked,
 )
 
@@ -40,10 +42,26 @@ _HIGHEST = 3.4028234663852886e38
 
 def logged(features: Sequence[NumericFeature | HistoryFeature | BucketsFeature], columns: Sequence[Logged]) -> Rows:
     """Returns the logged numbers, NaN where there is neither a finite number nor a default."""
-    floats = [column if column.dtype == tf.float32 else tf.cast(alone(column), tf.float32) for column in columns]
-    rows = stacked(floats).one_each(math.nan)
+    rows = _numbers(columns)
     missing_R = rows.in_rows(tf.constant(list(map(replacement_of, features)), tf.float32))
     return rows.with_values(tf.where(tf.math.is_finite(rows.values_R), rows.values_R, missing_R))
+
+
+def _numbers(columns: Sequence[Logged]) -> Rows:
+    """Returns columns of any types as float32, NaN where a row has no value."""
+    found: dict[int, tf.Tensor] = {}
+    for kind in dict.fromkeys(map(_kind, columns)):
+        chosen = [number for number, column in enumerate(columns) if _kind(column) == kind]
+        values = stacked([columns[number] for number in chosen])
+        rows = replace(values, values_n=tf.cast(values.values_n, tf.float32)).one_each(math.nan)
+        if len(chosen) == len(columns):
+            return rows
+        found |= zip(chosen, rows.parts(), strict=True)
+    return side_by_side([found[number] for number in range(len(columns))])
+
+
+def _kind(column: Logged) -> tuple[tf.DType, bool]:
+    return column.dtype, isinstance(column, InStack)
 
 
 def _log1p(x_R: tf.Tensor) -> tf.Tensor:

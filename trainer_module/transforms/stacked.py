@@ -13,6 +13,9 @@ from typing import Any, Protocol, TypeAlias
 
 import tensorflow as tf
 
+_COUNT_BITS = 32
+"""Bits of a number of values."""
+
 # Shape suffixes: F features, each with one column; n values of all columns; R rows of all columns; B batch in training.
 
 
@@ -33,10 +36,14 @@ class Rows:
     rows: tf.Tensor | None = None
 
     def feature_R(self) -> tf.Tensor:
-        """Returns the number of each row's column."""
+        """Returns the number of each row's column: int32."""
+        return self._feature_R
+
+    @cached_property
+    def _feature_R(self) -> tf.Tensor:
         if self.rows is not None:
             return self.in_rows(tf.range(self.num))
-        return tf.repeat(tf.range(self.num), self.rows_F)
+        return tf.cast(numbers_of(self.rows_F), tf.int32)
 
     def in_rows(self, of_columns_F: tf.Tensor) -> tf.Tensor:
         """Returns what is given for each column, for each of its rows: [R]."""
@@ -75,6 +82,7 @@ class Values:
         num: number of columns.
         lengths_FB: int64, values of each row, where all columns have as many rows; None where they may differ.
         all_row_n: `row_of_all_n` where it is known.
+        known_lengths_R: `lengths_R` where it is known, and positions are from 0 on.
     """
 
     values_n: tf.Tensor
@@ -85,10 +93,15 @@ class Values:
     num: int
     lengths_FB: tf.Tensor | None = None
     all_row_n: tf.Tensor | None = None
+    known_lengths_R: tf.Tensor | None = None
 
     def feature_n(self) -> tf.Tensor:
-        """Returns the number of each value's column."""
-        return tf.repeat(tf.range(self.num), self.sizes_F)
+        """Returns the number of each value's column: int32."""
+        return self._feature_n
+
+    @cached_property
+    def _feature_n(self) -> tf.Tensor:
+        return tf.cast(numbers_of(self.sizes_F), tf.int32)
 
     def row_of_all_n(self) -> tf.Tensor:
         """Returns the number of each value's row among the rows of all columns."""
@@ -100,6 +113,8 @@ class Values:
         """Returns the number of values of each row of all columns, int64."""
         if self.lengths_FB is not None:
             return tf.reshape(self.lengths_FB, [-1])
+        if self.known_lengths_R is not None:
+            return self.known_lengths_R
         ones_n = tf.ones_like(self.row_n)
         return tf.math.unsorted_segment_sum(ones_n, self.row_of_all_n(), tf.reduce_sum(self.rows_F))
 
@@ -113,8 +128,24 @@ class Values:
             position_n=tf.gather(self.position_n, kept),
             sizes_F=tf.math.unsorted_segment_sum(tf.ones_like(kept), tf.gather(self.feature_n(), kept), self.num),
             lengths_FB=None,
+            known_lengths_R=None,
             all_row_n=None if self.all_row_n is None else tf.gather(self.all_row_n, kept),
         )
+
+    def first(self, most_F: Sequence[int]) -> "Values":
+        """Returns the first values of each row, as many as are given for each column."""
+        most = tf.constant(most_F, tf.int64)
+        if self.known_lengths_R is None:
+            return self.only(self.position_n < tf.gather(most, self.feature_n()))
+        lengths_R, most_R = self.known_lengths_R, tf.gather(most, numbers_of(self.rows_F))
+        start_R = tf.cumsum(lengths_R, exclusive=True)
+        kept_R = tf.minimum(lengths_R, most_R)
+
+        def cut() -> tf.Tensor:
+            return tf.gather(self.values_n, ranges(start_R, start_R + kept_R))
+
+        is_cut = tf.reduce_any(lengths_R > most_R)
+        return of_lists(tf.cond(is_cut, cut, lambda: self.values_n), kept_R, self.rows_F, self.num)
 
     def moved_up(self) -> "Values":
         """Returns the values of each row, which are in order, at positions from 0 on."""
@@ -135,6 +166,15 @@ class Values:
         """Indices and values of each column."""
         indices = tf.split(tf.stack([self.row_n, self.position_n], 1), self.sizes_F, num=self.num)
         return list(zip(indices, tf.split(self.values_n, self.sizes_F, num=self.num), strict=True))
+
+    @cached_property
+    def ragged_parts(self) -> list[tf.RaggedTensor]:
+        """Each column as lists."""
+        values = tf.split(self.values_n, self.sizes_F, num=self.num) if self.num > 1 else [self.values_n]
+        lengths = Rows(self.lengths_R(), self.rows_F, self.num).parts()
+        return [
+            tf.RaggedTensor.from_row_lengths(*part, validate=False) for part in zip(values, lengths, strict=True)
+        ]
 
     def columns(self, shapes: Sequence[tf.Tensor]) -> list[tf.SparseTensor]:
         """Returns the columns as SparseTensors of these shapes."""
@@ -160,6 +200,22 @@ class Values:
         with_default = tf.concat([tf.convert_to_tensor(default, self.values_n.dtype)[None], self.values_n], 0)
         rows = tf.shape(lengths_FB, tf.int64)[1]
         return Rows(tf.gather(with_default, number_R), self.rows_F, self.num, rows)
+
+
+@dataclass(frozen=True)
+class Slots(Values):
+    """Columns of one value at most: each row has a slot, with anything in it where there is no value.
+
+    Attributes:
+        is_given_n: whether a slot has a value.
+    """
+
+    is_given_n: tf.Tensor | None = None
+
+    def one_each(self, default: Any) -> Rows:
+        """See `Values`."""
+        given_or = tf.where(self.is_given_n, self.values_n, tf.convert_to_tensor(default, self.values_n.dtype))
+        return Rows(given_or, self.rows_F, self.num)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,6 +252,10 @@ class ListColumn:
     def tensor(self) -> tf.SparseTensor:
         """Returns its values."""
         return tf.SparseTensor(*self.values.parts[self.number], self.of.dense_shape)
+
+    def ragged(self) -> tf.RaggedTensor:
+        """Returns its values, however wide its column is."""
+        return self.values.ragged_parts[self.number]
 
 
 Made: TypeAlias = tf.Tensor | tf.SparseTensor | Column | Pair | ListColumn
@@ -267,6 +327,41 @@ Logged: TypeAlias = tf.SparseTensor | InStack
 def alone(column: Logged) -> tf.SparseTensor:
     """Returns a column of the logs by itself."""
     return column.sparse if isinstance(column, InStack) else column
+
+
+def ranges(starts: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
+    """Returns the numbers of each range, one range after another: int64."""
+    one = tf.constant(1, tf.int64)
+    return tf.raw_ops.RaggedRange(starts=starts, limits=limits, deltas=one, Tsplits=tf.int64).rt_dense_values
+
+
+def numbers_of(counts_F: tf.Tensor) -> tf.Tensor:
+    """Returns each number from 0 on as many times as is given for it: int64 [n].
+
+    `tf.repeat` takes as many steps as all numbers have together if each has the largest count.
+
+    >>> numbers_of(tf.constant([2, 0, 1], tf.int64)).numpy().tolist()
+    [0, 0, 2]
+    """
+    # Each number counts up in its low bits, which are then dropped.
+    first_F = tf.bitwise.left_shift(tf.range(tf.size(counts_F, tf.int64)), _COUNT_BITS)
+    return tf.bitwise.right_shift(ranges(first_F, first_F + counts_F), _COUNT_BITS)
+
+
+def of_lists(values_n: tf.Tensor, lengths_R: tf.Tensor, rows_F: tf.Tensor, num: int) -> Values:
+    """Returns lists of any lengths, column after column, row after row."""
+    all_row_n, feature_R = numbers_of(lengths_R), numbers_of(rows_F)
+    first_R = tf.gather(tf.cumsum(rows_F, exclusive=True), feature_R)
+    return Values(
+        values_n=values_n,
+        row_n=all_row_n - tf.gather(first_R, all_row_n),
+        position_n=ranges(tf.zeros_like(lengths_R), lengths_R),
+        sizes_F=tf.math.unsorted_segment_sum(lengths_R, feature_R, num),
+        rows_F=rows_F,
+        num=num,
+        all_row_n=all_row_n,
+        known_lengths_R=lengths_R,
+    )
 
 
 def side_by_side(parts: Sequence[tf.Tensor]) -> Rows:
