@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from sangam.schemas.derived.rank_inputs import LENGTH, MISSING, clashes, input_names
+from sangam.schemas.derived.rank_inputs import LENGTH, MISSING, REQUEST_NUMBER, clashes, input_names
 from sangam.schemas.parts.columns import Column, ColumnType
 from sangam.trainer_module.transforms.stacked import Rows, numbers_of, stacked
 
@@ -33,21 +33,31 @@ def input_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
     return specs
 
 
-def with_candidates(
-    columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Returns the number of candidates, and the inputs after the check that their rows agree.
+def num_candidates(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Returns the number of candidates of one request, int32 scalar; inputs without any row mean none."""
+    _, rows = _num_rows(inputs)
+    return tf.where(tf.reduce_any(tf.equal(rows, 0)), 0, tf.reduce_max(rows))
 
-    Inputs without any row mean no candidates.
+
+def checked(
+    columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor], number_C: tf.Tensor
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Returns the number of each candidate's request, and the inputs, after the check that their rows agree.
 
     Raises:
-        InvalidArgumentError: by the graph, for an input that has neither one row nor one for each candidate.
+        InvalidArgumentError: by the graph, for an input that has neither a row for each request nor one for each
+            candidate.
     """
     names, rows = _num_rows(inputs)
-    candidates = tf.where(tf.reduce_any(tf.equal(rows, 0)), 0, tf.reduce_max(rows))
-    agree = tf.reduce_all(tf.equal(rows, 1) | tf.equal(rows, candidates))
+    steps = number_C - tf.concat([[0], number_C], 0)[:-1]
+    ascend = tf.reduce_all((steps == 0) | (steps == 1)) & tf.reduce_all(number_C[:1] == 0)
+    checks = [
+        tf.debugging.Assert(ascend, [f"{REQUEST_NUMBER}: 0, then as high as before or by one more; got", number_C])
+    ]
+    requests = tf.reduce_max(tf.concat([number_C, [0]], 0)) + 1
+    agree = tf.reduce_all(tf.equal(rows, requests) | tf.equal(rows, tf.size(number_C)))
     what = f"rank: each input needs one row, or one for each candidate; rows of {', '.join(names)}:"
-    checks = [tf.debugging.Assert(agree, [what, rows], summarize=len(names))]
+    checks.append(tf.debugging.Assert(agree, [what, rows], summarize=len(names)))
     input_of = input_names(columns.values())
     lists = [input_of[name] for name, column in columns.items() if column.is_list]
     checks += _list_checks(lists, inputs) if lists else []
@@ -56,8 +66,8 @@ def with_candidates(
             checks.append(_beside_check(input_of[name] + LENGTH, input_of[other] + LENGTH, inputs))
     with tf.control_dependencies(checks):
         # One operation: one for each input, each behind all checks, would take minutes with 2,000 of them.
-        checked = tf.identity_n([candidates, *(inputs[name] for name in names)])
-    return checked[0], dict(zip(names, checked[1:], strict=True))
+        whole = tf.identity_n([number_C, *(inputs[name] for name in names)])
+    return whole[0], dict(zip(names, whole[1:], strict=True))
 
 
 def _num_rows(inputs: Mapping[str, tf.Tensor]) -> tuple[list[str], tf.Tensor]:

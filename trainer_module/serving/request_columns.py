@@ -1,12 +1,13 @@
 """The columns of a request, those of a type in one tensor, without missing values, as Transform's code takes them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
 
 from sangam.schemas.derived.rank_inputs import LENGTH, input_names
 from sangam.schemas.parts.columns import Column
+from sangam.trainer_module.dense.split import Requests
 from sangam.trainer_module.serving.missing import is_given, parallel, without_missing
 from sangam.trainer_module.transforms.stacked import (
     InStack,
@@ -22,9 +23,20 @@ from sangam.trainer_module.transforms.stacked import (
 # Shape suffixes: F columns side by side; R rows of all of them, 1 or as many as candidates each; n values.
 
 
-def columns_of(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]) -> dict[str, Logged]:
-    """Returns the columns of the inputs of `rank`, each with its own number of rows, without missing values."""
+def columns_of(
+    columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor], requests: Requests, together: Collection[str]
+) -> dict[str, Logged]:
+    """Returns the columns of the inputs of `rank`, each with its own number of rows, without missing values.
+
+    Args:
+        columns: columns by name.
+        inputs: inputs by name.
+        requests: the candidates' requests.
+        together: columns that are read together with others: of several requests they get a row for each candidate.
+    """
     names = input_names(columns.values())
+    of_several = {names[name] + end for name in together for end in (LENGTH, "")}
+    inputs = {name: requests.for_each_row(rows) if name in of_several else rows for name, rows in inputs.items()}
     lone = {name for group in parallel(columns, list(columns)) if len(group) == 1 for name in group}
     found: dict[str, Logged] = {}
     apart: dict[str, Column] = {}
@@ -40,15 +52,21 @@ def columns_of(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]) -
         stack = _Lists(given, lengths) if is_list else _Scalars(given)
         found |= {name: InStack(stack, number, given[number].dtype) for number, name in enumerate(members)}
     if apart:
-        found |= without_missing(apart, {name: _list_alone(names[name], inputs) for name in apart})
+        found |= without_missing(apart, _lists_apart(apart, names, inputs))
     return found
 
 
-def _list_alone(name: str, inputs: Mapping[str, tf.Tensor]) -> tf.SparseTensor:
+def _lists_apart(
+    columns: Mapping[str, Column], names: Mapping[str, str], inputs: Mapping[str, tf.Tensor]
+) -> dict[str, tf.SparseTensor]:
     """Returns lists in the form of parsed tf.Examples, with missing values."""
-    values = _stacked_lists([inputs[name]], [inputs[name + LENGTH]])
-    indices = tf.stack([values.row_n, values.position_n], 1)
-    return tf.SparseTensor(indices, values.values_n, tf.shape(inputs[name], tf.int64))
+    found: dict[str, tf.SparseTensor] = {}
+    for kind in dict.fromkeys(column.type for column in columns.values()):
+        of_kind = [name for name, column in columns.items() if column.type == kind]
+        padded = [inputs[names[name]] for name in of_kind]
+        values = _stacked_lists(padded, [inputs[names[name] + LENGTH] for name in of_kind])
+        found |= zip(of_kind, values.columns(tf.shape_n(padded, tf.int64)), strict=True)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

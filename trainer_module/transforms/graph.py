@@ -68,7 +68,6 @@ class TransformGraph(tf.Module):
         outputs: dict[str, tf.Tensor | tf.SparseTensor] = self._function(*inputs)
         return outputs
 
-
     def features_of(self, spec: Inputs, columns: Mapping[str, Logged]) -> dict[str, Made]:
         """Returns the features as the code computes them that has written the graph, those of a kind in one tensor.
 

@@ -29,7 +29,7 @@ def keys_of_ids(
     """
     names, texts = texts_of(features, columns)
     tag_F = [tags[features[name].table] for name in names]
-    keys_n = id_keys(tf.gather(tf.constant(tag_F, tf.int64), texts.feature_n()), texts.values_n)
+    keys_n = id_keys(texts.in_values(tag_F), texts.values_n)
     rows = with_keys(texts, keys_n).one_each(tf.constant(NO_ID, tf.int64))
     missing_R = rows.in_rows(_missing([features[name] for name in names], tag_F))
     keys_R = tf.where(tf.equal(rows.values_R, NO_ID), missing_R, rows.values_R)

@@ -29,8 +29,8 @@ def keys_of_lists(
         columns: column of each feature.
     """
     names, texts = texts_of(features, columns)
-    tag_F = tf.constant([tags[features[name].table] for name in names], tf.int64)
-    keys = with_keys(texts, id_keys(tf.gather(tag_F, texts.feature_n()), texts.values_n))
+    tag_n = texts.in_values([tags[features[name].table] for name in names])
+    keys = with_keys(texts, id_keys(tag_n, texts.values_n))
     ends_with_recent = [_keeps_last(features[name]) for name in names]
     if any(ends_with_recent):
         keys = _turned_round(keys, tf.constant(ends_with_recent))

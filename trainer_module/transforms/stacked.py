@@ -7,7 +7,7 @@ thousands, each costs several operations and a copy.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
@@ -103,6 +103,10 @@ class Values:
     def _feature_n(self) -> tf.Tensor:
         return tf.cast(numbers_of(self.sizes_F), tf.int32)
 
+    def in_values(self, of_columns: Sequence[int]) -> tf.Tensor:
+        """Returns a number from 0 to 2^31 that is given for each column, for each of its values: int64 [n]."""
+        return repeated(tf.constant(of_columns, tf.int64), self.sizes_F)
+
     def row_of_all_n(self) -> tf.Tensor:
         """Returns the number of each value's row among the rows of all columns."""
         if self.all_row_n is not None:
@@ -134,10 +138,9 @@ class Values:
 
     def first(self, most_F: Sequence[int]) -> "Values":
         """Returns the first values of each row, as many as are given for each column."""
-        most = tf.constant(most_F, tf.int64)
         if self.known_lengths_R is None:
-            return self.only(self.position_n < tf.gather(most, self.feature_n()))
-        lengths_R, most_R = self.known_lengths_R, tf.gather(most, numbers_of(self.rows_F))
+            return self.only(self.position_n < self.in_values(most_F))
+        lengths_R, most_R = self.known_lengths_R, repeated(tf.constant(most_F, tf.int64), self.rows_F)
         start_R = tf.cumsum(lengths_R, exclusive=True)
         kept_R = tf.minimum(lengths_R, most_R)
 
@@ -172,9 +175,7 @@ class Values:
         """Each column as lists."""
         values = tf.split(self.values_n, self.sizes_F, num=self.num) if self.num > 1 else [self.values_n]
         lengths = Rows(self.lengths_R(), self.rows_F, self.num).parts()
-        return [
-            tf.RaggedTensor.from_row_lengths(*part, validate=False) for part in zip(values, lengths, strict=True)
-        ]
+        return [tf.RaggedTensor.from_row_lengths(*part, validate=False) for part in zip(values, lengths, strict=True)]
 
     def columns(self, shapes: Sequence[tf.Tensor]) -> list[tf.SparseTensor]:
         """Returns the columns as SparseTensors of these shapes."""
@@ -335,17 +336,22 @@ def ranges(starts: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
     return tf.raw_ops.RaggedRange(starts=starts, limits=limits, deltas=one, Tsplits=tf.int64).rt_dense_values
 
 
-def numbers_of(counts_F: tf.Tensor) -> tf.Tensor:
-    """Returns each number from 0 on as many times as is given for it: int64 [n].
+def repeated(numbers_F: tf.Tensor, counts_F: tf.Tensor) -> tf.Tensor:
+    """Returns each number, from 0 to 2^31, as many times as is given for it: int64 [n].
 
-    `tf.repeat` takes as many steps as all numbers have together if each has the largest count.
+    `tf.repeat` takes as many steps as if each number had the largest count, and a look-up of each number one by one.
 
-    >>> numbers_of(tf.constant([2, 0, 1], tf.int64)).numpy().tolist()
-    [0, 0, 2]
+    >>> repeated(tf.constant([7, 8, 9], tf.int64), tf.constant([2, 0, 1], tf.int64)).numpy().tolist()
+    [7, 7, 9]
     """
-    # Each number counts up in its low bits, which are then dropped.
-    first_F = tf.bitwise.left_shift(tf.range(tf.size(counts_F, tf.int64)), _COUNT_BITS)
-    return tf.bitwise.right_shift(ranges(first_F, first_F + counts_F), _COUNT_BITS)
+    # A number's low bits count up, and are then dropped.
+    first_F = tf.bitwise.left_shift(numbers_F, tf.constant(_COUNT_BITS, tf.int64))
+    return tf.bitwise.right_shift(ranges(first_F, first_F + counts_F), tf.constant(_COUNT_BITS, tf.int64))
+
+
+def numbers_of(counts_F: tf.Tensor) -> tf.Tensor:
+    """Returns each number from 0 on as many times as is given for it: int64 [n]."""
+    return repeated(tf.range(tf.size(counts_F, tf.int64)), counts_F)
 
 
 def of_lists(values_n: tf.Tensor, lengths_R: tf.Tensor, rows_F: tf.Tensor, num: int) -> Values:
@@ -428,16 +434,20 @@ def stacked_texts(columns: Sequence[Logged]) -> Values:
     if [column for of_type in of_types for column in of_type] != list(columns):
         raise ValueError("columns of strings come before those of integers, and these before floats")
     texts = [_as_texts(stacked(of_type)) for of_type in of_types if of_type]
-    if len(texts) == 1:
-        return texts[0]
-    return Values(
-        values_n=tf.concat([text.values_n for text in texts], 0),
-        row_n=tf.concat([text.row_n for text in texts], 0),
-        position_n=tf.concat([text.position_n for text in texts], 0),
-        sizes_F=tf.concat([text.sizes_F for text in texts], 0),
-        rows_F=tf.concat([text.rows_F for text in texts], 0),
-        num=len(columns),
-    )
+    return texts[0] if len(texts) == 1 else _beside(texts)
+
+
+def _beside(parts: Sequence[Values]) -> Values:
+    """Returns the columns of all parts."""
+
+    def all_of(name: str) -> tf.Tensor | None:
+        tensors = [getattr(part, name) for part in parts]
+        return None if any(tensor is None for tensor in tensors) else tf.concat(tensors, 0)
+
+    [kind] = {type(part) for part in parts}
+    joined: dict[str, Any] = {field.name: all_of(field.name) for field in fields(kind) if field.name != "num"}
+    # Numbers of rows among all columns' would have to be moved.
+    return kind(**{**joined, "lengths_FB": None, "all_row_n": None}, num=sum(part.num for part in parts))
 
 
 def _as_texts(values: Values) -> Values:

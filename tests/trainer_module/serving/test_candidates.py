@@ -106,14 +106,14 @@ def split_matrices() -> Iterator[set[str]]:
     """Yields the names of the matrices whose product is computed in two parts."""
     from sangam.trainer_module.dense.split import Split
 
-    found, of_own = set[str](), Split.of_own
+    found, product = set[str](), Split.product
 
-    def recorded(x: Any, weights: Any, matrix: str, *names: str) -> Any:
+    def recorded(x: Any, weights: Any, matrix: str, *names: str, **more: Any) -> Any:
         found.add(matrix)
-        return of_own(x, weights, matrix, *names)
+        return product(x, weights, matrix, *names, **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Split, "of_own", recorded)
+        patch.setattr(Split, "product", recorded)
         yield found
 
 
@@ -128,6 +128,7 @@ def scores(
         candidates: number of them.
         in_graph: whether TensorFlow may fuse the request's operations, as in an exported model.
     """
+    from sangam.trainer_module.dense.split import Requests
     from sangam.trainer_module.ranker import Ranker
     from sangam.trainer_module.serving.candidates import candidate_logits
 
@@ -137,10 +138,10 @@ def scores(
     once, repeated = asked(ranker, shared, candidates)
     tables = dict.fromkeys(ranker.groups, table)
 
-    def logits(number: Any) -> Any:
-        return candidate_logits(ranker, weights, once, tables, number)
+    def logits(number_C: Any) -> Any:
+        return candidate_logits(ranker, weights, once, tables, Requests.of(number_C))
 
-    got = (tf.function(logits, autograph=False) if in_graph else logits)(tf.constant(candidates))
+    got = (tf.function(logits, autograph=False) if in_graph else logits)(tf.zeros(candidates, tf.int32))
     batch = ranker.layout.pack_features(repeated)
     embeddings = {group: table(keys) for group, keys in ranker.keys(batch).items()}
     return got.numpy(), ranker.logits(weights, batch, embeddings).numpy()

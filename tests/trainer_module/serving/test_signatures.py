@@ -166,8 +166,9 @@ def test_one_user_with_many_candidates_scores_as_the_user_repeated(loaded: Any, 
 
 
 def test_what_candidates_share_is_looked_up_once(served_world: Any) -> None:
-    from sangam.trainer_module.serving.candidates import candidate_logits
-    from sangam.trainer_module.serving.raw_columns import sparse_columns
+    from sangam.trainer_module.dense.split import Requests
+    from sangam.trainer_module.serving.candidates import candidate_logits, in_request
+    from sangam.trainer_module.serving.request_columns import columns_of
     from sangam.trainer_module.serving.writing import served_ranker
     from tests.trainer_module.serving.sample_training import declared, job_of, ranked, rows
 
@@ -185,8 +186,10 @@ def test_what_candidates_share_is_looked_up_once(served_world: Any) -> None:
     tables: Any = {name: Counted(table) for name, table in served.tables.items()}
     row = rows(1, seed=3)[0] | {"history": [1001, 1002, 1003], "tags": ["t1", "t2"]}
     inputs = ranked([row]) | {"post_id": tf.range(1000, 1200, dtype=tf.int64)}
-    columns = served._transform(sparse_columns(served.columns, inputs))
-    logits = candidate_logits(served._ranker, served._weights(), columns, tables, tf.constant(200))
+    requests = Requests.of(tf.zeros(200, tf.int32))
+    logged = columns_of(served.columns, inputs, requests, ())
+    columns = in_request(served._transform.features_of(declared(), logged))
+    logits = candidate_logits(served._ranker, served._weights(), columns, tables, requests)
     assert logits.shape == (200, 2)
     # Of the user, the friend, the history and the two most recent of it, and the tags one row each; 200 posts.
     assert sorted(asked) == sorted([2, 1 + 1 + 3 + 2 + 200])
@@ -339,4 +342,10 @@ def test_a_ranker_has_the_signatures_that_its_features_need(
     tables = {name: StockTable(group, "float32", none) for name, group in ranker.groups.items()}
     transform = TransformGraph(str(served_world / "transform"))
     served = ServedRanker(ranker, transform, ranker.weights.initial(seed=1), tables)
-    assert set(served.signatures()) == names | {"serving_default", "rank", "score_blocks", "replace_dense"}
+    assert set(served.signatures()) == names | {
+        "serving_default",
+        "rank",
+        "rank_several",
+        "score_blocks",
+        "replace_dense",
+    }
