@@ -61,11 +61,10 @@ class StockTable(ServedTable):
     def read(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """See `ServedTable`. Defaults are rows too: to choose among rows that were read would take longer."""
         trained_n, is_trained_n = self._trained_row(keys_n)
-        default_n = self._default_row(keys_n)
+        default_n, stored = self._default_row(keys_n), self._rows.read_value()
 
         def rows(is_known_n: tf.Tensor) -> tf.Tensor:
-            number_n = tf.where(is_known_n, trained_n, default_n)
-            return self.row_type.unpack(tf.gather(self._rows.read_value(), number_n))
+            return self.row_type.unpack(tf.gather(stored, tf.where(is_known_n, trained_n, default_n)))
 
         def overlaid() -> tuple[tf.Tensor, tf.Tensor]:
             overlay = self._overlay.lookup(keys_n)

@@ -52,6 +52,14 @@ class Rows:
         shape = tf.stack([tf.constant(self.num, tf.int64), self.rows])
         return tf.reshape(tf.broadcast_to(of_columns_F[:, None], shape), [-1])
 
+    def each(self, of_columns: Sequence[float | bool]) -> tf.Tensor:
+        """Returns what is given for each column, for each of its rows: [R], or a scalar where all are alike."""
+        dtype = tf.bool if isinstance(of_columns[0], bool) else tf.float32
+        # By their texts: NaN is not equal to itself.
+        if len(set(map(repr, of_columns))) == 1:
+            return tf.constant(of_columns[0], dtype)
+        return self.in_rows(tf.constant(of_columns, dtype))
+
     def with_values(self, values_R: tf.Tensor) -> "Rows":
         """Returns other values of the same rows."""
         return replace(self, values_R=values_R)

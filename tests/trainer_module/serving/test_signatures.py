@@ -165,6 +165,31 @@ def test_one_user_with_many_candidates_scores_as_the_user_repeated(loaded: Any, 
         np.testing.assert_allclose(answers["like"][number], alone["like"][0], atol=1e-6)
 
 
+@pytest.mark.parametrize(("form", "stored"), MODELS[:2])
+def test_requests_that_a_server_joins_score_as_each_alone(exported: Exported, form: str, stored: str) -> None:
+    from sangam.components.server.joining import Joined
+    from sangam.components.server.model import LoadedModel
+    from tests.trainer_module.serving.sample_training import ranked, rows
+
+    model = LoadedModel(Path(exported(form, stored).model_dir), 1)
+    rank, parts = model.signature("rank"), []
+    for seed, candidates in ((3, 4), (5, 1), (7, 6)):
+        inputs = _numbers(ranked(rows(candidates, seed=seed)))
+        parts.append({name: values[:1] if name in ONE_USER else values for name, values in inputs.items()})
+    joined = Joined(rank, parts[0], 4, 2**20)
+    assert joined.add(parts[1], 1)
+    assert joined.add(parts[2], 6)
+    arrays = joined.arrays()
+    assert {name: len(values) for name, values in arrays.items()} == {
+        name: 3 if name in ONE_USER else 11 for name in (*parts[0], "request_number")
+    }
+    divided = joined.divided(model.run(rank, arrays))
+    assert divided is not None
+    for part, outputs in zip(parts, divided, strict=True):
+        for task, alone in model.run(rank, part).items():
+            np.testing.assert_allclose(outputs[task], alone, rtol=0, atol=1e-6)
+
+
 def test_what_candidates_share_is_looked_up_once(served_world: Any) -> None:
     from sangam.trainer_module.dense.split import Requests
     from sangam.trainer_module.serving.candidates import candidate_logits, in_request
