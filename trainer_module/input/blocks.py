@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from sangam.schemas.contracts.example_files import COMPRESSION, lengths_of, values_of
-from sangam.trainer_module.transforms.stacked import InStack, Values, ranges
+from sangam.trainer_module.transforms.ranges import ranges
+from sangam.trainer_module.transforms.stacked import InStack, Values
 
 # Shape suffixes: W blocks; F columns of one group; n rows; N rows of two groups of rows; v values; B rows of a batch.
 

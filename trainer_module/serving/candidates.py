@@ -14,7 +14,8 @@ from sangam.trainer_module.encoders.lists import Lists
 from sangam.trainer_module.input.batch import TensorsByName, ragged
 from sangam.trainer_module.ranker import Ranker
 from sangam.trainer_module.serving.table import ServedTable
-from sangam.trainer_module.transforms.stacked import ListColumn, Made, numbers_of, taken_out
+from sangam.trainer_module.transforms.ranges import numbers_of
+from sangam.trainer_module.transforms.stacked import ListColumn, Made, taken_out
 
 # Shape suffixes: R rows of one feature, Q or C; Q requests; C candidates of all of them; F features; n keys;
 # D dimension; I model inputs.

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from sangam.schemas.derived.rank_inputs import LENGTH, MISSING, REQUEST_NUMBER, clashes, input_names
 from sangam.schemas.parts.columns import Column, ColumnType
-from sangam.trainer_module.transforms.stacked import Rows, numbers_of, stacked
+from sangam.trainer_module.transforms.ranges import numbers_of
+from sangam.trainer_module.transforms.stacked import Rows, stacked
 
 TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
 """TensorFlow's type of a column's values."""

@@ -9,14 +9,13 @@ from sangam.schemas.derived.rank_inputs import LENGTH, input_names
 from sangam.schemas.parts.columns import Column
 from sangam.trainer_module.dense.split import Requests
 from sangam.trainer_module.serving.missing import is_given, parallel, without_missing
+from sangam.trainer_module.transforms.ranges import numbers_of, ranges
 from sangam.trainer_module.transforms.stacked import (
     InStack,
     Logged,
     Slots,
     Values,
-    numbers_of,
     of_lists,
-    ranges,
     side_by_side,
 )
 

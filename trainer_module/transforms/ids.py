@@ -9,7 +9,8 @@ import tensorflow as tf
 from sangam.schemas.spec.features import CrossFeature, IdFeature, ListFeature, MatchFeature
 from sangam.trainer_module.transforms.columns import is_present, one_value
 from sangam.trainer_module.transforms.keys import NO_ID, id_keys, missing_key
-from sangam.trainer_module.transforms.stacked import Column, Logged, Rows, Values, stacked_texts
+from sangam.trainer_module.transforms.stacked import Column, Logged, Rows, Values
+from sangam.trainer_module.transforms.texts import stacked_texts
 
 _Key = TypeVar("_Key")
 

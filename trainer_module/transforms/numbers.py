@@ -16,15 +16,14 @@ from sangam.schemas.spec.features import (
     learns_missing,
     replacement_of,
 )
+from sangam.trainer_module.transforms.bins import num_at_most, padded
 from sangam.trainer_module.transforms.stacked import (
     Column,
     InStack,
     Logged,
     Pair,
     Rows,
-    num_at_most,
     one_row,
-    padded,
     side_by_side,
     stacked,
 )

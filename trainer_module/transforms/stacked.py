@@ -5,16 +5,14 @@ that the number of rows of each is kept. A column becomes a tensor of its own on
 thousands, each costs several operations and a copy.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import tensorflow as tf
 
-_COUNT_BITS = 32
-"""Bits of a number of values."""
+from sangam.trainer_module.transforms.ranges import numbers_of, ranges, repeated
 
 # Shape suffixes: F features, each with one column; n values of all columns; R rows of all columns; B batch in training.
 
@@ -338,30 +336,6 @@ def alone(column: Logged) -> tf.SparseTensor:
     return column.sparse if isinstance(column, InStack) else column
 
 
-def ranges(starts: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
-    """Returns the numbers of each range, one range after another: int64."""
-    one = tf.constant(1, tf.int64)
-    return tf.raw_ops.RaggedRange(starts=starts, limits=limits, deltas=one, Tsplits=tf.int64).rt_dense_values
-
-
-def repeated(numbers_F: tf.Tensor, counts_F: tf.Tensor) -> tf.Tensor:
-    """Returns each number, from 0 to 2^31, as many times as is given for it: int64 [n].
-
-    `tf.repeat` takes as many steps as if each number had the largest count, and a look-up of each number one by one.
-
-    >>> repeated(tf.constant([7, 8, 9], tf.int64), tf.constant([2, 0, 1], tf.int64)).numpy().tolist()
-    [7, 7, 9]
-    """
-    # A number's low bits count up, and are then dropped.
-    first_F = tf.bitwise.left_shift(numbers_F, tf.constant(_COUNT_BITS, tf.int64))
-    return tf.bitwise.right_shift(ranges(first_F, first_F + counts_F), tf.constant(_COUNT_BITS, tf.int64))
-
-
-def numbers_of(counts_F: tf.Tensor) -> tf.Tensor:
-    """Returns each number from 0 on as many times as is given for it: int64 [n]."""
-    return repeated(tf.range(tf.size(counts_F, tf.int64)), counts_F)
-
-
 def of_lists(values_n: tf.Tensor, lengths_R: tf.Tensor, rows_F: tf.Tensor, num: int) -> Values:
     """Returns lists of any lengths, column after column, row after row."""
     all_row_n, feature_R = numbers_of(lengths_R), numbers_of(rows_F)
@@ -396,24 +370,6 @@ def one_row(values: Sequence[float]) -> Rows:
     return Rows(tf.constant(values, tf.float32), tf.ones([len(values)], tf.int64), len(values))
 
 
-def padded(lists: Sequence[Sequence[float]]) -> tf.Tensor:
-    """Returns lists as rows of one length, infinity behind the shorter ones: [lists, longest] float32."""
-    longest = max(map(len, lists))
-    return tf.constant([[*each, *[math.inf] * (longest - len(each))] for each in lists], tf.float32)
-
-
-def num_at_most(rows: Rows, ascending_FN: tf.Tensor) -> tf.Tensor:
-    """Returns for each value how many of its column's numbers are at most as large: [R] int32.
-
-    Args:
-        rows: rows of float32.
-        ascending_FN: `padded`, a row for each column.
-    """
-    values = tf.RaggedTensor.from_row_lengths(rows.values_R, rows.rows_F, validate=False).to_tensor()
-    found_FB = tf.searchsorted(ascending_FN, tf.ensure_shape(values, [rows.num, None]), side="right")
-    return tf.RaggedTensor.from_tensor(found_FB, lengths=rows.rows_F).flat_values
-
-
 def stacked(columns: Sequence[Logged]) -> Values:
     """Returns columns of one type, one behind the other."""
     in_stacks = [column for column in columns if isinstance(column, InStack)]
@@ -430,38 +386,3 @@ def stacked(columns: Sequence[Logged]) -> Values:
         rows_F=tf.stack([column.dense_shape for column in columns])[:, 0],
         num=len(columns),
     )
-
-
-def stacked_texts(columns: Sequence[Logged]) -> Values:
-    """Returns ids as texts, one column behind the other: strings, then integers, then floats.
-
-    A float counts by its value to six decimals.
-    """
-    order = [tf.string, tf.int64, tf.float32]
-    of_types = [[column for column in columns if column.dtype == dtype] for dtype in order]
-    if [column for of_type in of_types for column in of_type] != list(columns):
-        raise ValueError("columns of strings come before those of integers, and these before floats")
-    texts = [_as_texts(stacked(of_type)) for of_type in of_types if of_type]
-    return texts[0] if len(texts) == 1 else _beside(texts)
-
-
-def _beside(parts: Sequence[Values]) -> Values:
-    """Returns the columns of all parts."""
-
-    def all_of(name: str) -> tf.Tensor | None:
-        tensors = [getattr(part, name) for part in parts]
-        return None if any(tensor is None for tensor in tensors) else tf.concat(tensors, 0)
-
-    [kind] = {type(part) for part in parts}
-    joined: dict[str, Any] = {field.name: all_of(field.name) for field in fields(kind) if field.name != "num"}
-    # Numbers of rows among all columns' would have to be moved.
-    return kind(**{**joined, "lengths_FB": None, "all_row_n": None}, num=sum(part.num for part in parts))
-
-
-def _as_texts(values: Values) -> Values:
-    values_n = values.values_n
-    if values_n.dtype == tf.string:
-        return values
-    if values_n.dtype == tf.float32:
-        values_n += 0.0  # -0.0 becomes 0.0, which it equals.
-    return replace(values, values_n=tf.strings.as_string(values_n))
