@@ -14,6 +14,7 @@ from sangam.trainer_module.transforms.stacked import (
     InStack,
     Logged,
     Slots,
+    Stack,
     Values,
     of_lists,
     side_by_side,
@@ -48,7 +49,7 @@ def columns_of(
     for (_, is_list), members in of_stacks.items():
         given = [inputs[names[name]] for name in members]
         lengths = [inputs[names[name] + LENGTH] for name in members] if is_list else []
-        stack = _Lists(given, lengths) if is_list else _Scalars(given)
+        stack: Stack = _Lists(given, lengths) if is_list else _Scalars(given)
         found |= {name: InStack(stack, number, given[number].dtype) for number, name in enumerate(members)}
     if apart:
         found |= without_missing(apart, _lists_apart(apart, names, inputs))
