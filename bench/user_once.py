@@ -3,6 +3,9 @@
 Two forms of `rank` of one ranker, with the same weights and rows, are called in turn in one process, arrays in and
 arrays out: as it is exported, and with every column repeated for each candidate before the dense layers. For the demo's
 spec and for a wide one: 20 features of the user beside a history, experts of 256 and 128 units.
+
+With `--joined N` the requests of N users in one call: each user's columns once, and repeated for each candidate. With
+`--models` exported models, as a server calls them, on one thread.
 """
 
 import argparse
@@ -11,7 +14,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +25,11 @@ import tensorflow as tf
 from bench import results
 from bench.serving import request_for
 from bench.workload_files import write_transform
-from sangam.schemas.contracts.export import RANK
+from sangam.components.server.session import ModelSession
+from sangam.components.server.signature import signatures_of
+from sangam.schemas.contracts.export import RANK, RANK_SEVERAL
 from sangam.schemas.derived.columns import columns
+from sangam.schemas.derived.rank_inputs import REQUEST_NUMBER
 from sangam.schemas.loading import load_spec
 from sangam.schemas.spec import RankerSpec
 from sangam.trainer_module.dense.split import whole
@@ -108,27 +114,37 @@ def served(ranker: Ranker, folder: Path) -> ServedRanker:
 
 
 def in_turn(calls: Mapping[str, Call], requests: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
-    """Returns medians of each form's milliseconds, wall and of the processors, and of their ratios pair by pair."""
+    """Returns medians of each form's milliseconds, wall and of the processors, and the first one's over each's."""
     for call in calls.values():
         for number in range(_WARM):
             call(requests[number % len(requests)])
     wall: dict[str, list[float]] = {name: [] for name in calls}
-    cpu: dict[str, float] = dict.fromkeys(calls, 0.0)
+    cpu: dict[str, list[float]] = {name: [] for name in calls}
     end, number = time.perf_counter() + seconds, 0
     while time.perf_counter() < end:
         for name in sorted(calls, reverse=bool(number % 2)):
             before, begun = time.process_time(), time.perf_counter()
             calls[name](requests[number % len(requests)])
             wall[name].append((time.perf_counter() - begun) * 1e3)
-            cpu[name] += (time.process_time() - before) * 1e3
+            cpu[name].append((time.process_time() - before) * 1e3)
         number += 1
-    found = {name: {"p50_ms": statistics.median(wall[name]), "cpu_ms": cpu[name] / number} for name in calls}
-    ratios = [a / b for a, b in zip(wall["whole"], wall["once"], strict=True)]
-    return {**found, "pairs": number, "whole over once": statistics.median(ratios), "cpu": cpu["whole"] / cpu["once"]}
+    [first, *_] = calls
+    return {
+        "pairs": number,
+        **{
+            name: {
+                "p50_ms": statistics.median(wall[name]),
+                "cpu_ms": statistics.median(cpu[name]),
+                f"{first} over it": statistics.median(a / b for a, b in zip(wall[first], wall[name], strict=True)),
+                f"{first} over it, cpu": statistics.median(cpu[first]) / statistics.median(cpu[name]),
+            }
+            for name in calls
+        },
+    }
 
 
-def _call(model: ServedRanker) -> Call:
-    rank = model.signatures()[RANK]
+def _call(model: ServedRanker, signature: str = RANK) -> Call:
+    rank = model.signatures()[signature]
     concrete = rank.get_concrete_function()  # type: ignore[attr-defined]
 
     def call(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,6 +155,76 @@ def _call(model: ServedRanker) -> Call:
     return call
 
 
+def _joined(requests: list[dict[str, Any]], context: set[str]) -> dict[str, Any]:
+    """Returns requests as one for `RANK_SEVERAL`."""
+    rows = [max(map(len, request.values())) for request in requests]
+    joined = {name: np.concatenate([request[name] for request in requests]) for name in requests[0]}
+    number = np.repeat(np.arange(len(requests), dtype=np.int32), rows)
+    assert all(
+        len(joined[name]) == (len(requests) if name.removesuffix("_length") in context else len(number))
+        for name in joined
+    )
+    return joined | {REQUEST_NUMBER: number}
+
+
+def _repeated(joined: Mapping[str, Any], context: set[str]) -> dict[str, Any]:
+    """Returns the same for `RANK`, with every column repeated for each candidate."""
+    number = joined[REQUEST_NUMBER]
+    return {
+        name: values[number] if name.removesuffix("_length") in context else values
+        for name, values in joined.items()
+        if name != REQUEST_NUMBER
+    }
+
+
+def _of_specs(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    for name in arguments.specs:
+        declare, is_context = SPECS[name]
+        declared = declare()
+        with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
+            model = served(Ranker(declared), Path(folder, "graph"))
+            once = _call(model)
+            inputs = once.inputs  # type: ignore[attr-defined]
+            context = {
+                column.removesuffix("_length") for column in inputs if is_context(column.removesuffix("_length"))
+            }
+            if arguments.joined:
+                several = _call(model, RANK_SEVERAL)
+                calls: dict[str, Call] = {
+                    "repeated": lambda request, once=once: once(request["repeated"]),
+                    "joined": lambda request, several=several: several(request["joined"]),
+                }
+            else:
+                calls = {"whole": _call(served(Whole(declared), Path(folder, "graph"))), "once": once}
+            for candidates in arguments.candidates:
+                asked_of = context if not arguments.repeated else set()
+                requests = [
+                    request_for(inputs, context=asked_of, candidates=candidates, seed=seed)
+                    for seed in range(_REQUESTS * max(arguments.joined, 1))
+                ]
+                if arguments.joined:
+                    starts = range(0, len(requests), arguments.joined)
+                    joined = [_joined(requests[start : start + arguments.joined], context) for start in starts]
+                    requests = [{"joined": each, "repeated": _repeated(each, context)} for each in joined]
+                one, other = (call(requests[0]) for call in calls.values())
+                difference = max(float(np.abs(one[task] - other[task]).max()) for task in one)
+                row = {"spec": name, "candidates": candidates, "joined": arguments.joined, "difference": difference}
+                yield row | in_turn(calls, requests, arguments.seconds)
+
+
+def _of_models(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    ranks = {str(model): signatures_of(ModelSession(model, {}))[RANK] for model in arguments.models}
+    first = next(iter(ranks.values()))
+    specs = {name: tf.TensorSpec(each.lengths, each.dtype) for name, each in first.inputs.items()}
+    for candidates in arguments.candidates:
+        requests = [
+            request_for(specs, context=_DEMO_CONTEXT, candidates=candidates, seed=seed) for seed in range(_REQUESTS)
+        ]
+        calls: dict[str, Call] = {name: rank.call for name, rank in ranks.items()}
+        yield {"candidates": candidates} | in_turn(calls, requests, arguments.seconds)
+
+
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -146,30 +232,14 @@ def main() -> None:
     parser.add_argument("--specs", nargs="+", default=list(SPECS), choices=list(SPECS))
     parser.add_argument("--candidates", nargs="+", type=int, default=list(_CANDIDATES))
     parser.add_argument("--repeated", action="store_true", help="the user's columns too have a row for each candidate")
+    parser.add_argument("--joined", type=int, default=0, help="requests in a call")
+    parser.add_argument("--models", nargs="+", type=Path, help="exported models of the demo, in place of specs")
     parser.add_argument("--output", type=Path, default=Path("runs/user_once.json"), help="all numbers")
     arguments = parser.parse_args()
     found: list[dict[str, Any]] = []
-    for name in arguments.specs:
-        declare, is_context = SPECS[name]
-        declared = declare()
-        with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
-            forms = {"once": Ranker(declared), "whole": Whole(declared)}
-            calls = {form: _call(served(ranker, Path(folder, "graph"))) for form, ranker in forms.items()}
-            inputs = calls["once"].inputs  # type: ignore[attr-defined]
-            context: set[str] = (
-                set()
-                if arguments.repeated
-                else {column.removesuffix("_length") for column in inputs if is_context(column.removesuffix("_length"))}
-            )
-            for candidates in arguments.candidates:
-                requests = [
-                    request_for(inputs, context=context, candidates=candidates, seed=seed) for seed in range(_REQUESTS)
-                ]
-                one, other = (call(requests[0]) for call in calls.values())
-                difference = max(float(np.abs(one[task] - other[task]).max()) for task in one)
-                row = {"spec": name, "candidates": candidates, "difference": difference}
-                found.append(row | in_turn(calls, requests, arguments.seconds))
-                print(json.dumps(found[-1]), flush=True)
+    for case in _of_models(arguments) if arguments.models else _of_specs(arguments):
+        found.append(case)
+        print(json.dumps(case), flush=True)
     results.write(arguments.output, {"commit": results.commit(), "cases": found})
 
 

@@ -15,7 +15,7 @@ from sangam.components.examples.writer import BlockWriter
 from sangam.components.steps.transform.analysis import Analyze
 from sangam.components.steps.transform.graph import write_graph
 from sangam.components.steps.transform.mapping import MapFile, ToMap
-from sangam.schemas.contracts.statistics import Statistics, completed, to_analyze
+from sangam.schemas.contracts.statistics import FILE_NAME, Statistics, completed, to_analyze
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.spec import Inputs, RankerSpec
 from sangam.trainer_module.transforms.preprocessing import numbers_fn, preprocessing_fn
@@ -74,3 +74,4 @@ def write_transform(inputs: Inputs, folder: str, *batches: pa.RecordBatch) -> No
     features = {column.name: tf.io.VarLenFeature(_TYPES[column.type]) for column in columns(inputs)}
     schema = schema_utils.schema_from_feature_spec(features)
     write_graph(folder, functools.partial(preprocessing_fn, custom_config=config), schema)
+    Path(folder, FILE_NAME).write_text(statistics.model_dump_json(), encoding="utf-8")

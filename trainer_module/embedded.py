@@ -26,12 +26,14 @@ class ListsToCombine(NamedTuple):
         lengths: number of values in each list, int64.
         lists_per_feature: number of lists of each feature: scalar if all have equally many, else [M].
         weights: weights of the last values, for features with weights; None: no feature has weights.
+        list_n: the list of each value, where it is known.
     """
 
     values_nD: tf.Tensor
     lengths: tf.Tensor
     lists_per_feature: tf.Tensor
     weights: tf.Tensor | None
+    list_n: tf.Tensor | None = None
 
 
 class Indexed(NamedTuple):

@@ -19,7 +19,7 @@ from sangam.schemas.spec.features import SequenceFeature
 from sangam.trainer_module import losses
 from sangam.trainer_module.dense import fused
 from sangam.trainer_module.dense.noise import Noise
-from sangam.trainer_module.dense.split import Input, Split, for_members, model_input, whole
+from sangam.trainer_module.dense.split import Input, Split, for_members, side_by_side, whole
 from sangam.trainer_module.dense.weights import FlatWeights, Weights
 from sangam.trainer_module.embedded import EmbeddedBatch, EmbeddedRows, Indexed, ListsToCombine
 from sangam.trainer_module.encoders import Encoder, build_encoder
@@ -73,6 +73,11 @@ class Ranker:
         self.shared = self._model.shared
         """Names of the weights of the last layer shared by all tasks; empty without one."""
         self.weights = FlatWeights(dense_weights(spec))
+
+    @property
+    def features_with_targets(self) -> frozenset[str]:
+        """Sequences whose encoder reads another feature."""
+        return frozenset(self._targets)
 
     @property
     def has_dropout(self) -> bool:
@@ -179,7 +184,7 @@ class Ranker:
                 vectors = self.encoders[name](weights, rows.list_to_encode(group, name), target)
                 parts_BI.append(rows.side_by_side(group, vectors, tf.shape(vectors)[:1], 1))
         if split := [part for part in parts_BI if isinstance(part, Split)]:
-            return model_input(split)
+            return side_by_side(split)
         if fused.is_used():
             # Dropout of tables is before the rounding.
             return fused.inputs(parts_BI, tf.float32 if self._dropout_I.any() else self._compute_type)
@@ -194,7 +199,7 @@ class Ranker:
         weights = lists.weights
         if weights is not None:
             weights = tf.concat([tf.ones([tf.shape(lists.values_nD)[0] - tf.size(weights)]), weights], 0)
-        return combine(lists.values_nD, lists.lengths, combiners, weights)
+        return combine(lists.values_nD, lists.lengths, combiners, weights, lists.list_n)
 
     def logits_of_inputs(self, weights: Weights, x_BI: Input) -> tf.Tensor:
         """Returns [batch, tasks] for `inputs_of`; for an ensemble, the logits of its members' mean prediction."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sangam.components.server.session import Arrays
 from sangam.components.server.signature import Signature
-from sangam.schemas.derived.rank_inputs import LENGTH
+from sangam.schemas.derived.rank_inputs import LENGTH, REQUEST_NUMBER
 
 _FREE_VALUES = 20_000
 """Padding values that a joined call may compute: a separate call would cost as much."""
@@ -21,7 +21,8 @@ _MOST_TIMES = 3.0
 class Joined:
     """Requests of one signature, each input of which has one row or N.
 
-    Single rows are repeated for all rows of their request, and lists padded, up to a limit: a request with many
+    A column with a single row in every request has a row for each in the call, if the signature takes requests. Other
+    single rows are repeated for all rows of their request, and lists padded, up to a limit: a request with many
     candidates and a long list of the user costs less in a separate call.
 
     Attributes:
@@ -34,6 +35,7 @@ class Joined:
         self._signature, self._max_bytes = signature, max_bytes
         self.parts, self._rows = [arrays], [num_rows]
         self.num_rows = num_rows
+        self._single: frozenset[str] = frozenset()
         self._lengths: dict[str, tuple[int, ...]] = {}
         self._own_values = 0
 
@@ -45,7 +47,10 @@ class Joined:
             return False
         lengths = {name: _longest(self._lengths[name], array.shape[1:]) for name, array in arrays.items()}
         rows = self.num_rows + num_rows
-        of_inputs = {name: rows * math.prod(longest) for name, longest in lengths.items()}
+        single, requests = self._single & _single(arrays), len(self.parts) + 1
+        of_inputs = {
+            name: (requests if name in single else rows) * math.prod(longest) for name, longest in lengths.items()
+        }
         own = self._own_values + _values(arrays)
         if sum(of_inputs.values()) > _MOST_TIMES * own + _FREE_VALUES:
             return False
@@ -55,7 +60,7 @@ class Joined:
             return False
         self.parts.append(arrays)
         self._rows.append(num_rows)
-        self.num_rows, self._lengths, self._own_values = rows, lengths, own
+        self.num_rows, self._lengths, self._own_values, self._single = rows, lengths, own, single
         return True
 
     def _begin(self) -> None:
@@ -63,17 +68,25 @@ class Joined:
         [first] = self.parts
         self._lengths = {name: array.shape[1:] for name, array in first.items()}
         self._own_values, self._is_sound = _values(first), _has_sound_lists(first)
+        if self._signature.takes_requests:
+            self._single = _single(first)
 
     def arrays(self) -> Arrays:
         """Returns the inputs of the call."""
         if len(self.parts) == 1:
             return self.parts[0]
-        return {
+        joined = {
             name: np.concatenate(
-                [_full(part[name], rows, lengths) for part, rows in zip(self.parts, self._rows, strict=True)]
+                [
+                    _full(part[name], 1 if name in self._single else rows, lengths)
+                    for part, rows in zip(self.parts, self._rows, strict=True)
+                ]
             )
             for name, lengths in self._lengths.items()
         }
+        if self._signature.takes_requests:
+            joined[REQUEST_NUMBER] = np.repeat(np.arange(len(self.parts), dtype=np.int32), self._rows)
+        return joined
 
     def divided(self, outputs: dict[str, NDArray[Any]]) -> list[dict[str, NDArray[Any]]] | None:
         """Returns the outputs of each request; None if they do not have a row for each of the inputs'."""
@@ -102,6 +115,10 @@ def _has_sound_lists(arrays: Arrays) -> bool:
         ):
             return False
     return True
+
+
+def _single(arrays: Arrays) -> frozenset[str]:
+    return frozenset(name for name, array in arrays.items() if len(array) == 1)
 
 
 def _values(arrays: Arrays) -> int:

@@ -1,18 +1,19 @@
 """The inputs and outputs of a loaded model's signature, and checks of a request's tensors."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from sangam.components.server.request_error import invalid
 from sangam.components.server.session import Arrays, ModelSession, SignatureCall
-from sangam.schemas.contracts.export import RANK, SERVE, changes_model
-from sangam.schemas.derived.rank_inputs import LENGTH
+from sangam.schemas.contracts.export import RANK, RANK_SEVERAL, SERVE, changes_model
+from sangam.schemas.derived.rank_inputs import LENGTH, REQUEST_NUMBER
 
 _STRING_BYTES = 8
 
@@ -79,13 +80,15 @@ class Signature:
         outputs: name to tf.TensorSpec.
         call: function from input arrays to output arrays, both by name.
         is_joinable: whether the rows of several requests can be computed in one call: each row's outputs are its own.
+        takes_requests: whether a call may have one row for each of several requests, and `REQUEST_NUMBER`.
     """
 
     name: str
     inputs: Mapping[str, Input]
     outputs: Mapping[str, Any]
-    call: SignatureCall
+    call: Callable[[Arrays], dict[str, NDArray[Any]]]
     is_joinable: bool = False
+    takes_requests: bool = False
 
     @property
     def is_update(self) -> bool:
@@ -141,15 +144,31 @@ class Signature:
 
 
 def signatures_of(session: ModelSession) -> dict[str, Signature]:
-    """Returns the signatures of a loaded SavedModel by name."""
-    return {name: _signature(name, session) for name in session.signature_defs}
+    """Returns the signatures of a loaded SavedModel by name, without those that clients do not call."""
+    return {name: _signature(name, session) for name in session.signature_defs if name != RANK_SEVERAL}
 
 
 def _signature(name: str, session: ModelSession) -> Signature:
     signature_def = session.signature_defs[name]
     inputs = {each: Input.of(each, _spec(info)) for each, info in signature_def.inputs.items()}
     outputs = {each: _spec(info) for each, info in signature_def.outputs.items()}
-    return Signature(name, inputs, outputs, session.call(name), _is_joinable(name, inputs, outputs))
+    is_joinable = _is_joinable(name, inputs, outputs)
+    if name == RANK and RANK_SEVERAL in session.signature_defs:
+        # One graph for one request and for several.
+        return Signature(name, inputs, outputs, _numbered(session.call(RANK_SEVERAL)), is_joinable, takes_requests=True)
+    return Signature(name, inputs, outputs, session.call(name), is_joinable)
+
+
+def _numbered(several: SignatureCall) -> Callable[[Arrays], dict[str, NDArray[Any]]]:
+    """Returns a call of `RANK_SEVERAL` that takes rows without numbers as those of one request."""
+
+    def call(arrays: Arrays) -> dict[str, NDArray[Any]]:
+        if REQUEST_NUMBER in arrays:
+            return several(arrays)
+        rows = [len(array) for array in arrays.values()]
+        return several({**arrays, REQUEST_NUMBER: np.zeros(max(rows) if all(rows) else 0, np.int32)})
+
+    return call
 
 
 def _spec(info: meta_graph_pb2.TensorInfo) -> tf.TensorSpec:

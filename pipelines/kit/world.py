@@ -16,7 +16,7 @@ from sangam.components.steps.schema_gen.schema import tfmd_schema
 from sangam.components.steps.transform.graph import write_graph
 from sangam.pipelines.kit.around import Rows, around_nothing
 from sangam.pipelines.kit.encoding import example_of
-from sangam.schemas.contracts.statistics import Statistics, completed
+from sangam.schemas.contracts.statistics import FILE_NAME, Statistics, completed
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.spec import RankerSpec, Spec, digest
@@ -135,3 +135,4 @@ def _write_graph(spec: Spec, folder: Path) -> None:
     config = {"inputs": spec.inputs().model_dump_json(), "statistics": statistics.model_dump_json()}
     preprocess = functools.partial(preprocessing_fn, custom_config=config)
     write_graph(str(folder), preprocess, tfmd_schema(spec))
+    (folder / FILE_NAME).write_text(statistics.model_dump_json(), encoding="utf-8")

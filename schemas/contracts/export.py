@@ -16,6 +16,8 @@ SERVE = "serving_default"
 """Serialized tf.Examples in, a prediction of every task out."""
 RANK = "rank"
 """Columns of the candidates of one request in, a prediction of every task out."""
+RANK_SEVERAL = "rank_several"
+"""The same for candidates of several requests, whose numbers are the input `REQUEST_NUMBER`: what a server calls."""
 BLOCKS = "score_blocks"
 """Blocks of rows in, see `example_files`, decompressed; a prediction of every task out, and `known_ids_of` each feature
 of kind id: whether the id of each row has a row in its table. It is the fastest for many rows."""

@@ -10,6 +10,7 @@ from sangam.schemas.spec.features import (
     BiasFeature,
     HistoryFeature,
     IdFeature,
+    IdsFeature,
 )
 from sangam.schemas.spec.tasks import BinaryTask, LogError, RegressionTask, WatchTimeTask
 
@@ -122,6 +123,16 @@ def serving_columns(inputs: Inputs) -> list[Column]:
         if not is_bias(feature)
         for column in feature_columns(inputs, name)
     )
+
+
+def columns_together(inputs: Inputs) -> frozenset[str]:
+    """Returns the columns that a feature of predictions reads with others; weights of ids are as long as these."""
+    several = (
+        [column.name for column in feature_columns(inputs, name)]
+        for name, feature in inputs.features.items()
+        if not is_bias(feature) and not isinstance(feature, IdsFeature)
+    )
+    return frozenset(name for names in several if len(names) > 1 for name in names)
 
 
 def is_bias(feature: object) -> bool:

@@ -10,6 +10,10 @@ from sangam.schemas.parts.columns import Column, ColumnType
 LENGTH = "_length"
 """Suffix of the input with the number of values in each row of a list column."""
 
+REQUEST_NUMBER = "request_number"
+"""Input of `RANK_SEVERAL`: the number of each candidate's request, from 0, in ascending order: int32 [candidates]. A
+column has a row for each request or one for each candidate."""
+
 MISSING: dict[ColumnType, bytes | int | float] = {"string": b"", "int": -(2**63), "float": math.nan}
 """Value of a scalar input where the column has none."""
 
@@ -35,7 +39,7 @@ def clashes(columns: Iterable[Column]) -> list[tuple[str, str, str]]:
     """Returns the pairs of columns that need the same input, and its name; a model with any cannot be exported."""
     columns = list(columns)
     names = input_names(columns)
-    taken: dict[str, str] = {}
+    taken: dict[str, str] = {REQUEST_NUMBER: f"({REQUEST_NUMBER} of the server)"}
     pairs = []
     for column in columns:
         for name in [names[column.name], *([names[column.name] + LENGTH] if column.is_list else [])]:

@@ -277,7 +277,8 @@ def _assert_candidates_score_alike(job: Any, raw: list[bytes], expected: dict[st
         tf.constant(raw), {name: tf.io.VarLenFeature(kinds[column.type]) for name, column in columns.items()}
     )
     inputs = inputs_of(columns, parsed)
-    rank = tf.saved_model.load(job.model_dir).signatures["rank"]
+    signatures = tf.saved_model.load(job.model_dir).signatures
+    rank = signatures["rank"]
     for task, scores in rank(**inputs).items():
         np.testing.assert_allclose(scores.numpy(), expected[task], rtol=1e-5, atol=1e-5)
     candidates = {"item", "price", "image", "image_length", "posted"}
@@ -286,6 +287,13 @@ def _assert_candidates_score_alike(job: Any, raw: list[bytes], expected: dict[st
     of_repeated = rank(**repeated)
     for task, scores in rank(**once).items():
         np.testing.assert_allclose(scores.numpy(), of_repeated[task].numpy(), rtol=1e-5, atol=1e-5)
+    another = {column: values if column in candidates else values[-1:] for column, values in inputs.items()}
+    both = {column: tf.concat([values, another[column]], 0) for column, values in once.items()}
+    number = tf.repeat(tf.range(2), len(raw))
+    alone = [rank(**once), rank(**another)]
+    for task, scores in signatures["rank_several"](**both, request_number=number).items():
+        expected_of_both = np.concatenate([answer[task] for answer in alone])
+        np.testing.assert_allclose(scores.numpy(), expected_of_both, rtol=1e-5, atol=1e-5)
     wrong = inputs | {"tag_weights_length": tf.maximum(inputs["tag_weights_length"] - 1, 0)}
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=place_and_value("rank", "tag_weights_length ... tags_length")

@@ -95,10 +95,13 @@ def _input_operations(per_kind: int) -> dict[str, int]:
     examples transformed ahead, and to read a request's columns; and in how many groups the columns of logs lie."""
     from sangam.schemas.derived.columns import columns, serving_columns
     from sangam.schemas.derived.outputs import outputs
+    from sangam.trainer_module.dense.split import Requests
     from sangam.trainer_module.input.batch import Layout
     from sangam.trainer_module.input.blocks import Table
     from sangam.trainer_module.input.example_reader import transformed_reader
-    from sangam.trainer_module.serving.raw_columns import input_specs, sparse_columns, with_candidates
+    from sangam.trainer_module.serving.raw_columns import checked, input_specs
+    from sangam.trainer_module.serving.request_columns import columns_of
+    from sangam.trainer_module.transforms.stacked import InStack, stacked
 
     ranker = declared(per_kind)
     served = {column.name: column for column in serving_columns(ranker)}
@@ -111,12 +114,21 @@ def _input_operations(per_kind: int) -> dict[str, int]:
         made[output.name] = tf.SparseTensorSpec([None, None], kind) if output.is_list else tf.TensorSpec(shape, kind)
     counts = {"groups": len(raw.names)}
 
+    def request(inputs: dict[str, tf.Tensor]) -> None:
+        number_C, asked = checked(served, inputs, tf.zeros(8, tf.int32))
+        of_stacks: dict[int, list[Any]] = {}
+        for column in columns_of(served, asked, Requests.of(number_C), ()).values():
+            if isinstance(column, InStack):
+                of_stacks.setdefault(id(column.stack), []).append(column)
+        for together in of_stacks.values():
+            stacked(together)
+
     def count(blocks_W: tf.Tensor, made: dict[str, Any], inputs: dict[str, tf.Tensor]) -> None:
         for name, build in {
             "parse": lambda: raw.sparse(raw.decode(blocks_W)),
             "pack": lambda: Layout(ranker).pack(made),
             "ahead": lambda: ahead.batch_of(ahead.table.decode(blocks_W)),
-            "request": lambda: sparse_columns(served, with_candidates(served, inputs)[1]),
+            "request": lambda: request(inputs),
         }.items():
             before = len(blocks_W.graph.get_operations())
             build()

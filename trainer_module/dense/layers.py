@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -44,23 +44,18 @@ class _Layer:
         return cls(name, f"{name}/w", f"{name}/b", **more)
 
     def by_tensorflow(
-        self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None, matmul: Callable[..., tf.Tensor] = tf.matmul
+        self, weights: Weights, x_BI: Input, noise: Noise | None, matmul: Callable[..., tf.Tensor] = tf.matmul
     ) -> list[tf.Tensor]:
         """Returns each network's output: [batch, H]."""
-        y_BO = product(weights, self.matrix, x_BI, matmul=matmul)
-        if self.bias:
-            y_BO = biased(weights, self.bias, y_BO)
+        if isinstance(x_BI, Split):
+            y_BO = x_BI.product(weights, self.matrix, self.bias, matmul=matmul)
+        else:
+            y_BO = product(weights, self.matrix, x_BI, matmul=matmul)
+            y_BO = biased(weights, self.bias, y_BO) if self.bias else y_BO
         if self.has_relu:
             y_BO = tf.nn.relu(y_BO)
             y_BO = y_BO if noise is None else noise.dropout(y_BO, self.dropout, self.name)
         return [y_BO] if self.networks == 1 else tf.split(y_BO, self.networks, axis=1)
-
-    def of_split(self, weights: Weights, x: Split) -> list[tf.Tensor]:
-        """Returns each network's output for predictions: [batch, H]."""
-        bias = f"{self.matrix}/bias_of_split"
-        return replace(self, bias=bias).by_tensorflow(
-            x.of_own(weights, self.matrix, self.bias, bias), x.of_rows(), None
-        )
 
     def native(self, weights: Weights, noise: Noise | None) -> native_layer.Networks:
         """Returns the layer as an argument of our operation."""
@@ -81,9 +76,7 @@ def _outputs(
     matmul: Callable[..., tf.Tensor] = tf.matmul,
 ) -> list[list[tf.Tensor]]:
     """Returns the outputs of each layer's networks, given their common input: [batch, H] each."""
-    if isinstance(x_BI, Split):
-        return [layer.of_split(weights, x_BI) for layer in layers]
-    if not choice.is_native({layer.matrix: weights[layer.matrix] for layer in layers}, x_BI):
+    if isinstance(x_BI, Split) or not choice.is_native({layer.matrix: weights[layer.matrix] for layer in layers}, x_BI):
         return [layer.by_tensorflow(weights, x_BI, noise, matmul) for layer in layers]
     members = members_of(weights, layers[0].matrix)
     return native_layer.layer(x_BI, [layer.native(weights, noise) for layer in layers], members)

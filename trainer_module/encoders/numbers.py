@@ -71,14 +71,14 @@ class _Layer:
         return tf.reshape(tf.transpose(vectors_NBD, [1, 0, 2]), [-1, num * dim])
 
     def of_split(self, weights: Weights, numbers: Split, missing: Split | None) -> Split:
-        """Returns the same in two parts; each number is encoded once, or once for each row."""
+        """Returns the same in two parts; each number is encoded once for a request, or for each row."""
         parts = [f"{self._name}/{part}" for part in ("frequencies", "w", "b")]
         own = {name: tf.gather(weights[name], numbers.at_J) for name in parts if name in weights}
         own_BJD = self._vectors(own, numbers.own_BJ, missing and missing.own_BJ)
-        shared_1ND = self._vectors(weights, numbers.shared_1I, missing and missing.shared_1I)
-        shared_1ND = tf.where(numbers.is_own_I()[:, None], 0.0, shared_1ND)
+        shared_QND = self._vectors(weights, numbers.shared_QI, missing and missing.shared_QI)
+        shared_QND = tf.where(numbers.is_own_I()[:, None], 0.0, shared_QND)
         whole = functools.cache(lambda: self(weights, numbers.whole(), missing and missing.whole()))
-        return of_vectors(shared_1ND, own_BJD, numbers.at_J, whole)
+        return of_vectors(numbers.requests, shared_QND, own_BJD, numbers.at_J, whole)
 
     def _vectors(self, weights: Weights, numbers_BN: tf.Tensor, missing_BN: tf.Tensor | None) -> tf.Tensor:
         """Returns the vectors of any of the numbers, whose weights are given: [B, N, D]."""

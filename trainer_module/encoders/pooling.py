@@ -24,7 +24,11 @@ def lists_of_values(lengths_S: tf.Tensor, num_values: tf.Tensor) -> tf.Tensor:
 
 
 def combine(
-    values_nD: tf.Tensor, lengths_S: tf.Tensor, combiners_S: tf.Tensor, weights_n: tf.Tensor | None = None
+    values_nD: tf.Tensor,
+    lengths_S: tf.Tensor,
+    combiners_S: tf.Tensor,
+    weights_n: tf.Tensor | None = None,
+    of_value_n: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Returns sum w x of each list, divided by nothing (sum), sum w (mean) or sqrt(sum w^2) (sqrtn): [lists, dim].
 
@@ -33,13 +37,15 @@ def combine(
         lengths_S: int64, how many values each list has.
         combiners_S: int32, index in `COMBINERS` of each list's.
         weights_n: w of each value; 1 when left out.
+        of_value_n: `lists_of_values` where it is known.
 
     >>> values, lengths = tf.constant([[1.0], [3.0], [5.0]]), tf.constant([2, 1], tf.int64)
     >>> combine(values, lengths, tf.constant([COMBINERS.index("mean")] * 2)).numpy().tolist()
     [[2.0], [5.0]]
     """
     num_lists = tf.size(lengths_S)
-    of_value_n = lists_of_values(lengths_S, tf.shape(values_nD)[0])
+    if of_value_n is None:
+        of_value_n = lists_of_values(lengths_S, tf.shape(values_nD)[0])
     sums_S = squares_S = tf.cast(lengths_S, values_nD.dtype)
     if weights_n is not None:
         values_nD *= weights_n[:, None]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from sangam.schemas.contracts.example_files import COMPRESSION, lengths_of, values_of
+from sangam.trainer_module.transforms.ranges import ranges
 from sangam.trainer_module.transforms.stacked import InStack, Values
 
 # Shape suffixes: W blocks; F columns of one group; n rows; N rows of two groups of rows; v values; B rows of a batch.
@@ -108,7 +109,7 @@ class Table:
             begins = [_begins(lengths), _begins(lengths_of_second) + tf.size(values, tf.int64)]
             lengths_FN = tf.gather(tf.concat([lengths, lengths_of_second], 1), order, axis=1)
             begin_FN = tf.gather(tf.concat(begins, 1), order, axis=1)
-            index = _ranges(tf.reshape(begin_FN, [-1]), tf.reshape(begin_FN + lengths_FN, [-1]))
+            index = ranges(tf.reshape(begin_FN, [-1]), tf.reshape(begin_FN + lengths_FN, [-1]))
             ordered = tf.gather(tf.concat([values, of_second], 0), index)
             joined[group] = ordered, lengths_FN, _begins(tf.pad(lengths_FN, [[0, 0], [0, 1]]))
         return joined
@@ -116,7 +117,7 @@ class Table:
     def take(self, joined: Joined, start: tf.Tensor, end: tf.Tensor) -> Rows:
         """Returns the rows from `start` up to `end`."""
         return {
-            group: (tf.gather(values, _ranges(begin_FN[:, start], begin_FN[:, end])), lengths_FN[:, start:end])
+            group: (tf.gather(values, ranges(begin_FN[:, start], begin_FN[:, end])), lengths_FN[:, start:end])
             for group, (values, lengths_FN, begin_FN) in joined.items()
         }
 
@@ -138,7 +139,7 @@ class Table:
             num_rows = tf.shape(lengths_Fn, tf.int64)[1]
             flat = tf.reshape(lengths_Fn, [-1])
             row_v = tf.math.floormod(_rows_of_values(flat), tf.maximum(num_rows, 1))
-            place_v = _ranges(tf.zeros_like(flat), flat)
+            place_v = ranges(tf.zeros_like(flat), flat)
             sizes = tf.reduce_sum(lengths_Fn, 1)
             widths = tf.reduce_max(tf.pad(lengths_Fn, [[0, 0], [0, 1]]), 1)
             shapes = tf.unstack(tf.stack([tf.fill([len(names)], num_rows), widths], 1), len(names))
@@ -186,7 +187,7 @@ class _Stack:
         return Values(
             values_n=values,
             row_n=tf.math.floormod(row_n, tf.maximum(rows, 1)),
-            position_n=_ranges(tf.zeros_like(flat), flat),
+            position_n=ranges(tf.zeros_like(flat), flat),
             sizes_F=tf.reduce_sum(lengths_FB, 1),
             rows_F=tf.fill([num], rows),
             num=num,
@@ -197,7 +198,7 @@ class _Stack:
     def sparse(self, number: int) -> tf.SparseTensor:
         lengths = self._lengths_Fn[number]
         start, size = tf.reduce_sum(self._lengths_Fn[:number]), tf.reduce_sum(lengths)
-        indices = tf.stack([_rows_of_values(lengths), _ranges(tf.zeros_like(lengths), lengths)], 1)
+        indices = tf.stack([_rows_of_values(lengths), ranges(tf.zeros_like(lengths), lengths)], 1)
         shape = tf.stack([tf.size(lengths, tf.int64), tf.reduce_max(tf.pad(lengths, [[0, 1]]))])
         return tf.SparseTensor(indices, self._values[start : start + size], shape)
 
@@ -211,13 +212,6 @@ def num_rows(rows: Rows) -> tf.Tensor:
 def _begins(lengths_Fn: tf.Tensor) -> tf.Tensor:
     """Returns how many values come before those of each row of each column: [F, n]."""
     return tf.reshape(tf.cumsum(tf.reshape(lengths_Fn, [-1]), exclusive=True), tf.shape(lengths_Fn))
-
-
-def _ranges(starts: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
-    """Returns the numbers of each range, one range after another."""
-    one = tf.constant(1, tf.int64)
-    ranges = tf.raw_ops.RaggedRange(starts=starts, limits=limits, deltas=one, Tsplits=tf.int64)
-    return ranges.rt_dense_values
 
 
 def _rows_of_values(lengths: tf.Tensor) -> tf.Tensor:

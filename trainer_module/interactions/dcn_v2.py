@@ -14,7 +14,7 @@ from sangam.schemas.spec.models import DcnV2
 from sangam.trainer_module.dense.layers import Dense, Mlp, linear
 from sangam.trainer_module.dense.members import product
 from sangam.trainer_module.dense.noise import Noise
-from sangam.trainer_module.dense.split import Input, Split, crossed, of_rows, side_by_side, whole
+from sangam.trainer_module.dense.split import Input, Split, crossed, of_rows, side_by_side, whole, with_zero
 from sangam.trainer_module.dense.weights import Weights
 
 # Shape suffixes: B batch, I inputs, E experts, R rank, or of all experts together.
@@ -41,11 +41,11 @@ class DcnV2Interaction:
         return tf.concat([crossed_BI, self._deep(weights, x_BI, noise)], axis=1) if self._deep else crossed_BI
 
     def _of_split(self, weights: Weights, x: Split) -> Split:
-        last = x
+        last = x = with_zero(x)
         for layer in self._crosses:
             assert not isinstance(layer, Dense)
             last = crossed(x, last, *layer.factors(weights, last))
-        return side_by_side([last, of_rows(self._deep(weights, x))]) if self._deep else last
+        return side_by_side([last, of_rows(self._deep(weights, x), x.requests)]) if self._deep else last
 
 
 class LowRankCross:

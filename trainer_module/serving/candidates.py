@@ -1,4 +1,4 @@
-"""One user with many candidates: features that all candidates share are looked up and pooled once."""
+"""Users with many candidates each: features that all candidates of one share are looked up and pooled once."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -7,40 +7,52 @@ import numpy as np
 import tensorflow as tf
 
 from sangam.schemas.derived.columns import weights_of
-from sangam.trainer_module.dense.split import Split, of_vectors
+from sangam.trainer_module.dense.split import Requests, Split, of_vectors
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.embedded import ListsToCombine
 from sangam.trainer_module.encoders.lists import Lists
 from sangam.trainer_module.input.batch import TensorsByName, ragged
 from sangam.trainer_module.ranker import Ranker
 from sangam.trainer_module.serving.table import ServedTable
-from sangam.trainer_module.transforms.stacked import stacked
+from sangam.trainer_module.transforms.ranges import numbers_of
+from sangam.trainer_module.transforms.stacked import ListColumn, Made, taken_out
 
-# Shape suffixes: R rows of one feature, 1 or C; C candidates; F features; n keys; D dimension; I model inputs.
+# Shape suffixes: R rows of one feature, Q or C; Q requests; C candidates of all of them; F features; n keys;
+# D dimension; I model inputs.
 
 
 def candidate_logits(
-    ranker: Ranker, weights: Weights, columns: TensorsByName, tables: Mapping[str, ServedTable], candidates: tf.Tensor
+    ranker: Ranker, weights: Weights, columns: TensorsByName, tables: Mapping[str, ServedTable], requests: Requests
 ) -> tf.Tensor:
-    """Returns [candidates, tasks]: the same numbers as if features of one row were repeated for each candidate.
+    """Returns [candidates, tasks]: the same numbers as if a request's features were repeated for each candidate.
 
     Args:
         ranker: the model.
         weights: dense weights by name.
-        columns: features as predictions see them, each of one row or one for each candidate.
+        columns: features as predictions see them, each of one row for each request or one for each candidate.
         tables: rows by group.
-        candidates: number of them, int32 scalar.
+        requests: the candidates' requests.
     """
-    return ranker.logits_of_inputs(weights, ranker.inputs_of(weights, _Candidates(ranker, columns, tables, candidates)))
+    return ranker.logits_of_inputs(weights, ranker.inputs_of(weights, _Candidates(ranker, columns, tables, requests)))
+
+
+def in_request(made: Mapping[str, Made]) -> dict[str, tf.Tensor | tf.RaggedTensor]:
+    """Returns Transform's outputs, each as a tensor of its own, lists as ragged ones."""
+    lists = {name: column.ragged() for name, column in made.items() if isinstance(column, ListColumn)}
+    others = taken_out({name: column for name, column in made.items() if name not in lists})
+    return lists | {
+        name: ragged(column) if isinstance(column, tf.SparseTensor) else column for name, column in others.items()
+    }
 
 
 class _Candidates:
-    """The rows of all candidates, with shared features held once. See `EmbeddedRows`."""
+    """The rows of all candidates, with shared features held once a request. See `EmbeddedRows`."""
 
     def __init__(
-        self, ranker: Ranker, columns: TensorsByName, tables: Mapping[str, ServedTable], candidates: tf.Tensor
+        self, ranker: Ranker, columns: TensorsByName, tables: Mapping[str, ServedTable], requests: Requests
     ) -> None:
-        self._layout, self._columns, self._candidates = ranker.layout, columns, candidates
+        self._layout, self._columns, self._requests = ranker.layout, columns, requests
+        self._with_targets = ranker.features_with_targets
         self._dims = {name: group.dim for name, group in ranker.groups.items()}
         self._embeddings: dict[str, tf.Tensor] = {}
         """Embeddings of each feature, [rows or values, D]."""
@@ -60,7 +72,7 @@ class _Candidates:
         columns = [self._columns[name] for name in names]
         rows = tf.concat([shape if shape.shape == [1] else shape[:1] for shape in tf.shape_n(columns)], 0)
         flat = [column if column.shape.rank == 1 else tf.reshape(column, [-1]) for column in columns]
-        return _split(tf.concat(flat, 0)[:, None], rows, widths, self._candidates)
+        return _split(tf.concat(flat, 0)[:, None], rows, widths, self._requests)
 
     def ids(self, group: str) -> Split:
         parts = [self._embeddings[name] for name in self._layout.ids[group]]
@@ -68,60 +80,71 @@ class _Candidates:
         return self.side_by_side(group, tf.concat(parts, 0), rows, len(parts))
 
     def id(self, group: str, index: int) -> tf.Tensor:
-        return self._embeddings[self._layout.ids[group][index]]
+        return self._requests.for_each_row(self._embeddings[self._layout.ids[group][index]])
 
     def lists_to_combine(self, group: str) -> ListsToCombine:
         names, weighted = self._layout.combined(group), self._layout.weighted[group]
-        lists = stacked([self._columns[name] for name in names])
+        of_features = [ragged(self._columns[name]).row_lengths() for name in names]
+        lengths = tf.concat(of_features, 0)
         values = tf.concat([self._embeddings[name] for name in names], 0)
         weights = [_values(self._columns[weights_of(name)]) for name in weighted]
         return ListsToCombine(
             values,
-            lists.lengths_R(),
-            tf.cast(lists.rows_F, tf.int32),
+            lengths,
+            tf.concat(tf.shape_n(of_features), 0),
             tf.concat(weights, 0) if weighted else None,
+            numbers_of(lengths),
         )
 
     def list_to_encode(self, group: str, feature: str) -> Lists:
         del group
-        return Lists(self._embeddings[feature], ragged(self._columns[feature]).row_lengths())
+        lengths_R = ragged(self._columns[feature]).row_lengths()
+        lists = tf.RaggedTensor.from_row_lengths(self._embeddings[feature], lengths_R, validate=False)
+        if feature in self._with_targets:
+            lists = self._requests.for_each_row(lists)
+        return Lists(lists.flat_values, lists.row_lengths())
 
     def side_by_side(self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int) -> Split:
         return _split(
-            tf.ensure_shape(vectors, [None, self._dims[group]]), lists_per_feature, [1] * num_features, self._candidates
+            tf.ensure_shape(vectors, [None, self._dims[group]]), lists_per_feature, [1] * num_features, self._requests
         )
 
 
-def _values(column: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
+def _values(column: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
+    if isinstance(column, tf.RaggedTensor):
+        return column.flat_values
     return column.values if isinstance(column, tf.SparseTensor) else column
 
 
-def _split(flat: tf.Tensor, rows_F: tf.Tensor, widths: Sequence[int], candidates: tf.Tensor) -> Split:
+def _split(flat: tf.Tensor, rows_F: tf.Tensor, widths: Sequence[int], requests: Requests) -> Split:
     """Returns features side by side: [C, sum of widths * D].
 
-    Features of one row are shared by the candidates; of one candidate, all are its own.
+    Features of one row for each request are shared by its candidates; of one for each candidate, all are its own.
 
     Args:
         flat: values of the features one behind the other, row after row: [sum of rows times width, D].
-        rows_F: number of rows of each feature, 1 or C.
+        rows_F: number of rows of each feature.
         widths: values in a row of each.
-        candidates: number of them, C.
+        requests: the candidates' requests.
     """
-    dim, width_I = int(flat.shape[1]), np.repeat(widths, widths)
+    dim, width_I = int(flat.shape[1]), tf.constant(np.repeat(widths, widths), tf.int32)
     feature_I = np.repeat(np.arange(len(widths)), widths)
     within_I = np.concatenate([np.arange(width) for width in widths])
     starts_F = tf.cumsum(rows_F * tf.constant(widths, tf.int32), exclusive=True)
     first_I = tf.gather(starts_F, feature_I) + tf.constant(within_I, tf.int32)
-    is_shared_I = tf.gather((rows_F == 1) & (candidates > 1), feature_I)
+    candidates = tf.size(requests.of_row_B)
+    is_shared_I = tf.gather((rows_F != candidates) & (candidates > requests.num), feature_I)
     at_S1, at_J = tf.where(is_shared_I), tf.where(~is_shared_I)[:, 0]
-    row_C1 = tf.range(candidates)[:, None]
-    shared_SD = tf.gather(flat, tf.gather(first_I, at_S1[:, 0]))
-    own_CJ = tf.gather(first_I, at_J) + row_C1 * tf.gather(tf.constant(width_I, tf.int32), at_J)
+    row_C1, row_Q = tf.range(candidates)[:, None], tf.range(requests.num)
+    at_S = at_S1[:, 0]
+    shared_SQD = tf.gather(flat, tf.gather(first_I, at_S)[:, None] + row_Q * tf.gather(width_I, at_S)[:, None])
+    own_CJ = tf.gather(first_I, at_J) + row_C1 * tf.gather(width_I, at_J)
 
     @functools.cache
     def whole() -> tf.Tensor:
-        strides_I = tf.where(is_shared_I, 0, tf.constant(width_I, tf.int32))
-        return tf.reshape(tf.gather(flat, first_I + row_C1 * strides_I), tf.stack([candidates, len(feature_I) * dim]))
+        row_CI = tf.where(is_shared_I, requests.of_row_B[:, None], row_C1)
+        return tf.reshape(tf.gather(flat, first_I + row_CI * width_I), tf.stack([candidates, len(feature_I) * dim]))
 
-    shared_ID = tf.scatter_nd(at_S1, shared_SD, tf.constant([len(feature_I), dim], tf.int64))
-    return of_vectors(shared_ID[None], tf.gather(flat, own_CJ), at_J, whole)
+    shared_IQD = tf.scatter_nd(at_S1, shared_SQD, tf.cast(tf.stack([len(feature_I), requests.num, dim]), tf.int64))
+    shared_QID = tf.ensure_shape(tf.transpose(shared_IQD, [1, 0, 2]), [None, len(feature_I), dim])
+    return of_vectors(requests, shared_QID, tf.gather(flat, own_CJ), at_J, whole)

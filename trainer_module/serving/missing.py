@@ -20,28 +20,29 @@ def without_missing(columns: Mapping[str, Column], given: Mapping[str, tf.Sparse
     Raises:
         InvalidArgumentError: by the graph, for parallel lists of different lengths.
     """
-    groups = _parallel(columns, [name for name, column in columns.items() if column.length is None])
+    groups = parallel(columns, [name for name, column in columns.items() if column.length is None])
     kept = dict(given)
     for kind in ("string", "int", "float"):
         if alone := [name for name, *others in groups if not others and columns[name].type == kind]:
             values = stacked([given[name] for name in alone])
-            left = values.only(_is_given(values.values_n)).moved_up()
+            left = values.only(is_given(values.values_n)).moved_up()
             kept |= zip(alone, left.columns([given[name].dense_shape for name in alone]), strict=True)
     for names in (group for group in groups if len(group) > 1):
         with tf.control_dependencies(_alike(names, given)):
-            is_given_n = [_is_given(tf.identity(given[name].values)) for name in names]
+            is_given_n = [is_given(tf.identity(given[name].values)) for name in names]
         all_given_n = tf.reduce_all(tf.stack(is_given_n), axis=0)
         kept |= {name: _closed(given[name], all_given_n) for name in names}
     return kept
 
 
-def _is_given(values_n: tf.Tensor) -> tf.Tensor:
+def is_given(values_n: tf.Tensor) -> tf.Tensor:
+    """Returns which values are not missing."""
     if values_n.dtype == tf.float32:
         return tf.math.is_finite(values_n)
     return tf.not_equal(values_n, MISSING["string" if values_n.dtype == tf.string else "int"])
 
 
-def _parallel(columns: Mapping[str, Column], names: list[str]) -> list[list[str]]:
+def parallel(columns: Mapping[str, Column], names: list[str]) -> list[list[str]]:
     """Returns columns in groups of equal lengths, such as ids and their weights; most are alone."""
     groups = [[name] for name in names]
     for name in (each for each in names if columns[each].beside):

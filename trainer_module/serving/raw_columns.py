@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from sangam.schemas.derived.rank_inputs import LENGTH, MISSING, clashes, input_names
+from sangam.schemas.derived.rank_inputs import LENGTH, MISSING, REQUEST_NUMBER, clashes, input_names
 from sangam.schemas.parts.columns import Column, ColumnType
-from sangam.trainer_module.serving.missing import without_missing
-from sangam.trainer_module.transforms.stacked import Rows, Values, side_by_side, stacked
+from sangam.trainer_module.transforms.ranges import numbers_of
+from sangam.trainer_module.transforms.stacked import Rows, stacked
 
 TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
 """TensorFlow's type of a column's values."""
@@ -34,21 +34,31 @@ def input_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
     return specs
 
 
-def with_candidates(
-    columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Returns the number of candidates, and the inputs after the check that their rows agree.
+def num_candidates(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Returns the number of candidates of one request, int32 scalar; inputs without any row mean none."""
+    _, rows = _num_rows(inputs)
+    return tf.where(tf.reduce_any(tf.equal(rows, 0)), 0, tf.reduce_max(rows))
 
-    Inputs without any row mean no candidates.
+
+def checked(
+    columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor], number_C: tf.Tensor
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Returns the number of each candidate's request, and the inputs, after the check that their rows agree.
 
     Raises:
-        InvalidArgumentError: by the graph, for an input that has neither one row nor one for each candidate.
+        InvalidArgumentError: by the graph, for an input that has neither a row for each request nor one for each
+            candidate.
     """
     names, rows = _num_rows(inputs)
-    candidates = tf.where(tf.reduce_any(tf.equal(rows, 0)), 0, tf.reduce_max(rows))
-    agree = tf.reduce_all(tf.equal(rows, 1) | tf.equal(rows, candidates))
+    steps = number_C - tf.concat([[0], number_C], 0)[:-1]
+    ascend = tf.reduce_all((steps == 0) | (steps == 1)) & tf.reduce_all(number_C[:1] == 0)
+    checks = [
+        tf.debugging.Assert(ascend, [f"{REQUEST_NUMBER}: 0, then as high as before or by one more; got", number_C])
+    ]
+    requests = tf.reduce_max(tf.concat([number_C, [0]], 0)) + 1
+    agree = tf.reduce_all(tf.equal(rows, requests) | tf.equal(rows, tf.size(number_C)))
     what = f"rank: each input needs one row, or one for each candidate; rows of {', '.join(names)}:"
-    checks = [tf.debugging.Assert(agree, [what, rows], summarize=len(names))]
+    checks.append(tf.debugging.Assert(agree, [what, rows], summarize=len(names)))
     input_of = input_names(columns.values())
     lists = [input_of[name] for name, column in columns.items() if column.is_list]
     checks += _list_checks(lists, inputs) if lists else []
@@ -57,8 +67,8 @@ def with_candidates(
             checks.append(_beside_check(input_of[name] + LENGTH, input_of[other] + LENGTH, inputs))
     with tf.control_dependencies(checks):
         # One operation: one for each input, each behind all checks, would take minutes with 2,000 of them.
-        checked = tf.identity_n([candidates, *(inputs[name] for name in names)])
-    return checked[0], dict(zip(names, checked[1:], strict=True))
+        whole = tf.identity_n([number_C, *(inputs[name] for name in names)])
+    return whole[0], dict(zip(names, whole[1:], strict=True))
 
 
 def _num_rows(inputs: Mapping[str, tf.Tensor]) -> tuple[list[str], tf.Tensor]:
@@ -80,7 +90,7 @@ def _list_checks(names: Sequence[str], inputs: Mapping[str, tf.Tensor]) -> list[
     lengths_F = [inputs[name + LENGTH] for name in names]
     num_lengths_F = tf.concat(tf.shape_n(lengths_F, tf.int64), 0)
     shapes_F2 = _shapes([inputs[name] for name in names])
-    lengths_R, feature_R = tf.concat(lengths_F, 0), tf.repeat(tf.range(len(names)), num_lengths_F)
+    lengths_R, feature_R = tf.concat(lengths_F, 0), numbers_of(num_lengths_F)
     is_wrong_R = (lengths_R < 0) | (lengths_R > tf.gather(shapes_F2[:, 1], feature_R))
     is_wrong_F = tf.math.unsorted_segment_sum(tf.cast(is_wrong_R, tf.int32), feature_R, len(names)) > 0
     both = [f"{name} and {name}{LENGTH}" for name in names]
@@ -103,53 +113,10 @@ def _beside_check(name: str, other: str, inputs: Mapping[str, tf.Tensor]) -> tf.
     return tf.debugging.Assert(agree, [f"rank: {name} and {other} must be equal; got", one, two])
 
 
-def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.SparseTensor]:
-    """Returns the columns in the form of parsed tf.Examples without missing values, each with its own number of rows.
-
-    A scalar equal to `MISSING` is missing.
-    """
-    sparse: dict[str, tf.SparseTensor] = {}
-    names = input_names(columns.values())
-    for kind in TYPES:
-        scalars, lists = (
-            [name for name, column in columns.items() if column.type == kind and column.is_list == is_list]
-            for is_list in (False, True)
-        )
-        if scalars:
-            rows = side_by_side([inputs[names[name]] for name in scalars])
-            row_R = tf.ragged.range(rows.rows_F).flat_values
-            values = Values(rows.values_R, row_R, tf.zeros_like(row_R), rows.rows_F, rows.rows_F, rows.num)
-            shapes = tf.unstack(tf.pad(rows.rows_F[:, None], [[0, 0], [0, 1]], constant_values=1), len(scalars))
-            sparse |= zip(scalars, values.columns(shapes), strict=True)
-        if lists:
-            padded = [inputs[names[name]] for name in lists]
-            shapes_F2 = _shapes(padded)
-            values = _listed(padded, shapes_F2, [inputs[names[name] + LENGTH] for name in lists])
-            sparse |= zip(lists, values.columns(tf.unstack(shapes_F2, len(lists))), strict=True)
-    return without_missing(columns, sparse)
-
-
 def _shapes(padded: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns rows and widths of lists, of which those of a type follow one another: [F, 2] int64."""
     of_types = [list(of_type) for _, of_type in itertools.groupby(padded, key=lambda each: each.dtype)]
     return tf.concat([tf.stack(tf.shape_n(of_type, tf.int64)) for of_type in of_types], 0)
-
-
-def _listed(padded: Sequence[tf.Tensor], shapes_F2: tf.Tensor, lengths: Sequence[tf.Tensor]) -> Values:
-    """Returns the values of lists without what pads them."""
-    rows_F, width_F = tf.unstack(shapes_F2, axis=1)
-    lengths_R = tf.concat(lengths, 0)
-    width_R = tf.repeat(width_F, rows_F)
-    row_n = tf.repeat(tf.range(tf.size(width_R)), width_R)
-    values = Values(
-        values_n=tf.concat([tf.reshape(values, [-1]) for values in padded], 0),
-        row_n=tf.gather(tf.ragged.range(rows_F).flat_values, row_n),
-        position_n=tf.ragged.range(width_R).flat_values,
-        sizes_F=rows_F * width_F,
-        rows_F=rows_F,
-        num=len(padded),
-    )
-    return values.only(values.position_n < tf.gather(lengths_R, row_n))
 
 
 def inputs_of(columns: Mapping[str, Column], parsed: Mapping[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
@@ -12,6 +11,7 @@ from sangam.schemas.contracts.export import (
     BLOCKS,
     IS_KNOWN,
     RANK,
+    RANK_SEVERAL,
     REMOVE,
     REPLACE_DENSE,
     SERVE,
@@ -22,15 +22,18 @@ from sangam.schemas.contracts.export import (
     known_ids_of,
     of_group,
 )
-from sangam.schemas.derived.columns import serving_columns
+from sangam.schemas.derived.columns import columns_together, serving_columns
 from sangam.schemas.derived.ids import id_columns
+from sangam.schemas.derived.rank_inputs import REQUEST_NUMBER
 from sangam.schemas.parts.columns import Column
+from sangam.trainer_module.dense.split import Requests
 from sangam.trainer_module.input.batch import TensorsByName
 from sangam.trainer_module.input.blocks import Table, num_rows
 from sangam.trainer_module.ranker import Ranker
-from sangam.trainer_module.serving.candidates import candidate_logits
+from sangam.trainer_module.serving.candidates import candidate_logits, in_request
 from sangam.trainer_module.serving.missing import without_missing
-from sangam.trainer_module.serving.raw_columns import input_specs, inputs_of, sparse_columns, with_candidates
+from sangam.trainer_module.serving.raw_columns import checked, input_specs, inputs_of, num_candidates
+from sangam.trainer_module.serving.request_columns import columns_of
 from sangam.trainer_module.serving.table import ServedTable
 from sangam.trainer_module.transforms.graph import TransformGraph
 from sangam.trainer_module.transforms.keys import id_keys
@@ -62,7 +65,7 @@ class ServedRanker(tf.Module):
         """Takes the dense weights as one vector, and the rows of each group."""
         super().__init__()
         self._ranker = ranker
-        self._flat = tf.Variable(np.asarray(flat), trainable=False, name="dense")
+        self._lines = tf.Variable(ranker.weights.lines(tf.constant(flat)), trainable=False, name="dense")
         self.tables = dict(tables)
         self._transform = transform
         self.columns: dict[str, Column] = {column.name: column for column in serving_columns(ranker.spec)}
@@ -103,11 +106,11 @@ class ServedRanker(tf.Module):
 
         A ranker without ids has none for rows.
         """
-        flat = tf.TensorSpec(self._flat.shape, tf.float32, name="flat")
+        flat = tf.TensorSpec([self._ranker.weights.size], tf.float32, name="flat")
         signatures: dict[str, Signature] = {
             SERVE: self.serve_examples,
             BLOCKS: _signature(self._score_blocks, _BLOCKS),
-            RANK: self._rank(),
+            **self._rank(),
             REPLACE_DENSE: _signature(self._replace_dense, flat),
         }
         if self.tables:
@@ -124,14 +127,29 @@ class ServedRanker(tf.Module):
         """Returns raw tf.Examples [batch] as a request for `rank`."""
         return inputs_of(self.columns, self._columns_of(examples))
 
-    def _rank(self) -> Signature:
-        def rank(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            candidates, inputs = with_candidates(self.columns, inputs)
-            columns = self._transformed(sparse_columns(self.columns, inputs), 1)
-            logits = candidate_logits(self._ranker, self._weights(), columns, self.tables, candidates)
-            return self._ranker.predictions(logits)
+    def _rank(self) -> dict[str, Signature]:
+        """Returns `rank`, and what computes it: the same for several requests at once."""
+        columns, spec = self.columns, self._ranker.spec
+        of_one = input_specs(columns)
 
-        return _signature(rank, input_specs(self.columns))
+        def rank_several(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            asked = {name: inputs[name] for name in of_one}
+            number_C, asked = checked(columns, asked, inputs[REQUEST_NUMBER])
+            requests = Requests.of(number_C)
+            logged = columns_of(columns, asked, requests, columns_together(spec))
+            made = self._ranker.layout.at_serving(in_request(self._transform.features_of(spec, logged)))
+            return self._ranker.predictions(
+                candidate_logits(self._ranker, self._weights(), made, self.tables, requests)
+            )
+
+        number = tf.TensorSpec([None], tf.int32, name=REQUEST_NUMBER)
+        several = _signature(rank_several, of_one | {REQUEST_NUMBER: number})
+
+        def rank(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            of_one_request = tf.zeros(num_candidates(inputs)[None], tf.int32)
+            return several(inputs | {REQUEST_NUMBER: of_one_request})
+
+        return {RANK: _signature(rank, of_one), RANK_SEVERAL: several}
 
     def _score_blocks(self, blocks: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {task: [rows, 1]} for the rows of blocks, and by feature of one id whether its id has a row.
@@ -158,7 +176,7 @@ class ServedRanker(tf.Module):
         text = f"{REPLACE_DENSE}: weights hold NaN or infinity"
         with tf.control_dependencies([tf.debugging.Assert(is_finite, [text])]):
             flat = tf.identity(flat)
-        with tf.control_dependencies([self._flat.assign(flat)]):
+        with tf.control_dependencies([self._lines.assign(self._ranker.weights.lines(flat))]):
             return {"replaced": tf.size(flat, tf.int64)}
 
     def _columns_of(self, examples: tf.Tensor) -> dict[str, tf.SparseTensor]:
@@ -170,7 +188,7 @@ class ServedRanker(tf.Module):
 
     def _weights(self) -> Mapping[str, tf.Tensor]:
         # Read once: all weights of a request are those before a replacement, or all are those after it.
-        return self._ranker.weights.unpack(self._flat.read_value())
+        return self._ranker.weights.unpack_lines(self._lines.read_value())
 
 
 def _embeddings(table: ServedTable, tag: int) -> Signature:

@@ -1,12 +1,16 @@
 """Rows in TensorFlow's own operations: a binary search over sorted keys, and a small table of later changes."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from sangam.schemas.derived.groups import Group
 from sangam.trainer_module.serving.row_types import Rows
 from sangam.trainer_module.serving.table import ServedTable
 from sangam.trainer_module.serving.trained_rows import TrainedRows
+from sangam.trainer_module.transforms.keys import tags_of
 
 _NO_KEY = -1
 """A number less than every key: the one entry of a table without rows, so that it can be searched."""
@@ -34,7 +38,10 @@ class StockTable(ServedTable):
         )
         row_numbers = np.empty(len(order), np.int64)
         row_numbers[order] = np.arange(len(order))
-        packed = self.packed(trained, row_numbers)
+        defaults, default_of_tag = np.unique(self._defaults, return_inverse=True)
+        self._default_of_tag: NDArray[Any] = len(order) + default_of_tag.reshape(-1).astype(np.int64)
+        """Number of the row that an unknown id of each tag reads."""
+        packed = self.packed(trained, row_numbers, np.tile(defaults.astype(np.float32)[:, None], group.dim))
         # A variable whose rows were written one by one is copied at every read.
         self._rows = tf.Variable(packed.read_value(), shape=packed.shape, trainable=False, name=f"{group.name}_rows")
         # In float32 for any type of rows, as TensorFlow's table has no halves: it holds rows unpacked.
@@ -51,19 +58,32 @@ class StockTable(ServedTable):
         row_number_n = tf.minimum(tf.searchsorted(trained, keys_n, out_type=tf.int64), last)
         return row_number_n, tf.equal(tf.gather(trained, row_number_n), keys_n)
 
-    def find(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `ServedTable`."""
-        row_number_n, is_trained_n = self._trained_row(keys_n)
-        rows_nD = self.row_type.unpack(tf.gather(self._rows.read_value(), row_number_n))
+    def read(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `ServedTable`. Defaults are rows too: to choose among rows that were read would take longer."""
+        trained_n, is_trained_n = self._trained_row(keys_n)
+        default_n, stored = self._default_row(keys_n), self._rows.read_value()
+
+        def rows(is_known_n: tf.Tensor) -> tf.Tensor:
+            return self.row_type.unpack(tf.gather(stored, tf.where(is_known_n, trained_n, default_n)))
 
         def overlaid() -> tuple[tf.Tensor, tf.Tensor]:
             overlay = self._overlay.lookup(keys_n)
             later_nD, state_n = overlay[:, : self.group.dim], overlay[:, self.group.dim]
             is_later_n = tf.equal(state_n, _ROW)
-            is_known_n = is_later_n | (is_trained_n & tf.not_equal(state_n, _REMOVED))
-            return tf.where(is_later_n[:, None], later_nD, rows_nD), is_known_n
+            is_left_n = is_trained_n & tf.not_equal(state_n, _REMOVED)
+            return tf.where(is_later_n[:, None], later_nD, rows(is_left_n)), is_later_n | is_left_n
 
-        return tf.cond(self._overlay.size() > 0, overlaid, lambda: (rows_nD, is_trained_n))
+        return tf.cond(self._overlay.size() > 0, overlaid, lambda: (rows(is_trained_n), is_trained_n))
+
+    def _default_row(self, keys_n: tf.Tensor) -> tf.Tensor:
+        """Returns the row of each key's default; one for all where all are alike."""
+        if len(set(self._default_of_tag)) == 1:
+            return tf.constant(self._default_of_tag[0])
+        return tf.gather(self._default_of_tag, tf.minimum(tags_of(keys_n), len(self._default_of_tag) - 1))
+
+    def find(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `ServedTable`."""
+        return self.read(keys_n)
 
     def insert(self, keys_n: tf.Tensor, stored_nS: tf.Tensor) -> tf.Operation:
         """See `ServedTable`."""

@@ -90,7 +90,9 @@ class ServedTable(tf.Module, ABC):
         checks.append(tf.debugging.Assert(is_finite, [f"{signature}: rows hold NaN or infinity"]))
         return checks
 
-    def packed(self, trained: TrainedRows, row_numbers: NDArray[Any] | None) -> tf.Variable:
+    def packed(
+        self, trained: TrainedRows, row_numbers: NDArray[Any] | None, more: NDArray[Any] | None = None
+    ) -> tf.Variable:
         """Returns the stored form of all rows, in one piece: [n, width].
 
         They are written block by block to their row numbers, without a second copy of all of them.
@@ -98,13 +100,17 @@ class ServedTable(tf.Module, ABC):
         Args:
             trained: the rows.
             row_numbers: place of each row, [n]; None: their order.
+            more: rows behind them, [m, dim]; None: none.
         """
-        shape = [len(trained.keys), self.row_type.width]
+        num = len(trained.keys)
+        shape = [num if more is None else num + len(more), self.row_type.width]
         room = tf.raw_ops.Empty(shape=shape, dtype=self.row_type.dtype)
         rows = tf.Variable(room, shape=[None, shape[1]], trainable=False)
         for part, block in trained.parts():
             targets = np.arange(part.start, part.stop) if row_numbers is None else row_numbers[part]
             rows.scatter_update(tf.IndexedSlices(self.row_type.pack(tf.constant(block)), targets))
+        if more is not None:
+            rows.scatter_update(tf.IndexedSlices(self.row_type.pack(tf.constant(more)), np.arange(num, shape[0])))
         return rows
 
     @abstractmethod

@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from sangam.schemas.contracts.statistics import Boundaries
 from sangam.schemas.spec.features import BucketsFeature
+from sangam.trainer_module.transforms.bins import num_at_most, padded
 from sangam.trainer_module.transforms.keys import NO_ID, id_keys, missing_key
-from sangam.trainer_module.transforms.stacked import Column, Rows, num_at_most, one_row, padded
+from sangam.trainer_module.transforms.stacked import Column, Rows, one_row
 
 # Shape suffixes: F features side by side; R rows of all their columns; N boundaries.
 

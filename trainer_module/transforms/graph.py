@@ -4,11 +4,16 @@ import contextlib
 import functools
 import posixpath
 from collections.abc import Mapping
+from pathlib import Path
 
 import tensorflow as tf
 
+from sangam.schemas.contracts.statistics import FILE_NAME, parse_statistics
 from sangam.schemas.host.wildcards import without_wildcards
+from sangam.schemas.spec import Inputs
 from sangam.trainer_module.transforms.history import HistoryTables
+from sangam.trainer_module.transforms.preprocessing import features_of
+from sangam.trainer_module.transforms.stacked import Logged, Made
 
 
 @functools.lru_cache(maxsize=1)
@@ -33,6 +38,7 @@ class TransformGraph(tf.Module):
         super().__init__()
         # Open as long as this: an export copies assets from there.
         self._folder = contextlib.ExitStack()
+        self._statistics = Path(folder, FILE_NAME)
         literal = self._folder.enter_context(without_wildcards(posixpath.join(folder, "transform_fn")))
         self._loaded = tf.saved_model.load(literal)
         restored = self._loaded.transform_fn
@@ -61,6 +67,18 @@ class TransformGraph(tf.Module):
         inputs = tf.nest.flatten(whole, expand_composites=True)
         outputs: dict[str, tf.Tensor | tf.SparseTensor] = self._function(*inputs)
         return outputs
+
+    def features_of(self, spec: Inputs, columns: Mapping[str, Logged]) -> dict[str, Made]:
+        """Returns the features as the code computes them that has written the graph, those of a kind in one tensor.
+
+        Args:
+            spec: what the graph was written for.
+            columns: values of the columns that features read in requests.
+        """
+        statistics = parse_statistics(str(self._statistics), self._statistics.read_bytes())
+        shape = tf.constant([1, 1], tf.int64)
+        whole = {name: columns[name] if name in columns else _empty(kind, shape) for name, kind in self.columns.items()}
+        return features_of(spec, statistics, whole | self.history(whole))
 
 
 def _empty(kind: tf.DType, shape: tf.Tensor) -> tf.SparseTensor:

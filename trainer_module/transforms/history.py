@@ -12,6 +12,7 @@ from sangam.schemas.derived.columns import history_of
 from sangam.schemas.parts.columns import IdType
 from sangam.schemas.spec.features import CrossFeature, IdFeature
 from sangam.trainer_module.transforms.ids import keys_of_ids, keys_of_pairs
+from sangam.trainer_module.transforms.stacked import Logged
 
 _NAME = "by"
 _TAGS = {_NAME: 1}
@@ -22,7 +23,7 @@ _NO_KEY = -1
 # Shape suffixes: R rows of a column, 1 or as many as candidates; n keys of a table; F features of a table.
 
 
-def history_keys(by: Mapping[str, IdType], columns: Mapping[str, tf.SparseTensor]) -> tf.Tensor:
+def history_keys(by: Mapping[str, IdType], columns: Mapping[str, Logged]) -> tf.Tensor:
     """Returns the key of each row's id or pair of ids, `NO_ID` where it has none: int64 [R].
 
     Args:
@@ -58,7 +59,7 @@ class HistoryTables(tf.Module):
         self._tables = [_Table(table, folder, number) for number, table in enumerate(tables)]
         self.columns = tuple(history_of(name) for table in tables for name in table.defaults)
 
-    def __call__(self, columns: Mapping[str, tf.SparseTensor]) -> dict[str, tf.SparseTensor]:
+    def __call__(self, columns: Mapping[str, Logged]) -> dict[str, tf.SparseTensor]:
         """Returns a column of one number in each row for every feature, of columns of the logs."""
         found: dict[str, tf.SparseTensor] = {}
         for table in self._tables:
@@ -85,7 +86,7 @@ class _Table(tf.Module):
         self._keys = tf.Variable(keys_n, dtype=tf.int64, shape=[None], trainable=False, name=f"{name}_keys")
         self._values = tf.Variable(values_nF, shape=[None, len(self._names)], trainable=False, name=f"{name}_values")
 
-    def columns_of(self, columns: Mapping[str, tf.SparseTensor]) -> dict[str, tf.SparseTensor]:
+    def columns_of(self, columns: Mapping[str, Logged]) -> dict[str, tf.SparseTensor]:
         keys_R = history_keys(self._by, columns)
         # Gathered from a read value: a variable that is gathered from would be copied at every read.
         keys_n = self._keys.read_value()

@@ -9,7 +9,8 @@ import tensorflow as tf
 from sangam.schemas.spec.features import CrossFeature, IdFeature, ListFeature, MatchFeature
 from sangam.trainer_module.transforms.columns import is_present, one_value
 from sangam.trainer_module.transforms.keys import NO_ID, id_keys, missing_key
-from sangam.trainer_module.transforms.stacked import Column, Logged, Rows, Values, stacked_texts
+from sangam.trainer_module.transforms.stacked import Column, Logged, Rows, Values
+from sangam.trainer_module.transforms.texts import stacked_texts
 
 _Key = TypeVar("_Key")
 
@@ -29,7 +30,7 @@ def keys_of_ids(
     """
     names, texts = texts_of(features, columns)
     tag_F = [tags[features[name].table] for name in names]
-    keys_n = id_keys(tf.gather(tf.constant(tag_F, tf.int64), texts.feature_n()), texts.values_n)
+    keys_n = id_keys(texts.in_values(tag_F), texts.values_n)
     rows = with_keys(texts, keys_n).one_each(tf.constant(NO_ID, tf.int64))
     missing_R = rows.in_rows(_missing([features[name] for name in names], tag_F))
     keys_R = tf.where(tf.equal(rows.values_R, NO_ID), missing_R, rows.values_R)

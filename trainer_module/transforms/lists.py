@@ -29,12 +29,13 @@ def keys_of_lists(
         columns: column of each feature.
     """
     names, texts = texts_of(features, columns)
-    tag_F = tf.constant([tags[features[name].table] for name in names], tf.int64)
-    keys = with_keys(texts, id_keys(tf.gather(tag_F, texts.feature_n()), texts.values_n))
+    tag_n = texts.in_values([tags[features[name].table] for name in names])
+    keys = with_keys(texts, id_keys(tag_n, texts.values_n))
     ends_with_recent = [_keeps_last(features[name]) for name in names]
     if any(ends_with_recent):
         keys = _turned_round(keys, tf.constant(ends_with_recent))
-    return _lists(_cut(keys, [most_values(features[name]) for name in names]), {name: columns[name] for name in names})
+    kept = keys.first([most_values(features[name]) for name in names])
+    return _lists(kept, {name: columns[name] for name in names})
 
 
 def weights_of_lists(
@@ -65,7 +66,7 @@ def weights_of_lists(
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(indices, own)), [what])]):
         finite_n = tf.where(tf.math.is_finite(weights.values_n), weights.values_n, 0.0)
     most = [feature.max_values for feature in features.values()]
-    return _lists(_cut(with_keys(weights, finite_n), most), {name: columns[name] for name in names})
+    return _lists(with_keys(weights, finite_n).first(most), {name: columns[name] for name in names})
 
 
 def _keeps_last(feature: ListFeature) -> bool:
@@ -86,11 +87,6 @@ def _turned_round(values: Values, which_F: tf.Tensor) -> Values:
         row_n=tf.gather(values.row_n, order),
         position_n=tf.gather(position_n, order),
     )
-
-
-def _cut(values: Values, most: list[int]) -> Values:
-    """Keeps the first values of each row, as many as a feature has."""
-    return values.only(values.position_n < tf.gather(tf.constant(most, tf.int64), values.feature_n()))
 
 
 def _lists(values: Values, columns: Mapping[str, Logged]) -> dict[str, ListColumn]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import tensorflow as tf
 
@@ -15,15 +16,15 @@ from sangam.schemas.spec.features import (
     learns_missing,
     replacement_of,
 )
+from sangam.trainer_module.transforms.bins import num_at_most, padded
 from sangam.trainer_module.transforms.stacked import (
     Column,
+    InStack,
     Logged,
     Pair,
     Rows,
-    alone,
-    num_at_most,
     one_row,
-    padded,
+    side_by_side,
     stacked,
 )
 
@@ -40,10 +41,26 @@ _HIGHEST = 3.4028234663852886e38
 
 def logged(features: Sequence[NumericFeature | HistoryFeature | BucketsFeature], columns: Sequence[Logged]) -> Rows:
     """Returns the logged numbers, NaN where there is neither a finite number nor a default."""
-    floats = [column if column.dtype == tf.float32 else tf.cast(alone(column), tf.float32) for column in columns]
-    rows = stacked(floats).one_each(math.nan)
-    missing_R = rows.in_rows(tf.constant(list(map(replacement_of, features)), tf.float32))
+    rows = _numbers(columns)
+    missing_R = rows.each(list(map(replacement_of, features)))
     return rows.with_values(tf.where(tf.math.is_finite(rows.values_R), rows.values_R, missing_R))
+
+
+def _numbers(columns: Sequence[Logged]) -> Rows:
+    """Returns columns of any types as float32, NaN where a row has no value."""
+    found: dict[int, tf.Tensor] = {}
+    for kind in dict.fromkeys(map(_kind, columns)):
+        chosen = [number for number, column in enumerate(columns) if _kind(column) == kind]
+        values = stacked([columns[number] for number in chosen])
+        rows = replace(values, values_n=tf.cast(values.values_n, tf.float32)).one_each(math.nan)
+        if len(chosen) == len(columns):
+            return rows
+        found |= zip(chosen, rows.parts(), strict=True)
+    return side_by_side([found[number] for number in range(len(columns))])
+
+
+def _kind(column: Logged) -> tuple[tf.DType, bool]:
+    return column.dtype, isinstance(column, InStack)
 
 
 def _log1p(x_R: tf.Tensor) -> tf.Tensor:
@@ -83,10 +100,10 @@ class Numbers:
     def _prepare(self, rows: Rows) -> Rows:
         x_R = rows.values_R
         if any(feature.clip for feature in self._features.values()):
-            x_R = tf.maximum(x_R, rows.in_rows(tf.constant(self._low, tf.float32)))
-            x_R = tf.minimum(x_R, rows.in_rows(tf.constant(self._high, tf.float32)))
+            x_R = tf.maximum(x_R, rows.each(self._low))
+            x_R = tf.minimum(x_R, rows.each(self._high))
         if any(self._log):
-            x_R = tf.where(rows.in_rows(tf.constant(self._log)), _log1p(x_R), x_R)
+            x_R = tf.where(rows.each(self._log), _log1p(x_R), x_R)
         return rows.with_values(x_R)
 
     def _of(self, rows: Rows, results: Mapping[str, Analyzed]) -> dict[str, Column | Pair]:
@@ -122,24 +139,24 @@ def binned(features: Features, rows: Rows, results: Mapping[str, Analyzed]) -> t
 
     A feature without bins is 0 everywhere. A required number that a request lacks is in the middle of all bins.
     """
-    ends = [found.ends for name in features if isinstance(found := results[name], Bins)]
+    ends_of = [found.ends for name in features if isinstance(found := results[name], Bins)]
     feature_R, is_missing_R = rows.feature_R(), tf.math.is_nan(rows.values_R)
     x_R = tf.where(is_missing_R, 0.0, rows.values_R)
-    bin_R = num_at_most(rows.with_values(x_R), padded([[*each[1:-1], math.inf] for each in ends]))
+    bin_R = num_at_most(rows.with_values(x_R), padded([[*each[1:-1], math.inf] for each in ends_of]))
     # Without bins everything is at the start of one without end.
-    ends_FE = padded([each if len(each) > 1 else (0.0, math.inf) for each in ends])
-    low_R, high_R = (tf.gather_nd(ends_FE, tf.stack([feature_R, bin_R + end], 1)) for end in (0, 1))
+    ends_FE = padded([each if len(each) > 1 else (0.0, math.inf) for each in ends_of])
+    low_at_R, ends = feature_R * ends_FE.shape[1] + bin_R, tf.reshape(ends_FE, [-1])
+    low_R, high_R = tf.gather(ends, low_at_R), tf.gather(ends, low_at_R + 1)
     # Halved, so that no difference of two numbers overflows.
     x_R, low_R, high_R = x_R / 2, low_R / 2, high_R / 2
     within_R = tf.math.divide_no_nan(x_R - low_R, high_R - low_R)
     placed_R = tf.cast(bin_R, tf.float32) + within_R
-    num_F = [max(len(each) - 1, 0) for each in ends]
+    num_F = [max(len(each) - 1, 0) for each in ends_of]
     open_F = [_has_open_ends(feature, num) for feature, num in zip(features.values(), num_F, strict=True)]
-    low_F = tf.constant([-_HIGHEST if is_open else 0.0 for is_open in open_F])
-    high_F = tf.constant([_HIGHEST if is_open else num for is_open, num in zip(open_F, num_F, strict=True)], tf.float32)
-    placed_R = tf.minimum(tf.maximum(placed_R, tf.gather(low_F, feature_R)), tf.gather(high_F, feature_R))
+    low_R = rows.each([-_HIGHEST if is_open else 0.0 for is_open in open_F])
+    high_R = rows.each([_HIGHEST if is_open else float(num) for is_open, num in zip(open_F, num_F, strict=True)])
     without_F = [0.0 if learns_missing(each) else num / 2 for each, num in zip(features.values(), num_F, strict=True)]
-    return tf.where(is_missing_R, tf.gather(tf.constant(without_F), feature_R), placed_R)
+    return tf.where(is_missing_R, rows.each(without_F), tf.minimum(tf.maximum(placed_R, low_R), high_R))
 
 
 def _has_open_ends(feature: OneNumber, num_bins: int) -> bool:

@@ -67,7 +67,7 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
 
 def outputs_of(spec: Inputs, statistics: Statistics, inputs: Mapping[str, Logged]) -> dict[str, Made]:
     """Returns the outputs of `preprocessing_fn` by name, those of a kind still in one tensor."""
-    outputs = _features(spec, inputs, statistics)
+    outputs = features_of(spec, statistics, inputs)
     for name, task in spec.tasks.items():
         label_R = one_value(tf.cast(alone(inputs[spec.label_of(name)]), tf.float32), math.nan)
         if task.only_where:
@@ -119,8 +119,8 @@ def _masked(label_R: tf.Tensor, takes_part_R: tf.Tensor) -> tf.Tensor:
     return tf.where(takes_part_R, label_R, tf.fill(tf.shape(label_R), math.nan))
 
 
-def _features(spec: Inputs, inputs: Mapping[str, Logged], statistics: Statistics) -> dict[str, Made]:
-    """Returns the outputs of all features by name.
+def features_of(spec: Inputs, statistics: Statistics, inputs: Mapping[str, Logged]) -> dict[str, Made]:
+    """Returns the outputs of all features by name, those of a kind still in one tensor.
 
     Bias features are computed apart from the others: a request lacks their columns, so no other feature may depend on
     them.

@@ -5,13 +5,14 @@ that the number of rows of each is kept. A column becomes a tensor of its own on
 thousands, each costs several operations and a copy.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import tensorflow as tf
+
+from sangam.trainer_module.transforms.ranges import numbers_of, ranges, repeated
 
 # Shape suffixes: F features, each with one column; n values of all columns; R rows of all columns; B batch in training.
 
@@ -33,10 +34,14 @@ class Rows:
     rows: tf.Tensor | None = None
 
     def feature_R(self) -> tf.Tensor:
-        """Returns the number of each row's column."""
+        """Returns the number of each row's column: int32."""
+        return self._feature_R
+
+    @cached_property
+    def _feature_R(self) -> tf.Tensor:
         if self.rows is not None:
             return self.in_rows(tf.range(self.num))
-        return tf.repeat(tf.range(self.num), self.rows_F)
+        return tf.cast(numbers_of(self.rows_F), tf.int32)
 
     def in_rows(self, of_columns_F: tf.Tensor) -> tf.Tensor:
         """Returns what is given for each column, for each of its rows: [R]."""
@@ -44,6 +49,14 @@ class Rows:
             return tf.gather(of_columns_F, self.feature_R())
         shape = tf.stack([tf.constant(self.num, tf.int64), self.rows])
         return tf.reshape(tf.broadcast_to(of_columns_F[:, None], shape), [-1])
+
+    def each(self, of_columns: Sequence[float | bool]) -> tf.Tensor:
+        """Returns what is given for each column, for each of its rows: [R], or a scalar where all are alike."""
+        dtype = tf.bool if isinstance(of_columns[0], bool) else tf.float32
+        # By their texts: NaN is not equal to itself.
+        if len(set(map(repr, of_columns))) == 1:
+            return tf.constant(of_columns[0], dtype)
+        return self.in_rows(tf.constant(of_columns, dtype))
 
     def with_values(self, values_R: tf.Tensor) -> "Rows":
         """Returns other values of the same rows."""
@@ -75,6 +88,7 @@ class Values:
         num: number of columns.
         lengths_FB: int64, values of each row, where all columns have as many rows; None where they may differ.
         all_row_n: `row_of_all_n` where it is known.
+        known_lengths_R: `lengths_R` where it is known, and positions are from 0 on.
     """
 
     values_n: tf.Tensor
@@ -85,10 +99,19 @@ class Values:
     num: int
     lengths_FB: tf.Tensor | None = None
     all_row_n: tf.Tensor | None = None
+    known_lengths_R: tf.Tensor | None = None
 
     def feature_n(self) -> tf.Tensor:
-        """Returns the number of each value's column."""
-        return tf.repeat(tf.range(self.num), self.sizes_F)
+        """Returns the number of each value's column: int32."""
+        return self._feature_n
+
+    @cached_property
+    def _feature_n(self) -> tf.Tensor:
+        return tf.cast(numbers_of(self.sizes_F), tf.int32)
+
+    def in_values(self, of_columns: Sequence[int]) -> tf.Tensor:
+        """Returns a number from 0 to 2^31 that is given for each column, for each of its values: int64 [n]."""
+        return repeated(tf.constant(of_columns, tf.int64), self.sizes_F)
 
     def row_of_all_n(self) -> tf.Tensor:
         """Returns the number of each value's row among the rows of all columns."""
@@ -100,6 +123,8 @@ class Values:
         """Returns the number of values of each row of all columns, int64."""
         if self.lengths_FB is not None:
             return tf.reshape(self.lengths_FB, [-1])
+        if self.known_lengths_R is not None:
+            return self.known_lengths_R
         ones_n = tf.ones_like(self.row_n)
         return tf.math.unsorted_segment_sum(ones_n, self.row_of_all_n(), tf.reduce_sum(self.rows_F))
 
@@ -113,8 +138,23 @@ class Values:
             position_n=tf.gather(self.position_n, kept),
             sizes_F=tf.math.unsorted_segment_sum(tf.ones_like(kept), tf.gather(self.feature_n(), kept), self.num),
             lengths_FB=None,
+            known_lengths_R=None,
             all_row_n=None if self.all_row_n is None else tf.gather(self.all_row_n, kept),
         )
+
+    def first(self, most_F: Sequence[int]) -> "Values":
+        """Returns the first values of each row, as many as are given for each column."""
+        if self.known_lengths_R is None:
+            return self.only(self.position_n < self.in_values(most_F))
+        lengths_R, most_R = self.known_lengths_R, repeated(tf.constant(most_F, tf.int64), self.rows_F)
+        start_R = tf.cumsum(lengths_R, exclusive=True)
+        kept_R = tf.minimum(lengths_R, most_R)
+
+        def cut() -> tf.Tensor:
+            return tf.gather(self.values_n, ranges(start_R, start_R + kept_R))
+
+        is_cut = tf.reduce_any(lengths_R > most_R)
+        return of_lists(tf.cond(is_cut, cut, lambda: self.values_n), kept_R, self.rows_F, self.num)
 
     def moved_up(self) -> "Values":
         """Returns the values of each row, which are in order, at positions from 0 on."""
@@ -135,6 +175,13 @@ class Values:
         """Indices and values of each column."""
         indices = tf.split(tf.stack([self.row_n, self.position_n], 1), self.sizes_F, num=self.num)
         return list(zip(indices, tf.split(self.values_n, self.sizes_F, num=self.num), strict=True))
+
+    @cached_property
+    def ragged_parts(self) -> list[tf.RaggedTensor]:
+        """Each column as lists."""
+        values = tf.split(self.values_n, self.sizes_F, num=self.num) if self.num > 1 else [self.values_n]
+        lengths = Rows(self.lengths_R(), self.rows_F, self.num).parts()
+        return [tf.RaggedTensor.from_row_lengths(*part, validate=False) for part in zip(values, lengths, strict=True)]
 
     def columns(self, shapes: Sequence[tf.Tensor]) -> list[tf.SparseTensor]:
         """Returns the columns as SparseTensors of these shapes."""
@@ -160,6 +207,22 @@ class Values:
         with_default = tf.concat([tf.convert_to_tensor(default, self.values_n.dtype)[None], self.values_n], 0)
         rows = tf.shape(lengths_FB, tf.int64)[1]
         return Rows(tf.gather(with_default, number_R), self.rows_F, self.num, rows)
+
+
+@dataclass(frozen=True)
+class Slots(Values):
+    """Columns of one value at most: each row has a slot, with anything in it where there is no value.
+
+    Attributes:
+        is_given_n: whether a slot has a value.
+    """
+
+    is_given_n: tf.Tensor | None = None
+
+    def one_each(self, default: Any) -> Rows:
+        """See `Values`."""
+        given_or = tf.where(self.is_given_n, self.values_n, tf.convert_to_tensor(default, self.values_n.dtype))
+        return Rows(given_or, self.rows_F, self.num)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,6 +259,10 @@ class ListColumn:
     def tensor(self) -> tf.SparseTensor:
         """Returns its values."""
         return tf.SparseTensor(*self.values.parts[self.number], self.of.dense_shape)
+
+    def ragged(self) -> tf.RaggedTensor:
+        """Returns its values, however wide its column is."""
+        return self.values.ragged_parts[self.number]
 
 
 Made: TypeAlias = tf.Tensor | tf.SparseTensor | Column | Pair | ListColumn
@@ -269,6 +336,22 @@ def alone(column: Logged) -> tf.SparseTensor:
     return column.sparse if isinstance(column, InStack) else column
 
 
+def of_lists(values_n: tf.Tensor, lengths_R: tf.Tensor, rows_F: tf.Tensor, num: int) -> Values:
+    """Returns lists of any lengths, column after column, row after row."""
+    all_row_n, feature_R = numbers_of(lengths_R), numbers_of(rows_F)
+    first_R = tf.gather(tf.cumsum(rows_F, exclusive=True), feature_R)
+    return Values(
+        values_n=values_n,
+        row_n=all_row_n - tf.gather(first_R, all_row_n),
+        position_n=ranges(tf.zeros_like(lengths_R), lengths_R),
+        sizes_F=tf.math.unsorted_segment_sum(lengths_R, feature_R, num),
+        rows_F=rows_F,
+        num=num,
+        all_row_n=all_row_n,
+        known_lengths_R=lengths_R,
+    )
+
+
 def side_by_side(parts: Sequence[tf.Tensor]) -> Rows:
     """Returns columns that have one value for each row, one behind the other."""
     return Rows(tf.concat(parts, 0), tf.stack(tf.shape_n(parts, tf.int64))[:, 0], len(parts))
@@ -287,24 +370,6 @@ def one_row(values: Sequence[float]) -> Rows:
     return Rows(tf.constant(values, tf.float32), tf.ones([len(values)], tf.int64), len(values))
 
 
-def padded(lists: Sequence[Sequence[float]]) -> tf.Tensor:
-    """Returns lists as rows of one length, infinity behind the shorter ones: [lists, longest] float32."""
-    longest = max(map(len, lists))
-    return tf.constant([[*each, *[math.inf] * (longest - len(each))] for each in lists], tf.float32)
-
-
-def num_at_most(rows: Rows, ascending_FN: tf.Tensor) -> tf.Tensor:
-    """Returns for each value how many of its column's numbers are at most as large: [R] int32.
-
-    Args:
-        rows: rows of float32.
-        ascending_FN: `padded`, a row for each column.
-    """
-    values = tf.RaggedTensor.from_row_lengths(rows.values_R, rows.rows_F, validate=False).to_tensor()
-    found_FB = tf.searchsorted(ascending_FN, tf.ensure_shape(values, [rows.num, None]), side="right")
-    return tf.RaggedTensor.from_tensor(found_FB, lengths=rows.rows_F).flat_values
-
-
 def stacked(columns: Sequence[Logged]) -> Values:
     """Returns columns of one type, one behind the other."""
     in_stacks = [column for column in columns if isinstance(column, InStack)]
@@ -321,34 +386,3 @@ def stacked(columns: Sequence[Logged]) -> Values:
         rows_F=tf.stack([column.dense_shape for column in columns])[:, 0],
         num=len(columns),
     )
-
-
-def stacked_texts(columns: Sequence[Logged]) -> Values:
-    """Returns ids as texts, one column behind the other: strings, then integers, then floats.
-
-    A float counts by its value to six decimals.
-    """
-    order = [tf.string, tf.int64, tf.float32]
-    of_types = [[column for column in columns if column.dtype == dtype] for dtype in order]
-    if [column for of_type in of_types for column in of_type] != list(columns):
-        raise ValueError("columns of strings come before those of integers, and these before floats")
-    texts = [_as_texts(stacked(of_type)) for of_type in of_types if of_type]
-    if len(texts) == 1:
-        return texts[0]
-    return Values(
-        values_n=tf.concat([text.values_n for text in texts], 0),
-        row_n=tf.concat([text.row_n for text in texts], 0),
-        position_n=tf.concat([text.position_n for text in texts], 0),
-        sizes_F=tf.concat([text.sizes_F for text in texts], 0),
-        rows_F=tf.concat([text.rows_F for text in texts], 0),
-        num=len(columns),
-    )
-
-
-def _as_texts(values: Values) -> Values:
-    values_n = values.values_n
-    if values_n.dtype == tf.string:
-        return values
-    if values_n.dtype == tf.float32:
-        values_n += 0.0  # -0.0 becomes 0.0, which it equals.
-    return replace(values, values_n=tf.strings.as_string(values_n))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sangam.schemas.contracts.statistics import FILE_NAME
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.derived.groups import groups_of
@@ -152,7 +153,8 @@ def write_transform(directory: Path) -> None:
     from tests.trainer_module.transforms.analysis import config_of, statistics_of
 
     inputs = declared().inputs()
-    config = config_of(inputs, statistics_of(inputs, rows(80)))
+    statistics = statistics_of(inputs, rows(80))
+    config = config_of(inputs, statistics)
     types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
     spec = {column.name: tf.io.VarLenFeature(types[column.type]) for column in columns(inputs)}
     metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
@@ -167,6 +169,7 @@ def write_transform(directory: Path) -> None:
         graph = (pipeline | beam.Create(rows(80)), metadata) | tft_beam.AnalyzeDataset(transform)
         _ = graph | tft_beam.WriteTransformFn(str(directory))
     metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
+    (directory / FILE_NAME).write_text(statistics.model_dump_json(), encoding="utf-8")
 
 
 def embeddings() -> dict[str, tuple[np.ndarray, np.ndarray]]:

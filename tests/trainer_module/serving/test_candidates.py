@@ -79,12 +79,21 @@ def table(keys: Any) -> Any:
     return tf.sin(tf.cast(keys, tf.float32)[:, None] * tf.constant([0.3, 0.7, 1.1, 1.9]) + 0.5)
 
 
-def asked(ranker: Any, shared: tuple[str, ...], candidates: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns Transform's outputs for a request, and the same with the shared ones repeated."""
+def asked(
+    ranker: Any, shared: tuple[str, ...], of_requests: tuple[int, ...]
+) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """Returns Transform's outputs for requests, the same with the shared ones repeated, and each row's request.
+
+    Args:
+        ranker: the ranker.
+        shared: features of one row a request.
+        of_requests: candidates of each request.
+    """
     random, once, repeated = np.random.default_rng(3), {}, {}
-    widths = dict(ranker.layout.floats)
+    widths, number_C = dict(ranker.layout.floats), np.repeat(np.arange(len(of_requests)), of_requests)
     for name in FEATURES:
-        rows = 1 if name in shared else candidates
+        rows = len(of_requests) if name in shared else sum(of_requests)
+        row_C = number_C if name in shared else np.arange(rows)
         if name in widths:
             shape = [rows] if widths[name] == 1 else [rows, widths[name]]
             once[name] = tf.constant(random.normal(size=shape, scale=2).astype(np.float32))
@@ -92,13 +101,11 @@ def asked(ranker: Any, shared: tuple[str, ...], candidates: int) -> tuple[dict[s
             once[name] = tf.constant(random.integers(0, 50, rows))
         else:
             lists = [random.integers(0, 50, random.integers(0, 5)).tolist() for _ in range(rows)]
-            once[name] = tf.ragged.constant(lists, dtype=tf.int64, row_splits_dtype=tf.int64).to_sparse()
-        times = candidates // rows
-        is_list = isinstance(once[name], tf.SparseTensor)
-        repeated[name] = (tf.sparse.concat if is_list else tf.concat)(
-            axis=0, **{"sp_inputs" if is_list else "values": [once[name]] * times}
-        )
-    return once, repeated
+            once[name] = tf.ragged.constant(lists, dtype=tf.int64, row_splits_dtype=tf.int64)
+            repeated[name] = tf.gather(once[name], row_C).to_sparse()
+            continue
+        repeated[name] = tf.gather(once[name], row_C)
+    return once, repeated, tf.constant(number_C, tf.int32)
 
 
 @contextmanager
@@ -106,41 +113,40 @@ def split_matrices() -> Iterator[set[str]]:
     """Yields the names of the matrices whose product is computed in two parts."""
     from sangam.trainer_module.dense.split import Split
 
-    found, of_own = set[str](), Split.of_own
+    found, product = set[str](), Split.product
 
-    def recorded(x: Any, weights: Any, matrix: str, *names: str) -> Any:
+    def recorded(x: Any, weights: Any, matrix: str, *names: str, **more: Any) -> Any:
         found.add(matrix)
-        return of_own(x, weights, matrix, *names)
+        return product(x, weights, matrix, *names, **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Split, "of_own", recorded)
+        patch.setattr(Split, "product", recorded)
         yield found
 
 
-def scores(
-    spec: RankerSpec, shared: tuple[str, ...], candidates: int = CANDIDATES, *, in_graph: bool = False
-) -> tuple[Any, Any]:
-    """Returns the logits of a request, and those of the trainer's forward.
+def scores(spec: RankerSpec, shared: tuple[str, ...], *of_requests: int, in_graph: bool = False) -> tuple[Any, Any]:
+    """Returns the logits of requests, and those of the trainer's forward.
 
     Args:
         spec: the ranker.
-        shared: features of one row.
-        candidates: number of them.
-        in_graph: whether TensorFlow may fuse the request's operations, as in an exported model.
+        shared: features of one row a request.
+        of_requests: candidates of each request.
+        in_graph: whether TensorFlow may fuse the requests' operations, as in an exported model.
     """
+    from sangam.trainer_module.dense.split import Requests
     from sangam.trainer_module.ranker import Ranker
     from sangam.trainer_module.serving.candidates import candidate_logits
 
     ranker = Ranker(spec)
     flat = np.random.default_rng(2).normal(scale=0.4, size=ranker.weights.size).astype(np.float32)
     weights = ranker.weights.unpack(tf.constant(flat))
-    once, repeated = asked(ranker, shared, candidates)
+    once, repeated, number_C = asked(ranker, shared, of_requests)
     tables = dict.fromkeys(ranker.groups, table)
 
     def logits(number: Any) -> Any:
-        return candidate_logits(ranker, weights, once, tables, number)
+        return candidate_logits(ranker, weights, once, tables, Requests.of(number))
 
-    got = (tf.function(logits, autograph=False) if in_graph else logits)(tf.constant(candidates))
+    got = (tf.function(logits, autograph=False) if in_graph else logits)(number_C)
     batch = ranker.layout.pack_features(repeated)
     embeddings = {group: table(keys) for group, keys in ranker.keys(batch).items()}
     return got.numpy(), ranker.logits(weights, batch, embeddings).numpy()
@@ -149,32 +155,36 @@ def scores(
 @pytest.mark.parametrize(("kind", "interaction"), itertools.product(MODELS, INTERACTIONS))
 def test_every_architecture_and_interaction_scores_as_the_trainer_does(kind: str, interaction: str) -> None:
     spec = declared(kind, interaction)
-    with split_matrices() as found:
-        got, expected = scores(spec, OF_USER)
-    assert found == set(once_a_request(spec).matrices)
-    assert got.shape == (CANDIDATES, 2)
-    assert np.std(expected, axis=0).min() > 1e-3
-    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+    for of_requests in ((CANDIDATES,), (3, 1, 5)):
+        with split_matrices() as found:
+            got, expected = scores(spec, OF_USER, *of_requests)
+        assert found == set(once_a_request(spec).matrices)
+        assert got.shape == (sum(of_requests), 2)
+        assert np.std(expected, axis=0).min() > 1e-3
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("interaction", ["none", "mixed"])
 def test_an_ensemble_scores_as_the_trainer_does(interaction: str) -> None:
-    got, expected = scores(declared("shared_bottom", interaction, ensemble={"members": 3}), OF_USER, in_graph=True)
+    spec = declared("shared_bottom", interaction, ensemble={"members": 3})
+    got, expected = scores(spec, OF_USER, 4, 2, 1, in_graph=True)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("own", "candidates"),
+    ("own", "of_requests"),
     [
-        (tuple(FEATURES), 5),
-        (("user", "price"), 5),
-        ((), 5),
-        ((), 1),
+        (tuple(FEATURES), (5,)),
+        (("user", "price"), (5,)),
+        ((), (5,)),
+        ((), (1,)),
+        ((), (2, 3)),
+        ((), (1, 1)),
     ],
 )
-def test_any_columns_may_be_of_one_row(own: tuple[str, ...], candidates: int) -> None:
+def test_any_columns_may_be_of_one_row(own: tuple[str, ...], of_requests: tuple[int, ...]) -> None:
     """In a graph: a product of no columns ends the process there, and each of these requests may come."""
     shared = tuple(set(FEATURES) - set(own))
-    got, expected = scores(declared("mmoe", "low_rank"), shared, candidates, in_graph=True)
-    assert got.shape == (candidates, 2)
+    got, expected = scores(declared("mmoe", "low_rank"), shared, *of_requests, in_graph=True)
+    assert got.shape == (sum(of_requests), 2)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)

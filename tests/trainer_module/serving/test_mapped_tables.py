@@ -83,8 +83,9 @@ def _maps() -> str:
 def test_a_large_table_has_its_own_file(exported: tuple[Path, dict[str, str]]) -> None:
     folder, files = exported
     assert files == {_ROWS: "variables/variables.data-00001-of-00002"}
-    rows = np.fromfile(folder / files[_ROWS], np.float32).reshape(_NUM_ROWS, _DIM)
-    np.testing.assert_array_equal(rows, np.repeat(np.arange(_NUM_ROWS)[:, None], _DIM, axis=1))
+    rows = np.fromfile(folder / files[_ROWS], np.float32).reshape(_NUM_ROWS + 1, _DIM)
+    np.testing.assert_array_equal(rows[:-1], np.repeat(np.arange(_NUM_ROWS)[:, None], _DIM, axis=1))
+    assert not rows[-1].any()  # What unknown ids read.
 
 
 def test_mapped_rows_are_those_of_the_file_and_can_be_changed(exported: tuple[Path, dict[str, str]]) -> None:

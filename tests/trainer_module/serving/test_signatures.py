@@ -162,9 +162,35 @@ def test_one_user_with_many_candidates_scores_as_the_user_repeated(loaded: Any, 
         np.testing.assert_allclose(answers["like"][number], alone["like"][0], atol=1e-6)
 
 
+@pytest.mark.parametrize(("form", "stored"), MODELS[:2])
+def test_requests_that_a_server_joins_score_as_each_alone(exported: Exported, form: str, stored: str) -> None:
+    from sangam.components.server.joining import Joined
+    from sangam.components.server.model import LoadedModel
+    from tests.trainer_module.serving.sample_training import ranked, rows
+
+    model = LoadedModel(Path(exported(form, stored).model_dir), 1)
+    rank, parts = model.signature("rank"), []
+    for seed, candidates in ((3, 4), (5, 1), (7, 6)):
+        inputs = _numbers(ranked(rows(candidates, seed=seed)))
+        parts.append({name: values[:1] if name in ONE_USER else values for name, values in inputs.items()})
+    joined = Joined(rank, parts[0], 4, 2**20)
+    assert joined.add(parts[1], 1)
+    assert joined.add(parts[2], 6)
+    arrays = joined.arrays()
+    assert {name: len(values) for name, values in arrays.items()} == {
+        name: 3 if name in ONE_USER else 11 for name in (*parts[0], "request_number")
+    }
+    divided = joined.divided(model.run(rank, arrays))
+    assert divided is not None
+    for part, outputs in zip(parts, divided, strict=True):
+        for task, alone in model.run(rank, part).items():
+            np.testing.assert_allclose(outputs[task], alone, rtol=0, atol=1e-6)
+
+
 def test_what_candidates_share_is_looked_up_once(served_world: Any) -> None:
-    from sangam.trainer_module.serving.candidates import candidate_logits
-    from sangam.trainer_module.serving.raw_columns import sparse_columns
+    from sangam.trainer_module.dense.split import Requests
+    from sangam.trainer_module.serving.candidates import candidate_logits, in_request
+    from sangam.trainer_module.serving.request_columns import columns_of
     from sangam.trainer_module.serving.writing import served_ranker
     from tests.trainer_module.serving.sample_training import declared, job_of, ranked, rows
 
@@ -182,8 +208,10 @@ def test_what_candidates_share_is_looked_up_once(served_world: Any) -> None:
     tables: Any = {name: Counted(table) for name, table in served.tables.items()}
     row = rows(1, seed=3)[0] | {"history": [1001, 1002, 1003], "tags": ["t1", "t2"]}
     inputs = ranked([row]) | {"post_id": tf.range(1000, 1200, dtype=tf.int64)}
-    columns = served._transform(sparse_columns(served.columns, inputs))
-    logits = candidate_logits(served._ranker, served._weights(), columns, tables, tf.constant(200))
+    requests = Requests.of(tf.zeros(200, tf.int32))
+    logged = columns_of(served.columns, inputs, requests, ())
+    columns = in_request(served._transform.features_of(declared(), logged))
+    logits = candidate_logits(served._ranker, served._weights(), columns, tables, requests)
     assert logits.shape == (200, 2)
     # Of the user, the friend, the history and the two most recent of it, and the tags one row each; 200 posts.
     assert sorted(asked) == sorted([2, 1 + 1 + 3 + 2 + 200])
@@ -336,4 +364,10 @@ def test_a_ranker_has_the_signatures_that_its_features_need(
     tables = {name: StockTable(group, "float32", none) for name, group in ranker.groups.items()}
     transform = TransformGraph(str(served_world / "transform"))
     served = ServedRanker(ranker, transform, ranker.weights.initial(seed=1), tables)
-    assert set(served.signatures()) == names | {"serving_default", "rank", "score_blocks", "replace_dense"}
+    assert set(served.signatures()) == names | {
+        "serving_default",
+        "rank",
+        "rank_several",
+        "score_blocks",
+        "replace_dense",
+    }
