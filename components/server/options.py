@@ -39,6 +39,8 @@ class Options:
         map_tables: whether tables of 16 MiB or more stay in their files, mapped into memory.
         parent_pid: process with which the server ends; 0: none.
         as_json: whether to print events as lines of JSON.
+        log: folder of the log of requests; empty: none.
+        log_key: file with the key of hashed columns of the log.
     """
 
     directory: Path
@@ -62,12 +64,16 @@ class Options:
     map_tables: bool = False
     parent_pid: int = 0
     as_json: bool = False
+    log: str = ""
+    log_key: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.directory.is_dir():
             raise UserError(
                 f"DIR: no such folder (got {self.directory}); give a folder of versions or one SavedModel's"
             )
+        if self.log_key and not self.log:
+            raise UserError(f"--log-key: has no effect without --log (got {self.log_key}); remove it, or give --log")
         for name in ("grpc_port", "rest_port"):
             if not 0 <= getattr(self, name) <= 65535:
                 raise UserError(
@@ -112,6 +118,6 @@ def parse(arguments: Sequence[str]) -> Options:
         if isinstance(field.default, bool):
             parser.add_argument(flag(field.name), action="store_true")
         else:
-            kind = Path if field.name in ("address_file", "metrics_target") else type(field.default)
+            kind = Path if field.name in ("address_file", "log_key", "metrics_target") else type(field.default)
             parser.add_argument(flag(field.name), type=kind, default=field.default)
     return Options(**vars(parser.parse_args(arguments)))

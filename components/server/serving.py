@@ -13,6 +13,7 @@ from sangam.components.server.model import NotServable, ranker_name
 from sangam.components.server.options import Options
 from sangam.components.server.predictor import Predictor
 from sangam.components.server.rest import RestServer
+from sangam.components.server.served_log import open_log
 from sangam.components.server.versions import Versions
 
 _LOG = logging.getLogger("sangam.components.server")
@@ -37,6 +38,9 @@ class Serving:
         tf.config.threading.set_inter_op_parallelism_threads(options.num_threads)
         self.name = options.name or _name_of(options.directory)
         metrics = Metrics()
+        self._log = open_log(options.log, options.log_key) if options.log else None
+        if self._log:
+            metrics.registry.register(self._log)
         self.versions = Versions(
             name=self.name,
             folder=options.directory,
@@ -55,6 +59,7 @@ class Serving:
             max_batch_rows=options.max_batch_rows,
             max_bytes=options.max_message_bytes,
             allow_updates=options.allow_updates,
+            log=self._log,
         )
         num_requests = options.num_threads + options.max_queued
         self.grpc = GrpcServer(predictor, address=options.address(options.grpc_port), num_requests=num_requests)
@@ -81,6 +86,8 @@ class Serving:
         ended = self.grpc.stop(grace_s)
         self.rest.stop(grace_s)
         ended.wait(_ABORT_S)
+        if self._log:
+            self._log.stop()
         left = self._admission.num_running
         _LOG.info("model=%s stopped=true requests_drained=%d requests_left=%d", self.name, num_running - left, left)
 

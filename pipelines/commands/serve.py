@@ -58,6 +58,15 @@ def serve(
         bool, typer.Option("--allow-updates", help="Let clients change the served model: upsert and remove.")
     ] = False,
     map_tables: Annotated[bool, typer.Option("--map-tables", help="Map large tables' files into memory.")] = False,
+    log: Annotated[
+        str,
+        typer.Option(
+            metavar="FOLDER", help="Log of the share of requests that the spec of a version declares under serving.log."
+        ),
+    ] = "",
+    log_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Key of the columns that the log has hashed: 16 to 64 bytes.")
+    ] = None,
     parent_pid: Annotated[int, typer.Option(help="Stop when this process ends; 0: with none.")] = Options.parent_pid,
     log_format: LogFormatOption = None,
     as_json: JsonOption = False,

@@ -1,0 +1,115 @@
+"""Examples of a log of requests are those of a log of candidates with the same rows: by days, and as they arrive."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import DayLogs, ServedLogs
+from tests.components.examples.sample_files import read_examples
+from tests.components.logs.sample_logs import run_executor, write_days
+from tests.components.logs.sample_sources import DAYS, MIDNIGHT
+from tests.components.request_log.sample_requests import plan, request, write
+from tests.components.stream.sample_stream import arrive, as_texts, examples_of, files_below, job_of
+
+pytestmark = pytest.mark.slow
+
+INPUTS = Inputs.model_validate(
+    {
+        "features": {
+            "user": {"kind": "id", "type": "string", "table": "users", "missing": "none"},
+            "price": {"kind": "numeric", "normalize": "zscore", "missing": 0},
+            "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "mean"},
+            "hour": {"kind": "numeric", "normalize": "zscore", "type": "int"},
+        },
+        "tasks": {"like": {"kind": "binary"}, "seconds": {"kind": "regression"}},
+        "keys": {"request": {"type": "string", "column": "request_id"}, "served_position": {"type": "int"}},
+        "event_time": "at",
+    }
+)
+SOURCES = {
+    "clicks": {
+        "kind": "actions",
+        "pattern": "clicks/{YYYY}-{MM}-{DD}/*.parquet",
+        "format": "parquet",
+        "keys": {"request_id": {"type": "string", "column": "of"}},
+        "time": "clicked",
+        "window_s": 3600,
+        "incomplete": "count",
+        "columns": {"like": {"take": "happened"}, "seconds": {"take": "sum", "column": "watched"}},
+    }
+}
+DECLARED = {"train_days": 2, "sources": SOURCES, "max_dropped_fraction": 0.9}
+_REQUESTS_A_DAY = 9
+
+
+def made(day: str) -> tuple[list[Any], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Returns the requests of a day, their candidates, and the clicks that followed every second one."""
+    requests, rows, clicks = [], [], []
+    for number in range(_REQUESTS_A_DAY):
+        at_s = MIDNIGHT[day] + 9000 * number + 0.75
+        served, candidates = request(PLAN, 100 * DAYS.index(day) + number, at_s, 1 + number % 4)
+        requests.append(served)
+        rows += candidates
+        if number % 2:
+            clicks.append({"of": served.request_id, "clicked": int(at_s) + 5, "watched": number / 8})
+    return requests, rows, clicks
+
+
+PLAN = plan()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of requests, one of candidates with the same rows, and clicks."""
+    root = tmp_path_factory.mktemp("served") / "logs"
+    days = {day: made(day) for day in DAYS}
+    write(root / "requests", PLAN, [served for requests, _, _ in days.values() for served in requests])
+    write_days(root / "candidates", "parquet", {day: rows for day, (_, rows, _) in days.items()})
+    write_days(root / "clicks", "parquet", {day: clicks for day, (_, _, clicks) in days.items()})
+    return root
+
+
+SERVED = ServedLogs.model_validate({"kind": "served", "log": "requests", **DECLARED})
+CANDIDATES = DayLogs.model_validate(
+    {"kind": "days", "format": "parquet", "pattern": "candidates/{YYYY}-{MM}-{DD}/*.parquet", **DECLARED}
+)
+
+
+def ingested(root: Path, logs: ServedLogs | DayLogs, out: Path) -> tuple[list[str], dict[str, Any]]:
+    properties = {
+        "logs": logs.model_dump_json(),
+        "inputs": INPUTS.model_dump_json(),
+        "date": DAYS[-1],
+        "data_root": str(root),
+        "name": "tiny",
+        "mode": "full",
+        "pipeline_root": str(out / "root"),
+        "code": "",
+    }
+    uri = run_executor(properties, out / "examples").uri
+    counts = json.loads(Path(uri, "ingestion.json").read_text())["splits"]
+    return as_texts([row for split in ("train", "eval") for row in read_examples(uri, split)]), counts
+
+
+def test_examples_of_served_requests_equal_those_of_an_offline_join_and_of_the_stream(
+    root: Path, tmp_path: Path
+) -> None:
+    expected, counts = ingested(root, CANDIDATES, tmp_path / "offline")
+    assert len(expected) == sum(1 + number % 4 for number in range(_REQUESTS_A_DAY)) * len(DAYS)
+    assert sum("'like', [1]" in text for text in expected) == 3 * (2 + 4 + 2 + 4)
+    found, of_served = ingested(root, SERVED, tmp_path / "served")
+    assert found == expected
+    assert {split: each["joined"] for split, each in of_served.items()} == {
+        split: each["joined"] for split, each in counts.items()
+    }
+    job = job_of(tmp_path, SERVED.parts, INPUTS, lateness_s=3 * 86_400, idle_s=1e-9)
+    arrive(root, job, [name for name in files_below(root) if name.startswith(("requests/date=", "clicks/"))])
+    from sangam.components.stream.joiner import Joiner
+
+    joiner = Joiner(job)
+    while joiner.step(is_last=True):
+        pass
+    assert as_texts(examples_of(job)) == expected
