@@ -145,7 +145,7 @@ class Folder:
 def _sealed_files(root: Path) -> list[tuple[str, Path, int]]:
     """Returns the day, path and size of each sealed file."""
     found = []
-    for path in root.glob("date=*/hour=*/*"):
+    for path in root.glob("[0-9]*/[0-9]*/*"):
         match = SEALED.fullmatch(path.relative_to(root).as_posix())
         with contextlib.suppress(FileNotFoundError):
             if match:

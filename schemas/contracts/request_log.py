@@ -1,8 +1,8 @@
 """The log of requests that a server writes: names of columns and files.
 
-`<folder>/date=YYYY-MM-DD/hour=HH/<writer>-<number>.parquet` is sealed: it has a row for each request and does not
+`<folder>/YYYY-MM-DD/HH/<writer>-<number>.parquet` is sealed: it has a row for each request and does not
 change. `<folder>/.open/<writer>-<number>.arrows` is being written. Dates and hours are those of the server's clock, in
-UTC.
+UTC. No folder is a column of Hive: a model may read one of that name.
 
 Each column that the model read is a list with a value for each candidate, or with one that stands for all of them.
 The other columns are `OWN` and one of scores for each task.
@@ -32,7 +32,7 @@ POSITION_INPUT, PROPENSITY_INPUT = "log/position", "log/propensity"
 """Inputs of a request that the log alone takes: an input of a model has no `/`."""
 
 OPEN_FOLDER, OPEN_SUFFIX, SEALED_SUFFIX = ".open", ".arrows", ".parquet"
-SEALED = re.compile(r"date=(\d{4}-\d{2}-\d{2})/hour=(\d{2})/[^/.][^/]*" + re.escape(SEALED_SUFFIX))
+SEALED = re.compile(r"(\d{4}-\d{2}-\d{2})/(\d{2})/[^/.][^/]*" + re.escape(SEALED_SUFFIX))
 """A sealed file below the folder."""
 
 
@@ -42,7 +42,7 @@ def hour_folder(at_s: float) -> str:
     Args:
         at_s: seconds since 1970.
     """
-    return f"{datetime.datetime.fromtimestamp(at_s, datetime.UTC):date=%Y-%m-%d/hour=%H}"
+    return f"{datetime.datetime.fromtimestamp(at_s, datetime.UTC):%Y-%m-%d/%H}"
 
 
 def taken(columns: Iterable[str]) -> list[str]:

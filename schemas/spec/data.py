@@ -272,7 +272,7 @@ class TableLogs(_Logs):
 PART_OF_DAY = "{YYYY}-{MM}-{DD}/*.parquet"
 """Pattern of a table's rows of a day, where ingestion has written them."""
 
-SEALED_FILES_OF_DAY = "date={YYYY}-{MM}-{DD}/hour=*/*.parquet"
+SEALED_FILES_OF_DAY = "{YYYY}-{MM}-{DD}/*/*.parquet"
 """Pattern of the files of requests of a day, below the folder of the log."""
 
 Logs = Annotated[DayLogs | ServedLogs | SplitLogs | TableLogs, Field(discriminator="kind")]

@@ -91,13 +91,13 @@ def write(log: Path, of: Plan, requests: Sequence[Served]) -> Folder:
 
 def sealed(log: Path) -> list[str]:
     """Returns the sealed files below a folder, without the names of their writers."""
-    return sorted(f"{path.parent.relative_to(log)}/{path.stem[-6:]}" for path in log.glob("date=*/hour=*/*.parquet"))
+    return sorted(f"{path.parent.relative_to(log)}/{path.stem[-6:]}" for path in log.glob("20*/*/*.parquet"))
 
 
 def rows_of(log: Path, columns: Sequence[Column] = READ) -> list[Row]:
     """Returns the rows of all sealed files as ingestion reads them."""
     logs, rows = ServedLogs(kind="served", log=".", train_days=1).parts, []
-    for file in sorted(log.glob("date=*/hour=*/*.parquet"), key=lambda path: (str(path.parent), path.stem[-6:])):
+    for file in sorted(log.glob("20*/*/*.parquet"), key=lambda path: (str(path.parent), path.stem[-6:])):
         with file.open("rb") as opened:
             for read in formats.read(logs, opened, str(file), columns):
                 rows += read.batch.to_pylist()

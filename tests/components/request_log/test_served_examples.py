@@ -106,7 +106,7 @@ def test_examples_of_served_requests_equal_those_of_an_offline_join_and_of_the_s
         split: each["joined"] for split, each in counts.items()
     }
     job = job_of(tmp_path, SERVED.parts, INPUTS, lateness_s=3 * 86_400, idle_s=1e-9)
-    arrive(root, job, [name for name in files_below(root) if name.startswith(("requests/date=", "clicks/"))])
+    arrive(root, job, [name for name in files_below(root) if name.startswith(("requests/20", "clicks/"))])
     from sangam.components.stream.joiner import Joiner
 
     joiner = Joiner(job)

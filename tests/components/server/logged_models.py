@@ -56,7 +56,7 @@ def put_logged(model: Path, versions: Path, number: int, settings: RequestLog) -
 
 def sealed(log: Path) -> list[Path]:
     """Returns the sealed files, in their order."""
-    return sorted(log.glob("date=*/hour=*/*.parquet"))
+    return sorted(log.glob("20*/*/*.parquet"))
 
 
 def rows_of(log: Path) -> list[dict[str, Any]]:
