@@ -54,15 +54,10 @@ class RequestQueue:
         self._thread = threading.Thread(target=self._work, name="request_log", daemon=True)
         self._thread.start()
 
-    @property
-    def num_waiting(self) -> int:
-        """Requests that wait."""
-        return len(self._waiting)
-
     def all_counts(self) -> Counter[str]:
-        """Returns the counts of the queue and of the destination."""
+        """Returns the counts of the queue and of the destination, and of the requests that are `waiting`."""
         with self._lock:
-            return self.counts + self._destination.counts
+            return self.counts + self._destination.counts + Counter(waiting=len(self._waiting))
 
     def offer(self, request: Served) -> None:
         """Puts a request into the queue, or drops and counts it; never waits."""
@@ -75,10 +70,11 @@ class RequestQueue:
             self._bytes += size
             self._waiting.append((request, size))
 
-    def drop(self, reason: str, number: int = 1) -> None:
-        """Counts requests that cannot be logged."""
+    def refuse(self, reason: str) -> None:
+        """Counts a request of the share that cannot be put into the queue."""
         with self._lock:
-            self.counts[f"dropped {reason}"] += number
+            self.counts["chosen"] += 1
+        self._drop(reason, 1)
 
     def stop(self, wait_s: float) -> None:
         """Writes what waits, and completes the destination, within a time."""
@@ -101,6 +97,10 @@ class RequestQueue:
         except Exception as error:  # noqa: BLE001 The server ends anyway.
             _LOG.error("request_log=not_closed", error)
 
+    def _drop(self, reason: str, number: int) -> None:
+        with self._lock:
+            self.counts[f"dropped {reason}"] += number
+
     def _take(self) -> list[Served]:
         """Returns the next requests of one version, a bounded number of rows."""
         taken: list[Served] = []
@@ -119,20 +119,20 @@ class RequestQueue:
     def _write(self, requests: Sequence[Served]) -> None:
         plan = requests[0].plan
         if plan.needs_key and not self._has_key:
-            self.drop("key", len(requests))
+            self._drop("key", len(requests))
             _LOG.warning("request_log=no_key", "serving.log.redact hashes columns; start the server with --log-key")
             return
         try:
             self._destination.write(plan, requests)
         except OSError as error:
-            self.drop("disk", len(requests))
+            self._drop("disk", len(requests))
             _LOG.warning("request_log=not_written", str(error))
         except Exception as error:  # noqa: BLE001 Caused by one of them: the others are logged.
             if len(requests) > 1:
                 for request in requests:
                     self._write([request])
                 return
-            self.drop("error")
+            self._drop("error", 1)
             _LOG.error("request_log=not_written", error)
         else:
             with self._lock:

@@ -2,13 +2,10 @@
 
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from sangam.components.request_log.queue import RequestQueue
 from sangam.components.request_log.served import Plan, Served, is_id
@@ -20,23 +17,18 @@ from sangam.schemas.errors import UserError
 
 _STOP_S = 10.0
 _LEAST_KEY_BYTES = 16
-_COUNTS = {
-    "chosen": ("sangam_request_log_chosen", "Requests in the declared share."),
-    "written": ("sangam_request_log_written", "Requests written to the log."),
-    "bytes": ("sangam_request_log_bytes", "Bytes written, before compression."),
-    "files": ("sangam_request_log_files", "Files sealed."),
-    "recovered": ("sangam_request_log_recovered", "Requests of servers that had ended, sealed by this one."),
-    "torn": ("sangam_request_log_torn", "Files of such servers that ended within requests, which are lost."),
-    "removed": ("sangam_request_log_removed", "Files removed, as older or more than the settings allow."),
-}
 
 
-class ServerLog(Collector):
-    """The log of one server, and its metrics."""
+class ServerLog:
+    """The log of one server.
+
+    Attributes:
+        counts: returns what was counted so far.
+    """
 
     def __init__(self, queue: RequestQueue):
         """Takes the queue."""
-        self._queue = queue
+        self._queue, self.counts = queue, queue.all_counts
 
     def give(
         self,
@@ -64,33 +56,21 @@ class ServerLog(Collector):
         if plan is None or signature not in (RANK, SERVE) or num_rows == 0:
             return
         try:
+            if not plan.chooses(request_id):
+                return
             if not is_id(request_id):
-                self._queue.drop("id")
-            elif plan.chooses(request_id):
+                self._queue.refuse("id")
+            else:
                 position, propensity = told.get(POSITION_INPUT), told.get(PROPENSITY_INPUT)
                 now = time.time()
                 served = Served(plan, request_id, now, delta, inputs, num_rows, scores, position, propensity)
                 self._queue.offer(served)
         except Exception:  # noqa: BLE001 The log fails no request.
-            self._queue.drop("error")
+            self._queue.refuse("error")
 
     def stop(self) -> None:
         """Writes what waits, and seals it."""
         self._queue.stop(_STOP_S)
-
-    def collect(self) -> Iterator[Metric]:
-        """Yields the metrics."""
-        counts = self._queue.all_counts()
-        for name, (metric, text) in _COUNTS.items():
-            yield CounterMetricFamily(metric, text, value=float(counts[name]))
-        dropped = CounterMetricFamily(
-            "sangam_request_log_dropped", "Requests of the share not logged.", labels=["reason"]
-        )
-        for name, number in counts.items():
-            if name.startswith("dropped "):
-                dropped.add_metric([name.removeprefix("dropped ")], number)
-        yield dropped
-        yield GaugeMetricFamily("sangam_request_log_waiting", "Requests to be written.", float(self._queue.num_waiting))
 
 
 def open_log(place: str, key_file: Path | None) -> ServerLog:

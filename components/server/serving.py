@@ -8,6 +8,7 @@ import tensorflow as tf
 from sangam.components.registry import versions as folders
 from sangam.components.server.admission import Admission
 from sangam.components.server.grpc_service import GrpcServer
+from sangam.components.server.log_metrics import LogMetrics
 from sangam.components.server.metrics import Metrics
 from sangam.components.server.model import NotServable, ranker_name
 from sangam.components.server.options import Options
@@ -40,7 +41,7 @@ class Serving:
         metrics = Metrics()
         self._log = open_log(options.log, options.log_key) if options.log else None
         if self._log:
-            metrics.registry.register(self._log)
+            LogMetrics(metrics.registry, self._log.counts)
         self.versions = Versions(
             name=self.name,
             folder=options.directory,

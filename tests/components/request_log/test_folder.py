@@ -125,7 +125,7 @@ def test_what_does_not_fit_the_queue_is_dropped_and_counted(tmp_path: Path) -> N
     queue.stop(60)  # Nothing is taken from the queue any more.
     for _ in range(3):
         queue.offer(request(of, 1, NOON, 5)[0])
-    assert queue.all_counts() == {"chosen": 3, "dropped queue": 1}
+    assert queue.all_counts() == {"chosen": 3, "dropped queue": 1, "waiting": 2}
 
 
 def test_hashes_need_a_key(tmp_path: Path) -> None:
