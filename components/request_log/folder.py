@@ -66,8 +66,8 @@ class Folder:
         self._looked_s = float("-inf")
         self.counts: Counter[str] = Counter()
 
-    def write(self, plan: Plan, requests: Sequence[Served]) -> None:
-        """Adds requests of one version, all or none.
+    def write(self, plan: Plan, requests: Sequence[Served]) -> int:
+        """Adds requests of one version, all or none; returns their number.
 
         Raises:
             OSError: they cannot be written.
@@ -84,6 +84,7 @@ class Folder:
         self.counts["bytes"] += batch.nbytes
         if self._open.spool.num_bytes >= plan.settings.file_bytes:
             self._close()
+        return len(requests)
 
     def look_after(self) -> None:
         """Seals what is due, and from time to time also what dead servers have left; removes the oldest files."""

@@ -27,8 +27,12 @@ class Destination(Protocol):
 
     counts: Counter[str]
 
-    def write(self, plan: Plan, requests: Sequence[Served]) -> None:
-        """Writes requests of one version, all or none."""
+    def write(self, plan: Plan, requests: Sequence[Served]) -> int:
+        """Writes requests of one version, and returns how many are written now; `counts` has what becomes of others.
+
+        Raises:
+            OSError: none is written.
+        """
 
     def look_after(self) -> None:
         """Does what is due; called often."""
@@ -123,7 +127,7 @@ class RequestQueue:
             _LOG.warning("request_log=no_key", "serving.log.redact hashes columns; start the server with --log-key")
             return
         try:
-            self._destination.write(plan, requests)
+            number = self._destination.write(plan, requests)
         except OSError as error:
             self._drop("disk", len(requests))
             _LOG.warning("request_log=not_written", str(error))
@@ -136,4 +140,4 @@ class RequestQueue:
             _LOG.error("request_log=not_written", error)
         else:
             with self._lock:
-                self.counts["written"] += len(requests)
+                self.counts["written"] += number

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from sangam.schemas.contracts.request_log import KAFKA
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.cgroup import usable_cores
 
@@ -39,8 +40,9 @@ class Options:
         map_tables: whether tables of 16 MiB or more stay in their files, mapped into memory.
         parent_pid: process with which the server ends; 0: none.
         as_json: whether to print events as lines of JSON.
-        log: folder of the log of requests; empty: none.
+        log: folder of the log of requests, or kafka://HOST:PORT/TOPIC; empty: none.
         log_key: file with the key of hashed columns of the log.
+        log_kafka_config: file with properties of librdkafka, where the log is a topic.
     """
 
     directory: Path
@@ -66,6 +68,7 @@ class Options:
     as_json: bool = False
     log: str = ""
     log_key: Path | None = None
+    log_kafka_config: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.directory.is_dir():
@@ -74,6 +77,10 @@ class Options:
             )
         if self.log_key and not self.log:
             raise UserError(f"--log-key: has no effect without --log (got {self.log_key}); remove it, or give --log")
+        if self.log_kafka_config and not self.log.startswith(KAFKA):
+            raise UserError(
+                f"--log-kafka-config: is for a topic (got --log '{self.log}'); remove it, or give {KAFKA}..."
+            )
         for name in ("grpc_port", "rest_port"):
             if not 0 <= getattr(self, name) <= 65535:
                 raise UserError(
@@ -118,6 +125,10 @@ def parse(arguments: Sequence[str]) -> Options:
         if isinstance(field.default, bool):
             parser.add_argument(flag(field.name), action="store_true")
         else:
-            kind = Path if field.name in ("address_file", "log_key", "metrics_target") else type(field.default)
+            kind = (
+                Path
+                if field.name in ("address_file", "log_kafka_config", "log_key", "metrics_target")
+                else type(field.default)
+            )
             parser.add_argument(flag(field.name), type=kind, default=field.default)
     return Options(**vars(parser.parse_args(arguments)))

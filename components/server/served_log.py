@@ -12,7 +12,7 @@ from sangam.components.request_log.served import Plan, Served, is_id
 from sangam.components.server.request_error import invalid
 from sangam.components.server.session import Arrays
 from sangam.schemas.contracts.export import RANK, SERVE
-from sangam.schemas.contracts.request_log import POSITION_INPUT, PROPENSITY_INPUT
+from sangam.schemas.contracts.request_log import KAFKA, POSITION_INPUT, PROPENSITY_INPUT
 from sangam.schemas.errors import UserError
 
 _STOP_S = 10.0
@@ -73,19 +73,25 @@ class ServerLog:
         self._queue.stop(_STOP_S)
 
 
-def open_log(place: str, key_file: Path | None) -> ServerLog:
+def open_log(place: str, key_file: Path | None, kafka_config: Path | None) -> ServerLog:
     """Opens the log.
 
     Args:
-        place: folder.
+        place: folder, or kafka://HOST:PORT/TOPIC.
         key_file: file with the key of hashed columns.
+        kafka_config: file with properties of librdkafka.
 
     Raises:
-        UserError: the folder cannot be created, or the key not be read.
+        UserError: the folder cannot be created, the place is no topic, or a file cannot be read.
     """
-    from sangam.components.request_log.folder import Folder  # Arrow, which a server without a log need not load.
-
     key = _key(key_file) if key_file else b""
+    # Imported here: Arrow and Kafka's client, which a server without a log need not load.
+    if place.startswith(KAFKA):
+        from sangam.components.request_log.topic import Topic
+
+        return ServerLog(RequestQueue(Topic(place, kafka_config, key), has_key=bool(key)))
+    from sangam.components.request_log.folder import Folder
+
     return ServerLog(RequestQueue(Folder(Path(place), key, time.time), has_key=bool(key)))
 
 

@@ -39,7 +39,7 @@ class Serving:
         tf.config.threading.set_inter_op_parallelism_threads(options.num_threads)
         self.name = options.name or _name_of(options.directory)
         metrics = Metrics()
-        self._log = open_log(options.log, options.log_key) if options.log else None
+        self._log = open_log(options.log, options.log_key, options.log_kafka_config) if options.log else None
         if self._log:
             LogMetrics(metrics.registry, self._log.counts)
         self.versions = Versions(

@@ -61,11 +61,15 @@ def serve(
     log: Annotated[
         str,
         typer.Option(
-            metavar="FOLDER", help="Log of the share of requests that the spec of a version declares under serving.log."
+            metavar="FOLDER|kafka://HOST:PORT,.../TOPIC",
+            help="Log of the share of requests that the spec of a version declares under serving.log.",
         ),
     ] = "",
     log_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Key of the columns that the log has hashed: 16 to 64 bytes.")
+    ] = None,
+    log_kafka_config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Kafka: lines PROPERTY=VALUE for librdkafka: TLS, SASL.")
     ] = None,
     parent_pid: Annotated[int, typer.Option(help="Stop when this process ends; 0: with none.")] = Options.parent_pid,
     log_format: LogFormatOption = None,

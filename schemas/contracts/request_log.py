@@ -17,6 +17,11 @@ FORMAT_KEY, EVENT_TIME_KEY, CANDIDATES_KEY = b"sangam.request_log", b"sangam.eve
 """Metadata of a Parquet file: the format, the ranker's column with the time of the event if the model does not read it,
 and the number of candidates."""
 
+KAFKA = "kafka://"
+"""Begins the place of a log that is a topic."""
+MESSAGE_FORMAT = "sangam_request_log"
+"""Key of a message of Kafka with the format; the others are the columns of a row, times in seconds since 1970."""
+
 REQUEST_ID_KEY = "x-request-id"
 """Header of REST, and key of gRPC's metadata, with the id of a request, as Envoy and other proxies set it."""
 REQUEST_ID, AT = "request_id", "served_at"

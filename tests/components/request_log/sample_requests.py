@@ -11,8 +11,10 @@ from sangam.components.request_log.folder import Folder
 from sangam.components.request_log.served import Plan, Served
 from sangam.schemas.contracts.export import ServedColumn
 from sangam.schemas.parts.columns import Column
-from sangam.schemas.spec.data import ServedLogs
+from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.data import DayLogs, ServedLogs
 from sangam.schemas.spec.serving import RequestLog
+from tests.components.logs.sample_sources import DAYS, MIDNIGHT
 
 COLUMNS = {
     "user": ServedColumn(type="string", is_list=False, input="user"),
@@ -26,6 +28,39 @@ READ = (
     Column("request_id", "string"),
     Column("served_position", "int"),
     Column(EVENT_TIME, "int"),
+)
+
+INPUTS = Inputs.model_validate(
+    {
+        "features": {
+            "user": {"kind": "id", "type": "string", "table": "users", "missing": "none"},
+            "price": {"kind": "numeric", "normalize": "zscore", "missing": 0},
+            "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "mean"},
+            "hour": {"kind": "numeric", "normalize": "zscore", "type": "int"},
+        },
+        "tasks": {"like": {"kind": "binary"}, "seconds": {"kind": "regression"}},
+        "keys": {"request": {"type": "string", "column": "request_id"}, "served_position": {"type": "int"}},
+        "event_time": "at",
+    }
+)
+SOURCES = {
+    "clicks": {
+        "kind": "actions",
+        "pattern": "clicks/{YYYY}-{MM}-{DD}/*.parquet",
+        "format": "parquet",
+        "keys": {"request_id": {"type": "string", "column": "of"}},
+        "time": "clicked",
+        "window_s": 3600,
+        "incomplete": "count",
+        "columns": {"like": {"take": "happened"}, "seconds": {"take": "sum", "column": "watched"}},
+    }
+}
+DECLARED = {"train_days": 2, "sources": SOURCES, "max_dropped_fraction": 0.9}
+REQUESTS_A_DAY = 9
+
+SERVED = ServedLogs.model_validate({"kind": "served", "log": "requests", **DECLARED})
+CANDIDATES = DayLogs.model_validate(
+    {"kind": "days", "format": "parquet", "pattern": "candidates/{YYYY}-{MM}-{DD}/*.parquet", **DECLARED}
 )
 
 Row = dict[str, Any]
@@ -102,3 +137,19 @@ def rows_of(log: Path, columns: Sequence[Column] = READ) -> list[Row]:
             for read in formats.read(logs, opened, str(file), columns):
                 rows += read.batch.to_pylist()
     return rows
+
+
+PLAN = plan()
+
+
+def made(day: str) -> tuple[list[Any], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Returns the requests of a day, their candidates, and the clicks that followed every second one."""
+    requests, rows, clicks = [], [], []
+    for number in range(REQUESTS_A_DAY):
+        at_s = MIDNIGHT[day] + 9000 * number + 0.75
+        served, candidates = request(PLAN, 100 * DAYS.index(day) + number, at_s, 1 + number % 4)
+        requests.append(served)
+        rows += candidates
+        if number % 2:
+            clicks.append({"of": served.request_id, "clicked": int(at_s) + 5, "watched": number / 8})
+    return requests, rows, clicks

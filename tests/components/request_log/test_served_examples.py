@@ -6,59 +6,14 @@ from typing import Any
 
 import pytest
 
-from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.data import DayLogs, ServedLogs
 from tests.components.examples.sample_files import read_examples
 from tests.components.logs.sample_logs import run_executor, write_days
-from tests.components.logs.sample_sources import DAYS, MIDNIGHT
-from tests.components.request_log.sample_requests import plan, request, write
+from tests.components.logs.sample_sources import DAYS
+from tests.components.request_log.sample_requests import CANDIDATES, INPUTS, PLAN, REQUESTS_A_DAY, SERVED, made, write
 from tests.components.stream.sample_stream import arrive, as_texts, examples_of, files_below, job_of
 
 pytestmark = pytest.mark.slow
-
-INPUTS = Inputs.model_validate(
-    {
-        "features": {
-            "user": {"kind": "id", "type": "string", "table": "users", "missing": "none"},
-            "price": {"kind": "numeric", "normalize": "zscore", "missing": 0},
-            "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "mean"},
-            "hour": {"kind": "numeric", "normalize": "zscore", "type": "int"},
-        },
-        "tasks": {"like": {"kind": "binary"}, "seconds": {"kind": "regression"}},
-        "keys": {"request": {"type": "string", "column": "request_id"}, "served_position": {"type": "int"}},
-        "event_time": "at",
-    }
-)
-SOURCES = {
-    "clicks": {
-        "kind": "actions",
-        "pattern": "clicks/{YYYY}-{MM}-{DD}/*.parquet",
-        "format": "parquet",
-        "keys": {"request_id": {"type": "string", "column": "of"}},
-        "time": "clicked",
-        "window_s": 3600,
-        "incomplete": "count",
-        "columns": {"like": {"take": "happened"}, "seconds": {"take": "sum", "column": "watched"}},
-    }
-}
-DECLARED = {"train_days": 2, "sources": SOURCES, "max_dropped_fraction": 0.9}
-_REQUESTS_A_DAY = 9
-
-
-def made(day: str) -> tuple[list[Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Returns the requests of a day, their candidates, and the clicks that followed every second one."""
-    requests, rows, clicks = [], [], []
-    for number in range(_REQUESTS_A_DAY):
-        at_s = MIDNIGHT[day] + 9000 * number + 0.75
-        served, candidates = request(PLAN, 100 * DAYS.index(day) + number, at_s, 1 + number % 4)
-        requests.append(served)
-        rows += candidates
-        if number % 2:
-            clicks.append({"of": served.request_id, "clicked": int(at_s) + 5, "watched": number / 8})
-    return requests, rows, clicks
-
-
-PLAN = plan()
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +25,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_days(root / "candidates", "parquet", {day: rows for day, (_, rows, _) in days.items()})
     write_days(root / "clicks", "parquet", {day: clicks for day, (_, _, clicks) in days.items()})
     return root
-
-
-SERVED = ServedLogs.model_validate({"kind": "served", "log": "requests", **DECLARED})
-CANDIDATES = DayLogs.model_validate(
-    {"kind": "days", "format": "parquet", "pattern": "candidates/{YYYY}-{MM}-{DD}/*.parquet", **DECLARED}
-)
 
 
 def ingested(root: Path, logs: ServedLogs | DayLogs, out: Path) -> tuple[list[str], dict[str, Any]]:
@@ -98,7 +47,7 @@ def test_examples_of_served_requests_equal_those_of_an_offline_join_and_of_the_s
     root: Path, tmp_path: Path
 ) -> None:
     expected, counts = ingested(root, CANDIDATES, tmp_path / "offline")
-    assert len(expected) == sum(1 + number % 4 for number in range(_REQUESTS_A_DAY)) * len(DAYS)
+    assert len(expected) == sum(1 + number % 4 for number in range(REQUESTS_A_DAY)) * len(DAYS)
     assert sum("'like', [1]" in text for text in expected) == 3 * (2 + 4 + 2 + 4)
     found, of_served = ingested(root, SERVED, tmp_path / "served")
     assert found == expected
