@@ -13,9 +13,9 @@ from sangam.schemas.host.limited_log import LimitedLog
 _LOG = LimitedLog(logging.getLogger("sangam.components.server"))
 _MAX_BYTES = 64 * 2**20
 """Memory of the requests that wait."""
-_EVERY_S = 0.1
-_ROWS_AT_ONCE = 1024
-"""Candidates that become rows at once: a request waits for the interpreter meanwhile, for about a millisecond."""
+_EVERY_S = 0.5
+_ROWS_AT_ONCE = 4096
+"""Candidates that become rows at once: 20 requests of 200 take 2 ms, half of what they take by fours."""
 
 
 class Destination(Protocol):
