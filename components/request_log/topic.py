@@ -80,8 +80,10 @@ class Topic:
 
     def write(self, plan: Plan, requests: Sequence[Served]) -> int:
         """Sends requests of one version; returns 0, since the broker has not taken them yet."""
-        for row in batch_of(plan, requests, self._key).to_pylist():
-            message = json.dumps(_message(plan, row)).encode()
+        rows = batch_of(plan, requests, self._key).to_pylist()
+        # All of them first: none may have been sent when one cannot be written, and the others are tried again.
+        messages = [json.dumps(_message(plan, row)).encode() for row in rows]
+        for row, message in zip(rows, messages, strict=True):
             if len(message) > _MAX_BYTES:
                 self.counts["dropped size"] += 1
                 continue

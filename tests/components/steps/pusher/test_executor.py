@@ -174,6 +174,7 @@ def test_a_blessed_model_is_pushed_with_days_metrics_and_digests(tmp_path: Path)
     assert manifest["days"] == INGESTION["days"]
     assert manifest["metrics"] == {"like": {"auc": 0.75, "calibration": None}}
     assert (manifest["name"], manifest["spec_digest"], manifest["git_commit"]) == ("tiny", "s1", "g1")
+    assert manifest["request_log"]["share"] == 0.1
     assert (manifest["baseline"], manifest["notes"]) == ("models/7", ["a note"])
     assert sorted(manifest["files"]) == ["MODEL_CARD.md", "saved_model.pb"]
     card = (path / "MODEL_CARD.md").read_text()
