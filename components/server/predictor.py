@@ -280,7 +280,7 @@ class Predictor:
             request.observed.signature = signature.name
             self._check_allowed(signature)
             _check_outputs(signature, request.output_names)
-            arrays = request.read(signature)
+            arrays = dict(request.read(signature))
             request.told = taken_out(arrays)
             num_rows = signature.num_rows(arrays)
             check_told(request.told, num_rows)

@@ -5,8 +5,6 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from sangam.components.request_log.queue import RequestQueue
 from sangam.components.request_log.served import Plan, Served, is_id
 from sangam.components.server.request_error import invalid
@@ -100,7 +98,7 @@ def new_id() -> str:
     return str(uuid.uuid4())
 
 
-def taken_out(arrays: dict[str, NDArray[Any]]) -> Arrays:
+def taken_out(arrays: dict[str, Any]) -> Arrays:
     """Removes the inputs for the log alone from those for the model, and returns them."""
     return {name: arrays.pop(name) for name in (POSITION_INPUT, PROPENSITY_INPUT) if name in arrays}
 
