@@ -25,7 +25,9 @@ def _log(spec: Spec) -> Iterator[Problem]:
     read = {column.name: column for column in serving_columns(spec)}
     if names := taken(read):
         yield Problem(
-            ("serving", "log"), f"has columns of its own with these names (got {listed(names)})", "read columns of other names"
+            ("serving", "log"),
+            f"has columns of its own with these names (got {listed(names)})",
+            "read columns of other names",
         )
     for name, treatment in log.redact.items():
         place = ("serving", "log", "redact", name)

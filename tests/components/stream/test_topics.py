@@ -13,17 +13,15 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
-from sangam.components.request_log.queue import RequestQueue
-from sangam.components.request_log.topic import Topic
 from sangam.schemas.contracts import segments
-from sangam.schemas.contracts.joining_job import JoiningJob, Kafka
+from sangam.schemas.contracts.joining_job import JoiningJob
 from sangam.schemas.errors import UserError
 from tests.components.examples.sample_files import read_examples
 from tests.components.logs.sample_logs import run_executor, write_days
 from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
 from tests.components.request_log.sample_requests import CANDIDATES, INPUTS, SERVED, made
 from tests.components.stream.sample_stream import arrive, as_texts, examples_of, files_below, job_of
-from tests.components.stream.sample_topics import PARTITIONS, Writer, kafka_job, rows_of, topics_of
+from tests.components.stream.sample_topics import PARTITIONS, Writer, kafka_job, rows_of, serve, topics_of
 from tests.errors import place_and_value
 from tests.kafka.broker import Broker, running
 
@@ -393,24 +391,10 @@ def test_requests_that_a_server_sends_become_examples_of_their_candidates(broker
     joiner = _joiner(offline)
     while joiner.step(is_last=True):
         pass
-    topics = {"": "requests", "clicks": "clicked"}
-    for topic in topics.values():
-        broker.create_topic(topic, PARTITIONS, {})
-    queue = RequestQueue(Topic(f"kafka://{broker.address}/requests", None, b""))
-    for requests, _, _ in days.values():
-        for served in requests:
-            queue.offer(served)
-    queue.stop(60)
-    number = sum(len(requests) for requests, _, _ in days.values())
-    assert queue.all_counts() == {"chosen": number, "written": number, "bytes": queue.all_counts()["bytes"]}
-    writer = Writer(broker, topics)
-    writer.write([("clicks", click) for _, _, clicks in days.values() for click in clicks])
-    writer.flush()
-    kafka = Kafka(servers=broker.address, group="sangam-served", topics=topics)
+    expected = as_texts(examples_of(offline))
+    kafka = serve(broker, days.values())
     job = job_of(tmp_path / "online", SERVED.parts, INPUTS, lateness_s=_LATE, idle_s=1e-9)
     job = job.model_copy(update={"kafka": kafka, "data_root": str(tmp_path / "online" / "landed")})
-    streaming = _joiner(job)
-    with contextlib.closing(streaming):
-        expected = as_texts(examples_of(offline))
+    with contextlib.closing(_joiner(job)) as streaming:
         _step_until(streaming, lambda: len(examples_of(job)) >= len(expected))
-        assert as_texts(examples_of(job)) == expected
+    assert as_texts(examples_of(job)) == expected
