@@ -64,7 +64,7 @@ def read_arrow(content: bytes, place: str) -> pa.Table:
         raise UserError(f"{place}: cannot be read (got: {error}); remove it, and run again") from None
 
 
-def open_stream(content: bytes) -> pa.ipc.RecordBatchStreamReader:
+def open_stream(content: bytes | pa.NativeFile) -> pa.ipc.RecordBatchStreamReader:
     """Opens record batches in Arrow's stream format."""
     _refuse_python_types()
     return pa.ipc.open_stream(content)

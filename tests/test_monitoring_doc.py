@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -27,6 +28,7 @@ def _registries() -> Iterator[tuple[str, Any]]:
     """Yields what each kind of process serves."""
     from prometheus_client import CollectorRegistry
 
+    from sangam.components.server.log_metrics import LogMetrics
     from sangam.components.server.metrics import Metrics
     from sangam.trainer_module.launch.data_service_metrics import DispatcherMetrics, WorkerMetrics
     from sangam.trainer_module.monitoring.training import OnlineMetrics, ServerMetrics, TrainingMetrics
@@ -40,6 +42,9 @@ def _registries() -> Iterator[tuple[str, Any]]:
     yield "Dispatcher of the input service", DispatcherMetrics().registry
     yield "Worker of the input service", WorkerMetrics().registry
     yield "Server", Metrics().registry
+    log = CollectorRegistry()
+    LogMetrics(log, Counter)
+    yield "Server with `--log`", log
 
 
 def _metrics(registry: Any) -> Iterator[tuple[str, str, tuple[str, ...], str]]:

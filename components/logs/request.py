@@ -13,7 +13,7 @@ from sangam.schemas.derived.days import yesterday
 from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.data import DayLogs, Logs, Parts, TableLogs
+from sangam.schemas.spec.data import DayLogs, Logs, Parts, ServedLogs, TableLogs
 
 LOGS, INPUTS, DATE, DATA_ROOT, FINGERPRINT, CODE = "logs", "inputs", "date", "data_root", "fingerprint", "code"
 NAME, MODE, PIPELINE_ROOT, START, GENERATION = "name", "mode", "pipeline_root", "start", "generation"
@@ -70,7 +70,7 @@ def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
     logs_type: Any = Logs
     declared: Logs = TypeAdapter(logs_type).validate_json(properties[LOGS])
     table = declared if isinstance(declared, TableLogs) else None
-    logs = declared.parts if isinstance(declared, TableLogs) else declared
+    logs = declared.parts if isinstance(declared, ServedLogs | TableLogs) else declared
     if not properties.get(DATE) and isinstance(logs, DayLogs) and today < _CLOCK_WAS_SET:
         raise UserError(f"date: this machine's clock is not set (got {today}); set it, or give the date")
     return Request(

@@ -15,6 +15,7 @@ from tensorflow_serving.apis import (
 )
 
 from sangam.components.server.tensors import pack, unpack
+from sangam.schemas.contracts.request_log import REQUEST_ID_KEY
 from sangam.schemas.host.environment import NO_HTTP_PROXY
 
 _OPTIONS = [NO_HTTP_PROXY, ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
@@ -58,6 +59,19 @@ class Client:
             grpc.RpcError: with the server's code and message.
         """
         return self._prediction.Predict(request, timeout=timeout_s)
+
+    def send_as(
+        self, request: predict_pb2.PredictRequest, timeout_s: float, request_id: str
+    ) -> tuple[predict_pb2.PredictResponse, str]:
+        """Sends a message with the id under which a server logs it, empty: one that the server makes; returns the
+        response and the id.
+
+        Raises:
+            grpc.RpcError: with the server's code and message.
+        """
+        metadata = ((REQUEST_ID_KEY, request_id),) if request_id else ()
+        response, call = self._prediction.Predict.with_call(request, timeout=timeout_s, metadata=metadata)
+        return response, dict(call.trailing_metadata() or ()).get(REQUEST_ID_KEY, request_id)
 
     def status(self, timeout_s: float = 10) -> dict[int, str]:
         """Returns the state of each version, with its problem if any."""

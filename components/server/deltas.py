@@ -86,6 +86,11 @@ class Deltas:
             except UserError as error:
                 self._note(NotApplicable("foreign", str(error)))
 
+    def number_of(self, model: LoadedModel) -> int | None:
+        """Returns the number of the last delta of a model; None if these are not its deltas, or it takes none."""
+        place = self.state.place
+        return place.number if place is not None and model is self._model else None
+
     def must_go_back(self) -> bool:
         """Returns whether the lineage is held at a delta of this version that precedes the served one."""
         place = self.state.place

@@ -21,11 +21,13 @@ from tensorflow_serving.apis import (
 from sangam.components.server.grpc_arrivals import Arrivals
 from sangam.components.server.predictor import Observation, Predictor, Target
 from sangam.components.server.request_error import Code, RequestError, invalid
+from sangam.components.server.served_log import new_id
 from sangam.components.server.services import SERVICES
 from sangam.components.server.session import Arrays
 from sangam.components.server.signature import Signature
 from sangam.components.server.statuses import metadata, model_status
 from sangam.components.server.tensors import to_array, write
+from sangam.schemas.contracts.request_log import REQUEST_ID_KEY
 from sangam.schemas.host.limited_log import shown
 
 _SIGNATURE_DEF = "signature_def"
@@ -70,6 +72,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         return _answer(self._predictor, "MultiInference", context, lambda _: _not_offered("MultiInference"))
 
     def _predict(self, request: Any, context: Any, observed: Observation) -> Any:
+        if self._predictor.log_of_requests is not None:
+            observed.request_id = _request_id(context)
         left = context.time_remaining()
         limit = self._predictor.max_bytes
 
@@ -77,7 +81,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             if not context.is_active():
                 raise RequestError(Code.DEADLINE_EXCEEDED, "deadline: the client disconnected; the request was not run")
             signature.check_names(request.inputs)
-            return {name: to_array(signature.inputs[name], proto, limit) for name, proto in request.inputs.items()}
+            return {name: to_array(signature.input(name), proto, limit) for name, proto in request.inputs.items()}
 
         answer = self._predictor.predict(
             Target(request.model_spec.name, _version(request.model_spec), request.model_spec.signature_name),
@@ -194,6 +198,13 @@ def _answer(predictor: Predictor, method: str, context: Any, work: Callable[[Obs
             return work(observed)
     except RequestError as refused:
         context.abort(refused.code, refused.text)
+
+
+def _request_id(context: Any) -> str:
+    """Returns the id that the caller gave, or a new one, which the answer also has."""
+    found = next((value for key, value in context.invocation_metadata() if key == REQUEST_ID_KEY), None) or new_id()
+    context.set_trailing_metadata(((REQUEST_ID_KEY, found),))
+    return str(found)
 
 
 def _version(model_spec: model_pb2.ModelSpec) -> int | None:

@@ -86,7 +86,7 @@ def _only_input(signature: Signature, key: str) -> str:
 
 
 def _input(signature: Signature, name: str, values: Any) -> NDArray[Any]:
-    expected = signature.inputs[name]
+    expected = signature.input(name)
     dtype = expected.dtype
     if expected.is_string:
         array = _array(name, _bytes(name, values), object, "string")

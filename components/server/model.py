@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
+from sangam.components.request_log.served import Plan, plan_of
+from sangam.components.request_log.settings import settings_of
 from sangam.components.server.request_error import Code, RequestError, invalid
 from sangam.components.server.session import Arrays, ModelSession
 from sangam.components.server.signature import Input, Signature, signatures_of
@@ -59,6 +61,7 @@ class LoadedModel:
     Attributes:
         version: number.
         signatures: signatures by name.
+        logged: what is logged of its requests, where the server has a log; None: nothing.
     """
 
     def __init__(self, folder: Path, version: int, *, map_tables: bool = False):
@@ -83,6 +86,7 @@ class LoadedModel:
             raise NotServable("cannot_load", f"{folder}: cannot be loaded ({_one_line(error)})") from error
         if not self.signatures:
             raise NotServable("cannot_load", f"{folder}: has no signature (got {MODEL_FILE} without one)")
+        self.logged: Plan | None = _logged(folder, described, version)
         # After the last request that uses the version, whoever still has a signature of it.
         weakref.finalize(self, self._session.close)
 
@@ -167,6 +171,13 @@ class LoadedModel:
             return 0
         _LOG.debug("signature=%s warmup_s=%.2f", signature.name, time.monotonic() - start)
         return 1
+
+
+def _logged(folder: Path, described: Description | None, version: int) -> Plan | None:
+    try:
+        return plan_of(settings_of(folder), described, version)
+    except UserError as error:
+        raise NotServable("cannot_load", str(error)) from error
 
 
 def ranker_name(folder: Path) -> str | None:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from sangam.schemas.contracts.request_log import KAFKA
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.cgroup import usable_cores
 
 GRPC_PORT, REST_PORT = 8500, 8501
 """TensorFlow Serving's ports."""
-_PATHS = ("address_file", "metrics_target", "control")
+_PATHS = ("address_file", "metrics_target", "control", "log_key", "log_kafka_config")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,9 @@ class Options:
         parent_pid: process with which the server ends; 0: none.
         as_json: whether to print events as lines of JSON.
         control: socket of one of several processes, which its supervisor chooses; None: the only one.
+        log: folder of the log of requests, or kafka://HOST:PORT/TOPIC; empty: none.
+        log_key: file with the key of hashed columns of the log.
+        log_kafka_config: file with properties of librdkafka, where the log is a topic.
     """
 
     directory: Path
@@ -67,11 +71,20 @@ class Options:
     parent_pid: int = 0
     as_json: bool = False
     control: Path | None = None
+    log: str = ""
+    log_key: Path | None = None
+    log_kafka_config: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.directory.is_dir():
             raise UserError(
                 f"DIR: no such folder (got {self.directory}); give a folder of versions or one SavedModel's"
+            )
+        if self.log_key and not self.log:
+            raise UserError(f"--log-key: has no effect without --log (got {self.log_key}); remove it, or give --log")
+        if self.log_kafka_config and not self.log.startswith(KAFKA):
+            raise UserError(
+                f"--log-kafka-config: is for a topic (got --log '{self.log}'); remove it, or give {KAFKA}..."
             )
         for name in ("grpc_port", "rest_port"):
             if not 0 <= getattr(self, name) <= 65535:

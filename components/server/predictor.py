@@ -14,6 +14,7 @@ from sangam.components.server.metrics import Metrics
 from sangam.components.server.model import LoadedModel
 from sangam.components.server.request_error import Code, RequestError, invalid
 from sangam.components.server.room import Room
+from sangam.components.server.served_log import ServerLog, check_told, taken_out
 from sangam.components.server.session import Arrays
 from sangam.components.server.signature import Signature
 from sangam.components.server.versions import Versions
@@ -63,10 +64,11 @@ class Observation:
 
     Attributes:
         signature: set once it is known to exist: names made up by clients would let metrics grow without bound.
+        request_id: id for the log; empty where there is none.
     """
 
     def __init__(self) -> None:
-        self.signature = ""
+        self.signature = self.request_id = ""
 
 
 class _Request(Ticket):
@@ -78,7 +80,9 @@ class _Request(Ticket):
         observed: receives the signature.
         output_names: names of the outputs to return; empty: all.
         signature: signature that its inputs were read for.
+        model: version that they were read for.
         arrays: inputs, once they are read.
+        told: inputs for the log alone.
         num_rows: number of rows of the inputs.
         answer: result; None until it is known.
         error: instead of an answer.
@@ -90,7 +94,9 @@ class _Request(Ticket):
         super().__init__(kind=(target.version, target.signature or SERVE))
         self.target, self.read, self.observed, self.output_names = target, read, observed, output_names
         self.signature: Signature | None = None
+        self.model: LoadedModel | None = None
         self.arrays: Arrays = {}
+        self.told: Arrays = {}
         self.num_rows = 0
         self.answer: Answer | None = None
         self.error: Exception | None = None
@@ -122,9 +128,10 @@ class Predictor:
         max_batch_rows: int,
         max_bytes: int,
         allow_updates: bool,
+        log: ServerLog | None = None,
     ):
         """Takes the limits; `max_batch_rows` of one call of joined requests, 0: a separate call for each request."""
-        self.name, self.versions, self.metrics = name, versions, metrics
+        self.name, self.versions, self.metrics, self.log_of_requests = name, versions, metrics, log
         self.max_bytes = max_bytes
         self._admission, self._allow_updates = admission, allow_updates
         self._max_rows, self._max_batch_rows = max_rows, max_batch_rows
@@ -164,7 +171,10 @@ class Predictor:
                 self._call(request, taken)
             finally:
                 self._admission.leave(request, taken)
-        return request.result()
+        answer = request.result()
+        if self.log_of_requests is not None and request.model is not None:
+            self._log_request(self.log_of_requests, request, request.model, answer)
+        return answer
 
     def refuse_if_full(self) -> None:
         """Refuses a request before its inputs are parsed, if too many wait.
@@ -209,6 +219,19 @@ class Predictor:
         finally:
             self.metrics.observe(api, method, observed.signature, code, time.perf_counter() - start)
 
+    def _log_request(self, log: ServerLog, request: _Request, model: LoadedModel, answer: Answer) -> None:
+        deltas = self.versions.deltas()
+        log.give(
+            request.observed.request_id,
+            model.logged,
+            answer.signature,
+            request.arrays,
+            request.told,
+            request.num_rows,
+            answer.outputs,
+            deltas.number_of(model) if deltas else None,
+        )
+
     def _call(self, first: _Request, taken: list[_Request]) -> None:
         """Answers a request, and others that wait for the same call; puts them into `taken`."""
         model = self.versions.ready(first.target.version)
@@ -252,13 +275,15 @@ class Predictor:
         """Reads the inputs of a request, and checks them; returns False if it needs no call, as it has its result."""
         if request.signature is signature:  # Read ahead.
             return request.answer is None and request.error is None
-        request.signature, request.answer, request.error = signature, None, None
+        request.signature, request.model, request.answer, request.error = signature, model, None, None
         try:
             request.observed.signature = signature.name
             self._check_allowed(signature)
             _check_outputs(signature, request.output_names)
-            arrays = request.read(signature)
+            arrays = dict(request.read(signature))
+            request.told = taken_out(arrays)
             num_rows = signature.num_rows(arrays)
+            check_told(request.told, num_rows)
             if num_rows > self._max_rows:
                 raise invalid(
                     f"inputs: too many rows (got {num_rows}); a request may have {self._max_rows} (--max-rows)"

@@ -12,12 +12,15 @@ from aiohttp import web
 from google.protobuf import json_format
 from pydantic_core import from_json
 
+from sangam.components.request_log.served import is_id
 from sangam.components.server import deadlines, json_values
 from sangam.components.server.connections import ClientGone, Connection, Connections
 from sangam.components.server.predictor import Observation, Predictor, Target
 from sangam.components.server.request_error import Code, RequestError, invalid
 from sangam.components.server.room import json_bytes
+from sangam.components.server.served_log import new_id
 from sangam.components.server.statuses import metadata, model_status
+from sangam.schemas.contracts.request_log import REQUEST_ID_KEY
 
 _API = "rest"
 _MODEL = r"/v1/models/{name:[^/:]+}"
@@ -133,9 +136,14 @@ class RestServer:
             self._connections.answered(request.protocol)
 
     async def _predict(self, request: web.Request) -> web.Response:
-        return await self._answer(
+        if self._predictor.log_of_requests is not None:
+            request[REQUEST_ID_KEY] = request.headers.get(REQUEST_ID_KEY) or new_id()
+        answer = await self._answer(
             request, "Predict", lambda body, observed, deadline: self._run(request, body, observed, deadline)
         )
+        if REQUEST_ID_KEY in request and is_id(request[REQUEST_ID_KEY]):
+            answer.headers[REQUEST_ID_KEY] = request[REQUEST_ID_KEY]
+        return answer
 
     async def _status(self, request: web.Request) -> web.Response:
         name, version = _target(request)
@@ -231,6 +239,7 @@ class RestServer:
 
     def _predicted(self, request: web.Request, body: dict[str, Any], observed: Observation, deadline: float) -> bytes:
         name, version = _target(request)
+        observed.request_id = request.get(REQUEST_ID_KEY, "")
         answer = self._predictor.predict(
             Target(name, version, body.get("signature_name", "")),
             lambda signature: json_values.read_request(signature, body),

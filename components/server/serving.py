@@ -8,11 +8,13 @@ import tensorflow as tf
 from sangam.components.registry import versions as folders
 from sangam.components.server.admission import Admission
 from sangam.components.server.grpc_service import GrpcServer
+from sangam.components.server.log_metrics import LogMetrics
 from sangam.components.server.metrics import Metrics
 from sangam.components.server.model import NotServable, ranker_name
 from sangam.components.server.options import Options
 from sangam.components.server.predictor import Predictor
 from sangam.components.server.rest import RestServer
+from sangam.components.server.served_log import open_log
 from sangam.components.server.versions import Versions
 from sangam.components.server.workers_metrics import page_of_all
 
@@ -37,6 +39,9 @@ class Serving:
         tf.config.threading.set_inter_op_parallelism_threads(options.num_threads)
         self.name = options.name or _name_of(options.directory)
         self.metrics = Metrics()
+        self._log = open_log(options.log, options.log_key, options.log_kafka_config) if options.log else None
+        if self._log:
+            LogMetrics(self.metrics.registry, self._log.counts)
         self.versions = Versions(
             name=self.name,
             folder=options.directory,
@@ -55,6 +60,7 @@ class Serving:
             max_batch_rows=options.max_batch_rows,
             max_bytes=options.max_message_bytes,
             allow_updates=options.allow_updates,
+            log=self._log,
         )
         self._options = options
         self._grpc: GrpcServer | None = None
@@ -94,6 +100,8 @@ class Serving:
             ended = self._grpc.stop(grace_s)
             self._rest.stop(grace_s)
             ended.wait(_ABORT_S)
+        if self._log:
+            self._log.stop()
         left = self._admission.num_running
         _LOG.info("model=%s stopped=true requests_drained=%d requests_left=%d", self.name, num_running - left, left)
 

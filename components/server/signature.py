@@ -13,6 +13,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from sangam.components.server.request_error import invalid
 from sangam.components.server.session import Arrays, ModelSession, SignatureCall
 from sangam.schemas.contracts.export import RANK, RANK_SEVERAL, SERVE, changes_model
+from sangam.schemas.contracts.request_log import POSITION_INPUT, PROPENSITY_INPUT
 from sangam.schemas.derived.rank_inputs import LENGTH, REQUEST_NUMBER
 
 _STRING_BYTES = 8
@@ -70,6 +71,13 @@ class Input:
             raise invalid(f"inputs.{self.name}: wrong shape (got {list(shape)}); [{shown}] is needed")
 
 
+LOG_INPUTS = {
+    POSITION_INPUT: Input.of(POSITION_INPUT, tf.TensorSpec([None], tf.int64)),
+    PROPENSITY_INPUT: Input.of(PROPENSITY_INPUT, tf.TensorSpec([None], tf.float32)),
+}
+"""Inputs that any request may have for the log alone."""
+
+
 @dataclass(frozen=True)
 class Signature:
     """One signature.
@@ -95,20 +103,25 @@ class Signature:
         """Whether it changes the model."""
         return changes_model(self.name)
 
+    def input(self, name: str) -> Input:
+        """Returns an input of the model or of the log, one that `check_names` has let pass."""
+        return self.inputs.get(name) or LOG_INPUTS[name]
+
     def check_names(self, given: Collection[str]) -> None:
         """Refuses missing and unknown inputs.
 
         Raises:
             RequestError: with all of them.
         """
-        if self.inputs.keys() == set(given):
+        given = set(given) - LOG_INPUTS.keys()
+        if self.inputs.keys() == given:
             return
-        if missing := sorted(self.inputs.keys() - set(given)):
+        if missing := sorted(self.inputs.keys() - given):
             raise invalid(
                 f"inputs: {', '.join(missing)} missing (got {_listed(given)}); signature {self.name} needs "
                 f"{_listed(self.inputs)}"
             )
-        unknown = sorted(set(given) - self.inputs.keys())
+        unknown = sorted(given - self.inputs.keys())
         raise invalid(
             f"inputs: {', '.join(unknown)} unknown (got {_listed(given)}); signature {self.name} takes "
             f"{_listed(self.inputs)}"

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from sangam.schemas.contracts.joining_job import Kafka
 from sangam.schemas.errors import UserError
+from sangam.schemas.host.kafka_properties import read_properties
 
 _REFUSED = {
     "auto.offset.reset": "deleted messages are counted",
@@ -29,7 +30,7 @@ def properties_of(kafka: Kafka) -> dict[str, Any]:
     Raises:
         UserError: the user's file cannot be read, or sets a property that it must not set.
     """
-    own = _read(Path(kafka.properties)) if kafka.properties else {}
+    own = read_properties(Path(kafka.properties), "--kafka-config", _REFUSED) if kafka.properties else {}
     # log_level 0: callers log failed connections, once per outage.
     return {"client.id": "sangam", "log_level": 0, **own, "bootstrap.servers": kafka.servers}
 
@@ -58,26 +59,3 @@ def reader_of(kafka: Kafka, **more: Any) -> Consumer:
             f"{kafka.properties or '--source'}: librdkafka refuses it (got {named[0]}); its documentation lists the "
             "properties and their values"
         ) from None
-
-
-def _read(file: Path) -> dict[str, str]:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"--kafka-config: {file}: cannot be read (got {error}); give a file of lines PROPERTY=VALUE"
-        ) from None
-    found: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        name, equals, value = (part.strip() for part in line.partition("="))
-        if not name or name.startswith("#"):
-            continue
-        place = f"--kafka-config: {file}:{number}"
-        if not equals:
-            raise UserError(f"{place}: is no property (got a line without '='); write PROPERTY=VALUE")
-        if name in _REFUSED:
-            raise UserError(f"{place}: must not be set here (got {name}): {_REFUSED[name]}; remove the line")
-        if name in found:
-            raise UserError(f"{place}: is set twice (got {name}); remove one of the lines")
-        found[name] = value
-    return found

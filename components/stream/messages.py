@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sangam.components.logs.joining.canonical import canonical, canonical_type
 from sangam.components.logs.rows.conversion import convert
 from sangam.components.stream.dead_letters import Letter
+from sangam.components.stream.served import rows_of
 from sangam.schemas.contracts.joining_job import JoiningJob
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.derived.sources import columns_of_source, columns_read_of_log, origins, time_of_source
@@ -99,8 +100,9 @@ class Sorter:
                 num_empty += 1
                 continue
             try:
-                parsed.append(self._parsed(message.value))
-                places.append(place)
+                rows_of_message = self._parsed(message.value)
+                parsed += rows_of_message
+                places += [place] * len(rows_of_message)
             except UserError as error:
                 poison[place] = str(error)
         rows = np.asarray(places, np.int64)
@@ -113,11 +115,12 @@ class Sorter:
         batch, rows = batch.take(pa.array(stays)), rows[stays]
         wrong = self._refused(batch)
         poison.update({int(rows[row]): reason for row, reason in wrong.items()})
-        stays = _but(len(rows), wrong)
+        stays = np.flatnonzero(~np.isin(rows, list(poison)))  # Also the other rows of such a message.
         batch, rows = batch.take(pa.array(stays)), rows[stays]
         return Sorted(batch, _times(_column(batch, self._time)), rows, poison, num_empty, num_clipped)
 
-    def _parsed(self, value: bytes | None) -> dict[str, Any]:
+    def _parsed(self, value: bytes | None) -> list[dict[str, Any]]:
+        """Returns the rows of a message: one, or the candidates of a served request."""
         if value is None:
             raise UserError(f"{self._place}: has no value (got null); a message is a JSON object")
         if len(value) > MAX_BYTES:
@@ -134,7 +137,7 @@ class Sorter:
                 f"{self._place}: column '{name}': is supplied by source '{self._joined[name]}' too (got it in both); "
                 "remove it from the messages of the main log"
             )
-        return row
+        return rows_of(row, len(value), self._place)
 
     def _batch(self, rows: Sequence[Mapping[str, Any]]) -> tuple[pa.RecordBatch, dict[int, str]]:
         """Returns the columns of all rows, and which rows have a value that none of them can take."""

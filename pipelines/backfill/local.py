@@ -174,9 +174,9 @@ def _record_of(date: str, identity: str, summary: Path) -> DateRecord:
 
 
 def _has_logs(request: RunRequest, date: Day) -> bool:
-    logs, data_root = request.spec.data, request.data_root
-    if isinstance(logs, TableLogs):
-        return date in _days_of(logs.model_dump_json(), tuple(files_of(logs, data_root, LightStorage())))
+    table, logs, data_root = request.spec.data, request.spec.logs, request.data_root
+    if isinstance(table, TableLogs):
+        return date in _days_of(table.model_dump_json(), tuple(files_of(table, data_root, LightStorage())))
     assert isinstance(logs, DayLogs)
     return has_files(logs, date, data_root, LightStorage())
 

@@ -13,6 +13,24 @@ EPILOG = (
     "Exit codes: 0 the server was stopped by SIGTERM or SIGINT; 1 the model cannot be served; 2 an option is wrong."
 )
 
+_TargetOption = Annotated[
+    Path | None,
+    typer.Option(help="File by which Prometheus finds /metrics while the server serves, for its file_sd."),
+]
+_LogOption = Annotated[
+    str,
+    typer.Option(
+        metavar="FOLDER|kafka://HOST:PORT,.../TOPIC",
+        help="Log of the share of requests that the spec of a version declares under serving.log.",
+    ),
+]
+_KeyOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Key of the columns that the log has hashed: 16 to 64 bytes.")
+]
+_KafkaOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Kafka: lines PROPERTY=VALUE for librdkafka: TLS, SASL.")
+]
+
 
 def serve(
     directory: Annotated[
@@ -25,10 +43,7 @@ def serve(
     address_file: Annotated[
         Path | None, typer.Option(help="File to write both addresses to, as JSON, once the server is ready.")
     ] = None,
-    metrics_target: Annotated[
-        Path | None,
-        typer.Option(help="File by which Prometheus finds /metrics while the server serves, for its file_sd."),
-    ] = None,
+    metrics_target: _TargetOption = None,
     processes: Annotated[int, typer.Option(help="Processes at these ports; several map large tables.")] = 1,
     threads: Annotated[int, typer.Option(help="Requests at once, of a process; 0: its share of the cores.")] = 0,
     threads_per_request: Annotated[
@@ -59,6 +74,9 @@ def serve(
         bool, typer.Option("--allow-updates", help="Let clients change the served model: upsert and remove.")
     ] = False,
     map_tables: Annotated[bool, typer.Option("--map-tables", help="Map large tables' files into memory.")] = False,
+    log: _LogOption = "",
+    log_key: _KeyOption = None,
+    log_kafka_config: _KafkaOption = None,
     parent_pid: Annotated[int, typer.Option(help="Stop when this process ends; 0: with none.")] = Options.parent_pid,
     log_format: LogFormatOption = None,
     as_json: JsonOption = False,

@@ -129,9 +129,9 @@ def check_logs(request: RunRequest, today: datetime.date) -> None:
     Raises:
         UserError: a day or split has no files, or a path is not a regular file.
     """
-    logs, storage = request.spec.data, OneListing(LightStorage())
-    if isinstance(logs, TableLogs):
-        files_of(logs, request.data_root, storage)
+    table, logs, storage = request.spec.data, request.spec.logs, OneListing(LightStorage())
+    if isinstance(table, TableLogs):
+        files_of(table, request.data_root, storage)
         return
     date = request.date.isoformat() if request.date else ""
     if isinstance(logs, DayLogs) and request.date:

@@ -20,12 +20,12 @@ def joiner_of(request: OnlineRequest) -> Kept:
 
 def _job(request: OnlineRequest, folder: Path) -> JoiningJob:
     spec = request.spec
-    assert isinstance(spec.data, DayLogs)
+    assert isinstance(spec.logs, DayLogs)
     kafka = request.source if isinstance(request.source, Kafka) else None
     learned = request.base.learned_until
     first = datetime.datetime.fromtimestamp(learned + 1 if learned is not None else 0, datetime.UTC).date()
     return JoiningJob(
-        logs=spec.data,
+        logs=spec.logs,
         inputs=spec.inputs(),
         settings=request.settings.joining,
         data_root=str(folder / "landed") if kafka else str(request.source),

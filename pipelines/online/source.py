@@ -61,13 +61,13 @@ def _folder(source: str, options: dict[str, bool]) -> Path:
 
 
 def _topics(spec: Spec, given: Sequence[str]) -> dict[str, str]:
-    assert isinstance(spec.data, DayLogs)
-    sources = [MAIN, *spec.data.sources]
+    assert isinstance(spec.logs, DayLogs)
+    sources = [MAIN, *spec.logs.sources]
     found: dict[str, str] = {}
     for each in given:
         name, _, topic = each.rpartition("=")
         if name not in sources:
-            known = ", ".join(f"{source}=TOPIC" for source in spec.data.sources) or "TOPIC alone, as it has none"
+            known = ", ".join(f"{source}=TOPIC" for source in spec.logs.sources) or "TOPIC alone, as it has none"
             raise UserError(f"--topic: no such source in the spec (got {each}); give {known}")
         if not _TOPIC.fullmatch(topic):
             raise UserError(f"--topic: is no name of a topic (got {each}); letters, digits, '.', '_' and '-'")

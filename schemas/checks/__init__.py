@@ -16,6 +16,7 @@ from sangam.schemas.checks.online import online_problems
 from sangam.schemas.checks.parts import declaration_problems, part_problems
 from sangam.schemas.checks.placement import placement_problems
 from sangam.schemas.checks.release import release_problems
+from sangam.schemas.checks.served import served_problems
 from sangam.schemas.checks.sources import source_problems
 from sangam.schemas.checks.sync import sync_problems
 from sangam.schemas.checks.tasks import task_problems
@@ -42,6 +43,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         data_problems,
         negatives_problems,
         source_problems,
+        served_problems,
         release_problems,
         evaluation_part_problems,
         cluster_problems,

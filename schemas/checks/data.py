@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.problems import Problem
 from sangam.schemas.spec import Spec
-from sangam.schemas.spec.data import DayLogs, SplitLogs
+from sangam.schemas.spec.data import DayLogs, ServedLogs, SplitLogs
 from sangam.schemas.spec.features import IdsFeature, SequenceFeature
 
 
@@ -20,7 +20,7 @@ def data_problems(spec: Spec) -> Iterator[Problem]:
             f"lies before earliest (got {logs.times.latest}, {logs.times.earliest})",
             "give the first day and the last",
         )
-    if isinstance(logs, DayLogs) and logs.validation_days >= logs.train_days:
+    if isinstance(logs, DayLogs | ServedLogs) and logs.validation_days >= logs.train_days:
         yield Problem(
             ("data", "validation_days"),
             f"leave no day to train on (got {logs.validation_days} of {logs.train_days} train_days)",

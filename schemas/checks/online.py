@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sangam.schemas.problems import Loc, Problem, listed
 from sangam.schemas.spec import Spec
-from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.data import DayLogs, ServedLogs
 from sangam.schemas.spec.release import DirectoryPush
 from sangam.schemas.spec.sync import InStep
 from sangam.schemas.spec.tasks import BinaryTask
@@ -17,9 +17,11 @@ def online_problems(spec: Spec) -> Iterator[Problem]:
     """Yields every mistake of the section."""
     if spec.online is None:
         return
-    if not isinstance(spec.data, DayLogs):
+    if not isinstance(spec.data, DayLogs | ServedLogs):
         yield Problem(
-            _ONLINE, f"continues daily runs (got data of kind {spec.data.kind})", "remove it, or use logs by day"
+            _ONLINE,
+            f"continues daily runs (got data of kind {spec.data.kind})",
+            "remove it, or use kind days or served",
         )
     if spec.event_time is None:
         yield Problem(

@@ -12,7 +12,7 @@ from sangam.schemas.spec.alerts import Alerts
 from sangam.schemas.spec.beam import Beam, LocalBeam
 from sangam.schemas.spec.cluster import Cluster, SpecCluster
 from sangam.schemas.spec.cost import Cost
-from sangam.schemas.spec.data import Logs, Parts, TableLogs
+from sangam.schemas.spec.data import Logs, Parts, ServedLogs, TableLogs
 from sangam.schemas.spec.drift import Drift
 from sangam.schemas.spec.features import (
     AgeFeature,
@@ -132,7 +132,8 @@ class Spec(RankerSpec):
     """A ranker: its data, features, tasks, model, training, export, gates and push target."""
 
     data: Logs
-    """Logs by day, in named splits or as one table, joined sources, and bounds on bad values; docs/data.md."""
+    """Logs by day, of served requests, in named splits or as one table, joined sources, and bounds on bad values;
+    docs/data.md."""
     input: Input = Input()
     """Place where examples are transformed; docs/training.md#where-examples-are-transformed."""
     cluster: SpecCluster = SpecCluster()
@@ -146,7 +147,7 @@ class Spec(RankerSpec):
     gates: Annotated[tuple[AnyGate, ...], Field(min_length=1)]
     """Bounds on metrics that a model must meet to be blessed; docs/evaluation.md."""
     serving: Serving = Serving()
-    """Bounds on the size and the latency of the model; docs/serving.md."""
+    """Bounds on the size and the latency of the model, and the log of its requests; docs/serving.md."""
     push: Push
     """Destination of a blessed model."""
     cost: Cost | None = None
@@ -168,7 +169,7 @@ class Spec(RankerSpec):
     @property
     def logs(self) -> Parts:
         """The logs as ingestion reads them: a table's rows lie by day or split."""
-        return self.data.parts if isinstance(self.data, TableLogs) else self.data
+        return self.data.parts if isinstance(self.data, ServedLogs | TableLogs) else self.data
 
     @property
     def quality_gates(self) -> tuple[Gate, ...]:

@@ -100,15 +100,7 @@ class Arrival(FrozenModel):
     """Seconds between two looks for the marker."""
 
 
-class DayLogs(_Logs):
-    """Logs in one folder or file per day. A run for date D evaluates on the `eval_days` that end with D and
-    trains on the `train_days` before them; days are never split at random."""
-
-    kind: Literal["days"]
-    format: FileFormat
-    """Format of the files; docs/data.md."""
-    pattern: DayPattern
-    """Files of a day, relative to the data folder, for example `{YYYY}-{MM}-{DD}/*.parquet`."""
+class _ByDay(_Logs):
     train_days: Days
     """Number of days before the evaluation days, `validation_days` included."""
     eval_days: Days = 1
@@ -125,6 +117,42 @@ class DayLogs(_Logs):
     """Bounds on times of events."""
     sources: dict[Name, Source] = Field(default_factory=dict)
     """Other logs, joined to these by keys and `event_time`, by name; docs/data.md."""
+
+
+class DayLogs(_ByDay):
+    """Logs in one folder or file per day. A run for date D evaluates on the `eval_days` that end with D and
+    trains on the `train_days` before them; days are never split at random."""
+
+    kind: Literal["days"]
+    format: FileFormat
+    """Format of the files; docs/data.md."""
+    pattern: DayPattern
+    """Files of a day, relative to the data folder, for example `{YYYY}-{MM}-{DD}/*.parquet`."""
+
+
+class ServedLogs(_ByDay):
+    """The log of requests that servers write with `sangam serve --log`: a row is a candidate as the server saw it, and
+    actions follow it. Otherwise as logs by day."""
+
+    kind: Literal["served"]
+    log: FilePattern
+    """Folder of the log, relative to the data folder."""
+
+    @property
+    def parts(self) -> DayLogs:
+        """The logs that ingestion reads: the sealed files of each day."""
+        fields = {name: getattr(self, name) for name in _ByDay.model_fields}
+        return DayLogs(kind="days", format=self.format, pattern=self.pattern, **fields)
+
+    @property
+    def pattern(self) -> str:
+        """Files of a day, relative to the data folder."""
+        return f"{self.log.rstrip('/')}/{SEALED_FILES_OF_DAY}"
+
+    @property
+    def format(self) -> FileFormat:
+        """Format of the files."""
+        return "parquet"
 
 
 class SplitLogs(_Logs):
@@ -244,6 +272,9 @@ class TableLogs(_Logs):
 PART_OF_DAY = "{YYYY}-{MM}-{DD}/*.parquet"
 """Pattern of a table's rows of a day, where ingestion has written them."""
 
-Logs = Annotated[DayLogs | SplitLogs | TableLogs, Field(discriminator="kind")]
+SEALED_FILES_OF_DAY = "{YYYY}-{MM}-{DD}/*/*.parquet"
+"""Pattern of the files of requests of a day, below the folder of the log."""
+
+Logs = Annotated[DayLogs | ServedLogs | SplitLogs | TableLogs, Field(discriminator="kind")]
 Parts = DayLogs | SplitLogs
 """Logs whose files are a day's or a split's."""

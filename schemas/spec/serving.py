@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from sangam.schemas.errors import UserError
-from sangam.schemas.parts.base import FrozenModel, PositiveFloat, PositiveInt
+from sangam.schemas.parts.base import ColumnName, FrozenModel, PositiveFloat, PositiveInt
 from sangam.schemas.quantities import parse_bytes
 
 
@@ -47,8 +47,37 @@ class Load(FrozenModel):
     """Duration of the load, in seconds."""
 
 
+class RequestLog(FrozenModel):
+    """Log of a share of the requests and their scores, by servers with `--log`; docs/serving.md#request-log."""
+
+    share: Annotated[float, Field(gt=0, le=1)]
+    """Share of the requests that are logged. A hash of the request id decides: all servers choose the same."""
+    candidates: Literal["all"] | PositiveInt = "all"
+    """Most candidates of a request that are logged, chosen by a hash of the request id and their places."""
+    redact: dict[ColumnName, Literal["hash", "drop"]] = Field(default_factory=dict)
+    """Columns that are not logged as they are. `hash`: a keyed hash in place of each value; `drop`: no values."""
+    file_size: Size = "64MB"
+    """Size of the requests of a file, uncompressed, at which it is sealed."""
+    file_every_s: PositiveFloat = 300.0
+    """Seconds after which a file is sealed in any case."""
+    keep_days: Annotated[int, Field(gt=0, le=3660)] = 30
+    """Days that files stay."""
+    max_size: Size = "20GB"
+    """Largest total size of the folder: beyond it the oldest files are removed, and counted."""
+
+    @property
+    def file_bytes(self) -> int:
+        """The size at which a file is sealed, in bytes."""
+        return parse_bytes("serving.log.file_size", self.file_size)
+
+    @property
+    def max_bytes(self) -> int:
+        """The largest total size in bytes."""
+        return parse_bytes("serving.log.max_size", self.max_size)
+
+
 class Serving(FrozenModel):
-    """Bounds on the exported model, measured on a server in its own process."""
+    """Bounds on the exported model, measured on a server in its own process, and the log of its requests."""
 
     max_model_size: Size | None = None
     """Largest total size of the model's files, for example 2GB. Left out: no bound."""
@@ -59,6 +88,8 @@ class Serving(FrozenModel):
     """Load under which latency is measured."""
     timeout_s: PositiveInt = 300
     """Time limit until the server is ready, and again for all checks, in seconds."""
+    log: RequestLog | None = None
+    """Log of requests; its settings are pushed with the model. Left out: none."""
 
     @property
     def max_model_bytes(self) -> int | None:

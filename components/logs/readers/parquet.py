@@ -1,4 +1,4 @@
-"""Parquet, page by page: memory does not grow with row groups."""
+"""Parquet, page by page: memory does not grow with row groups. Of served requests, each candidate is a row."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
@@ -11,6 +11,7 @@ from sangam.components.logs.readers.column_types import type_problem
 from sangam.components.logs.readers.damage import ERRORS, parquet_problem
 from sangam.components.logs.readers.forms import form_problem
 from sangam.components.logs.readers.nested import Place, columns_of, keys_of, paths_of, places_of, type_of
+from sangam.components.logs.readers.served import BATCH_REQUESTS, requests_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.problems import listed
@@ -24,9 +25,15 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column], forms: Mapping
     """Reads columns, types and the number of rows from the footer."""
     try:
         parquet = open_parquet(file)
+        requests = requests_of(parquet, path)
+    except UserError as error:
+        return Inspection(problems=(str(error),))
     except ERRORS as error:
         return Inspection(problems=(parquet_problem(file, path, error),))
-    schema = parquet.schema_arrow
+    schema, num_rows = parquet.schema_arrow, parquet.metadata.num_rows
+    is_empty = num_rows == 0
+    if requests:
+        schema, num_rows = requests.schema, requests.num_rows
     places = places_of([column.name for column in columns], schema.names)
     problems = []
     for column in columns:
@@ -38,8 +45,7 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column], forms: Mapping
             continue
         if column.name in places and (problem := _problem(column, places[column.name], schema, forms)):
             problems.append(f"{path}: column '{column.name}': {problem}")
-    num_rows = parquet.metadata.num_rows
-    return Inspection(problems=tuple(problems), is_empty=num_rows == 0, num_rows=num_rows, columns=tuple(schema.names))
+    return Inspection(problems=tuple(problems), is_empty=is_empty, num_rows=num_rows, columns=tuple(schema.names))
 
 
 def _problem(column: Column, place: Place, schema: pa.Schema, forms: Mapping[str, Form]) -> str | None:
@@ -62,11 +68,15 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
     try:
         # Buffered: otherwise the first rows would need a whole row group in memory.
         parquet = open_parquet(file, buffer_size=BUFFER_BYTES)
-        places = places_of(names, parquet.schema_arrow.names)
+        requests = requests_of(parquet, path)
+        schema = requests.schema if requests else parquet.schema_arrow
+        places = places_of(names, schema.names)
         roots = list(dict.fromkeys(root for root, _ in places.values()))
-        keys = keys_of(places, parquet.schema_arrow)
-        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=roots):
-            found = columns_of(batch, places)
+        keys = keys_of(places, schema)
+        if requests:
+            roots = requests.roots(roots)
+        for batch in parquet.iter_batches(batch_size=BATCH_REQUESTS if requests else BATCH_ROWS, columns=roots):
+            found = columns_of(requests.rows(batch, path) if requests else batch, places)
             yield Rows(found, frozenset(key for key in keys if found[key].null_count == found.num_rows))
     except ERRORS as error:
         raise UserError(parquet_problem(file, path, error, names)) from error

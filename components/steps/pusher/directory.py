@@ -57,7 +57,7 @@ def target_folder(pipeline_root: str, path: str) -> Path:
 
 
 def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: Card, now: datetime) -> Pushed:
-    """Copies a model into the next free version of a day, or returns the day's version with the same files.
+    """Copies a model into the next free version of a day, or returns the day's version with the same files and log.
 
     The latter happens if an earlier run was killed after its push. A version that a later one of the same day has
     replaced is pushed again, so that it is served.
@@ -80,7 +80,7 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: C
     with versions.locked(target, wait_s=_WAIT_S):
         versions.finish_moves(target)
         _remove_leftovers(target)
-        present = _find(target, day, files)
+        present = _find(target, day, files, provenance)
         if present is not None:
             _LOG.info("version=%s path=%s already_pushed=true", present.version, present.path)
             return present
@@ -118,7 +118,7 @@ def _remove_half_moved(leftover: Path, target: Path) -> None:
         shutil.rmtree(target / version, ignore_errors=True)
 
 
-def _find(target: Path, day: str, files: dict[str, FileEntry]) -> Pushed | None:
+def _find(target: Path, day: str, files: dict[str, FileEntry], provenance: Provenance) -> Pushed | None:
     for version in manifest.reusable_versions(day, versions.versions(target)):
         path = target / version
         if not (path / MODEL_FILE).is_file():
@@ -128,7 +128,7 @@ def _find(target: Path, day: str, files: dict[str, FileEntry]) -> Pushed | None:
             pushed_manifest = manifest.read_manifest(str(file), file.read_bytes())
         except (OSError, ValueError):
             continue  # Not pushed by Sangam; its number stays in use.
-        if pushed_manifest.model_files == files:
+        if pushed_manifest.is_push_of(files, provenance):
             return Pushed(version=version, path=str(path), manifest=pushed_manifest)
     return None
 

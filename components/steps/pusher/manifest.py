@@ -16,6 +16,7 @@ from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
 from sangam.schemas.quantities import readable
+from sangam.schemas.spec.serving import RequestLog
 
 FILE_NAME = versions.MANIFEST_FILE
 CARD_FILE = "MODEL_CARD.md"
@@ -41,6 +42,7 @@ class Provenance(_Record):
         metrics: task to metric to value on the evaluation split; None where undefined.
         baseline: uri of the blessed model that this one was compared with.
         notes: omissions of the evaluator.
+        request_log: settings of the log of its requests; None: they are not logged.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Provenance(_Record):
     metrics: dict[str, dict[str, float | None]]
     baseline: str | None
     notes: list[str]
+    request_log: RequestLog | None = None
 
 
 class Manifest(Provenance):
@@ -74,6 +77,10 @@ class Manifest(Provenance):
     def model_files(self) -> dict[str, FileEntry]:
         """The files without the card: the same in every push of the model."""
         return {name: entry for name, entry in self.files.items() if name != CARD_FILE}
+
+    def is_push_of(self, files: dict[str, FileEntry], provenance: Provenance) -> bool:
+        """Returns whether servers would serve a model with these files and facts like this version."""
+        return self.model_files == files and self.request_log == provenance.request_log
 
     def with_card(self, text: str) -> "Manifest":
         """Returns the manifest with an entry for the card."""

@@ -39,7 +39,7 @@ def target_uri(pipeline_root: str, path: str) -> str:
 
 
 def push(*, model: str, target: str, day: str, provenance: Provenance, card: Card, now: datetime) -> Pushed:
-    """Copies a model into the next free version of a day, or returns the day's version with the same files.
+    """Copies a model into the next free version of a day, or returns the day's version with the same files and log.
 
     Raises:
         UserError: the store cannot be used, or a version with the same files was withdrawn.
@@ -53,7 +53,7 @@ def push(*, model: str, target: str, day: str, provenance: Provenance, card: Car
         for candidate in manifest.reusable_versions(day, complete):
             path = f"{target}/{candidate}"
             pushed_manifest = _manifest(path)
-            if pushed_manifest is not None and pushed_manifest.model_files == files:
+            if pushed_manifest and pushed_manifest.is_push_of(files, provenance):
                 return Pushed(version=candidate, path=path, manifest=pushed_manifest)
         for candidate in withdrawn:
             pushed_manifest = _manifest(f"{target}/{WITHDRAWN}/{candidate}")

@@ -9,6 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
+from sangam.components.request_log.queue import RequestQueue
+from sangam.components.request_log.served import Served
+from sangam.components.request_log.topic import Topic
 from sangam.schemas.contracts.joining_job import JoiningJob, Kafka
 from tests.components.stream.sample_stream import files_below, job_of
 from tests.kafka.broker import Broker
@@ -65,3 +68,21 @@ class Writer:
     def _note(self, error: Any, _: Any) -> None:
         if error is not None:
             self._failed.append(error)
+
+
+def serve(broker: Broker, days: Iterable[tuple[list[Served], Any, list[dict[str, Any]]]]) -> Kafka:
+    """Sends requests as a server does, and the clicks that followed; returns the topics."""
+    days, topics = list(days), {"": "requests", "clicks": "clicked"}
+    for topic in topics.values():
+        broker.create_topic(topic, PARTITIONS, {})
+    queue = RequestQueue(Topic(f"kafka://{broker.address}/requests", None, b""))
+    requests = [served for of_day, _, _ in days for served in of_day]
+    for served in requests:
+        queue.offer(served)
+    queue.stop(60)
+    counts = queue.all_counts()
+    assert (counts["chosen"], counts["written"], counts["waiting"]) == (len(requests), len(requests), 0)
+    writer = Writer(broker, topics)
+    writer.write([("clicks", click) for _, _, clicks in days for click in clicks])
+    writer.flush()
+    return Kafka(servers=broker.address, group="sangam-served", topics=topics)

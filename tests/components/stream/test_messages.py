@@ -125,3 +125,15 @@ def test_a_message_without_a_value_in_the_topic_of_a_table_is_counted_and_no_poi
 
 def test_no_messages_are_no_rows() -> None:
     assert _sorter("likes").sort([]).batch.num_rows == 0
+
+
+def test_candidates_of_a_served_request_are_rows_and_one_that_is_wrong_is_a_letter_of_all() -> None:
+    served = {"sangam_request_log": 1, "request_id": "r", "served_candidates": 2, "at": _AT, "row": ["a"], "hour": [1]}
+    good, wrong = served | {"post": [1, 2]}, served | {"post": [1, "x"]}
+    uneven, other = served | {"post": [1, 2, 3]}, served | {"sangam_request_log": 2}
+    found = _sorter("").sort(_messages(good, wrong, uneven, other, served | {"served_candidates": 10**8}))
+    assert found.batch.to_pylist() == [{"post": post, "row": b"a", "at": _AT, "hour": 1} for post in (1, 2)]
+    assert found.places.tolist() == [0, 0]
+    assert sorted(found.poison) == [1, 2, 3, 4]
+    assert tells(found.poison[2], "column 'post'", "got 3 values for 2 candidates")
+    assert tells(found.poison[3], "shown", "got 2")

@@ -17,10 +17,11 @@ from sangam.schemas.contracts import segments
 from sangam.schemas.contracts.joining_job import JoiningJob
 from sangam.schemas.errors import UserError
 from tests.components.examples.sample_files import read_examples
-from tests.components.logs.sample_logs import run_executor
+from tests.components.logs.sample_logs import run_executor, write_days
 from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
-from tests.components.stream.sample_stream import as_texts, examples_of
-from tests.components.stream.sample_topics import PARTITIONS, Writer, kafka_job, rows_of, topics_of
+from tests.components.request_log.sample_requests import CANDIDATES, INPUTS, SERVED, made
+from tests.components.stream.sample_stream import arrive, as_texts, examples_of, files_below, job_of
+from tests.components.stream.sample_topics import PARTITIONS, Writer, kafka_job, rows_of, serve, topics_of
 from tests.errors import place_and_value
 from tests.kafka.broker import Broker, running
 
@@ -379,3 +380,21 @@ def test_a_broker_that_is_away_is_waited_for_and_told_once(
         assert joiner.source()["away_since"] is None
     assert [record.levelname for record in caplog.records if broker.address in record.message] == ["ERROR", "INFO"]
     joiner.close()
+
+
+def test_requests_that_a_server_sends_become_examples_of_their_candidates(broker: Broker, tmp_path: Path) -> None:
+    days = {day: made(day) for day in DAYS}
+    for folder, of_day in (("candidates", 1), ("clicks", 2)):
+        write_days(tmp_path / folder, "parquet", {day: each[of_day] for day, each in days.items()})
+    offline = job_of(tmp_path / "offline", CANDIDATES, INPUTS, lateness_s=_LATE, idle_s=1e-9)
+    arrive(tmp_path, offline, [name for name in files_below(tmp_path) if name.endswith(".parquet")])
+    joiner = _joiner(offline)
+    while joiner.step(is_last=True):
+        pass
+    expected = as_texts(examples_of(offline))
+    kafka = serve(broker, days.values())
+    job = job_of(tmp_path / "online", SERVED.parts, INPUTS, lateness_s=_LATE, idle_s=1e-9)
+    job = job.model_copy(update={"kafka": kafka, "data_root": str(tmp_path / "online" / "landed")})
+    with contextlib.closing(_joiner(job)) as streaming:
+        _step_until(streaming, lambda: len(examples_of(job)) >= len(expected))
+    assert as_texts(examples_of(job)) == expected

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from sangam.components.registry import versions
+from sangam.components.request_log.settings import settings_of
 from sangam.components.steps.pusher.directory import Pushed, push, target_folder
 from sangam.components.steps.pusher.manifest import CARD_FILE, Provenance, list_files
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.lock import LOCK_FILE
+from sangam.schemas.spec.serving import RequestLog
 from tests.errors import place_and_value, tells
 
 NOW = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
@@ -42,12 +44,12 @@ def make_model(folder: Path, weights: str = "w") -> Path:
     return folder
 
 
-def pushed(model: Path, target: Path) -> Pushed:
+def pushed(model: Path, target: Path, log: RequestLog | None = None) -> Pushed:
     return push(
         model=model,
         target=target,
         day="20111130",
-        provenance=PROVENANCE,
+        provenance=PROVENANCE.model_copy(update={"request_log": log}),
         card=lambda version: f"# tiny, version {version}\n",
         now=NOW,
     )
@@ -99,6 +101,17 @@ def test_the_same_model_again_is_the_same_version(model: Path, target: Path) -> 
     first = pushed(model, target)
     assert pushed(model, target) == first
     assert names_in(target) == ["20111130001"]
+
+
+def test_another_log_of_its_requests_is_another_version(model: Path, target: Path) -> None:
+    log = RequestLog(share=0.1, redact={"user": "hash"})
+    assert [pushed(model, target, each).version for each in (None, log, log)] == [
+        "20111130001",
+        "20111130002",
+        "20111130002",
+    ]
+    assert settings_of(target / "20111130001") is None
+    assert settings_of(target / "20111130002") == log
 
 
 @pytest.mark.parametrize(("change", "got"), [({}, "none"), ({"format": 2}, "2")])

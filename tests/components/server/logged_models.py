@@ -1,0 +1,69 @@
+"""A version whose requests are logged, and the rows that training reads of the log."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from sangam.components.logs.readers import formats
+from sangam.schemas.contracts.export import ServedColumn, ServedTask
+from sangam.schemas.parts.columns import Column
+from sangam.schemas.spec.data import DayLogs, ServedLogs
+from sangam.schemas.spec.serving import RequestLog
+from tests.components.server.sample_models import NAME, add_manifest, put
+from tests.schemas.sample_exports import sample_description
+
+COLUMNS = {
+    "user": ServedColumn(type="string", is_list=False, input="user"),
+    "post id": ServedColumn(type="string", is_list=False, input="post"),
+    "price": ServedColumn(type="float", is_list=False, input="price"),
+    "topics": ServedColumn(type="int", is_list=True, input="topics"),
+}
+EVENT_TIME = "shown_at"
+_SAMPLE = sample_description()
+DESCRIPTION = _SAMPLE.model_copy(
+    update=dict(
+        name=NAME,
+        ranker=_SAMPLE.ranker.model_copy(update={"event_time": EVENT_TIME}),
+        columns=COLUMNS,
+        tasks={task: ServedTask(kind="binary", label=task) for task in ("like", "watch")},
+    )
+)
+READ = (
+    *(Column(name, column.type, is_list=column.is_list) for name, column in COLUMNS.items()),
+    Column("request_id", "string"),
+    Column("served_at", "int"),
+    Column(EVENT_TIME, "int"),
+    Column("served_version", "int"),
+    Column("served_position", "int"),
+    Column("served_propensity", "float"),
+    Column("served_score_like", "float"),
+)
+LOGS: DayLogs = ServedLogs(kind="served", log=".", train_days=1).parts
+
+
+def put_logged(model: Path, versions: Path, number: int, settings: RequestLog) -> None:
+    """Adds a version whose requests are logged."""
+    described = versions.parent / f"described-{number}"
+    shutil.copytree(model, described)
+    (described / "assets.extra").mkdir(exist_ok=True)
+    (described / "assets.extra/ranker.json").write_text(DESCRIPTION.text())
+    folder = put(described, versions, number, with_manifest=False)
+    add_manifest(folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"request_log": settings.model_dump(mode="json")}))
+
+
+def sealed(log: Path) -> list[Path]:
+    """Returns the sealed files, in their order."""
+    return sorted(log.glob("20*/*/*.parquet"))
+
+
+def rows_of(log: Path) -> list[dict[str, Any]]:
+    """Returns the rows of all sealed files as ingestion reads them, in the order of the files."""
+    rows: list[dict[str, Any]] = []
+    for file in sealed(log):
+        with file.open("rb") as opened:
+            for batch in formats.read(LOGS, opened, str(file), READ):
+                rows += batch.batch.to_pylist()
+    return rows
