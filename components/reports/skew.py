@@ -104,3 +104,38 @@ class FeatureSkew(_Record):
     def worst(self) -> ColumnSkew | None:
         """The most different column; None without columns."""
         return max(self.columns, key=lambda column: column.share, default=None)
+
+
+class TaskSkew(_Record):
+    """The scores of one task.
+
+    Attributes:
+        task: name.
+        compared: number of scores.
+        different: number of them that the version does not give again.
+        largest: largest absolute difference.
+        examples: some of the rows that differ; `offline` is what the version gives.
+    """
+
+    task: str
+    compared: int
+    different: int
+    largest: float
+    examples: list[Example] = []
+
+    @property
+    def share(self) -> float:
+        """Share of the scores that differ."""
+        return self.different / self.compared if self.compared else 0.0
+
+
+class ScoreSkew(_Record):
+    """The scores of all tasks, computed again from the logged features.
+
+    Attributes:
+        tasks: tasks, by name.
+        left_out: number of candidates that cannot be scored again, by reason.
+    """
+
+    tasks: list[TaskSkew]
+    left_out: dict[str, int]

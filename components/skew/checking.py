@@ -15,7 +15,7 @@ from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.problems import listed
 from sangam.schemas.spec import Spec
-from sangam.schemas.spec.data import DayLogs, ServedLogs
+from sangam.schemas.spec.data import DayLogs
 from sangam.schemas.spec.sources import StateTable
 
 
@@ -43,8 +43,7 @@ def check_features(spec: Spec, log: str, data_root: str, day: Day, num_requests:
         raise UserError(
             f"data.sources: no feature reads a column of a table (got {listed(sorted(of_tables))}); add one"
         )
-    requests = ServedLogs(kind="served", log=".", train_days=1, max_list_length=logs.max_list_length)
-    served = sampled(requests, log, day, num_requests, read)
+    served = sampled(log, day, num_requests, read)
     if not served.num_rows:
         raise UserError(
             f"--log: has no requests of {day} (got {log}); give the folder of `sangam serve --log`, or --date"

@@ -69,7 +69,7 @@ def _matched(served: pa.Table, offline: pa.Table, keys: Sequence[str]) -> tuple[
     twice = np.flatnonzero((np.diff(in_order) == 0) & (in_order[1:] != NO_KEY))
     if len(twice):
         row = order[twice[0]]
-        got = ", ".join(f"{name} {_plain(offline[name][row].as_py())!r}" for name in keys)
+        got = ", ".join(f"{name} {plain(offline[name][row].as_py())!r}" for name in keys)
         raise UserError(f"logs: two rows have one key (got {got}); name keys that each row has for itself")
     if not len(order):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -110,9 +110,9 @@ def _column(
     )
     examples = [
         Example(
-            keys={key: _plain(seen[key][row].as_py()) for key in keys},
-            served=_plain(served[row].as_py()),
-            offline=_plain(offline[row].as_py()),
+            keys={key: plain(seen[key][row].as_py()) for key in keys},
+            served=plain(served[row].as_py()),
+            offline=plain(offline[row].as_py()),
         )
         for row in wrong[:_EXAMPLES].tolist()
     ]
@@ -148,12 +148,13 @@ def _as_read(values: pa.Array) -> pa.Array:
     return values.cast(pa.float32(), safe=False) if pa.types.is_floating(values.type) else values
 
 
-def _plain(value: Any) -> Value:
+def plain(value: Any) -> Value:
+    """Returns a value for a report: bytes as text, and no number that is not finite."""
     if isinstance(value, list):
-        return [_plain(each) for each in value]  # type: ignore[misc]
+        return [plain(each) for each in value]  # type: ignore[misc]
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, float) and not np.isfinite(value):
         return None
-    plain: Value = value
-    return plain
+    number_or_text: Value = value
+    return number_or_text

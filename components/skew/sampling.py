@@ -22,14 +22,13 @@ CANDIDATE = "candidate"
 _ID, _AT = Column(REQUEST_ID, "string"), Column(AT, "int")
 
 
-def sampled(log: ServedLogs, data_root: str, day: Day, num_requests: int, columns: Sequence[Column]) -> pa.Table:
+def sampled(log: str, day: Day, num_requests: int, columns: Sequence[Column]) -> pa.Table:
     """Returns the candidates of some requests of a day, with id, time, `CANDIDATE` and columns; empty without a file.
 
     A hash of the request id decides: the sample of a log that is complete is the same again.
 
     Args:
-        log: the log of requests.
-        data_root: folder that the log is relative to.
+        log: folder of the log of requests, or its address.
         day: day by the server's clock, UTC.
         num_requests: size of the sample.
         columns: columns that requests have.
@@ -37,8 +36,8 @@ def sampled(log: ServedLogs, data_root: str, day: Day, num_requests: int, column
     Raises:
         UserError: a file cannot be read.
     """
-    logs = log.parts
-    [files] = listed_days(logs, [day], data_root, LightStorage())
+    logs = ServedLogs(kind="served", log=".", train_days=1).parts
+    [files] = listed_days(logs, [day], log, LightStorage())
     paths = [file.path for file in files if file.facts]
     chosen = _chosen([_rows(logs, path, [_ID], None) for path in paths], num_requests)
     read = list({column.name: column for column in (_ID, _AT, *columns)}.values())

@@ -12,13 +12,11 @@ from sangam.components.skew.recomputing import recompute
 from sangam.components.skew.sampling import CANDIDATE, sampled
 from sangam.schemas.contracts.request_log import REQUEST_ID
 from sangam.schemas.derived.days import parse_day
-from sangam.schemas.spec.data import ServedLogs
 from tests.components.request_log.sample_requests import write
 from tests.components.skew.sample_tables import CANDIDATES, COLUMNS, DAYS, LOGS, PLAN, REQUESTS, request, write_tables
 
 pytestmark = pytest.mark.slow
 
-LOG = ServedLogs(kind="served", log=".", train_days=1)
 KEYS = (REQUEST_ID, CANDIDATE, "post")
 
 
@@ -30,7 +28,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _compared(root: Path, log: Path, requests: Sequence[Served]) -> Any:
     write(log, PLAN, requests)
     day = parse_day(DAYS[-1])
-    served = sampled(LOG, str(log), day, 100, COLUMNS)
+    served = sampled(str(log), day, 100, COLUMNS)
     return compare(served, recompute(served, LOGS, COLUMNS, str(root), day, KEYS), KEYS)
 
 
@@ -56,9 +54,9 @@ def test_a_server_with_the_version_before_is_found_with_therequest(tables: Path)
 def test_a_sample_has_whole_requests_and_is_the_same_again(tables: Path) -> None:
     write(tables / "many", PLAN, [request(number, 0) for number in range(REQUESTS)])
     log, day = str(tables / "many"), parse_day(DAYS[-1])
-    found = sampled(LOG, log, day, 3, COLUMNS)
-    again = sampled(LOG, log, day, 3, COLUMNS)
+    found = sampled(log, day, 3, COLUMNS)
+    again = sampled(log, day, 3, COLUMNS)
     assert found.drop_columns(["price"]).equals(again.drop_columns(["price"]))  # It has NaN.
     assert found[CANDIDATE].to_pylist() == list(range(CANDIDATES)) * 3
     assert len(found[REQUEST_ID].unique()) == 3
-    assert sampled(LOG, log, parse_day(DAYS[0]), 3, COLUMNS).num_rows == 0
+    assert sampled(log, parse_day(DAYS[0]), 3, COLUMNS).num_rows == 0

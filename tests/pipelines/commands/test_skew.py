@@ -68,8 +68,10 @@ def test_a_column_beyond_the_bound_is_told_with_its_cause_and_an_example(logs: P
 
 def test_a_program_reads_all_that_was_found(logs: Path) -> None:
     found = json.loads(skew(logs, "behind", "--sample", "2", "--json").stdout)
-    assert (found["rows"], found["at_most"], found["beyond"]) == (2 * CANDIDATES, 0.001, ["price", "tags"])
-    assert found["columns"][0]["cause"]["kind"] == "older version of a join"
+    features = found["features"]
+    assert (features["rows"], found["at_most"], found["beyond"]) == (2 * CANDIDATES, 0.001, ["price", "tags"])
+    assert features["columns"][0]["cause"]["kind"] == "older version of a join"
+    assert (found["scores"], found["beyond_scores"]) == (None, [])
 
 
 @pytest.mark.parametrize(
