@@ -22,7 +22,7 @@ from sangam.components.skew.comparing import Offline
 from sangam.components.skew.versions import Versions
 from sangam.schemas.contracts.request_log import AT
 from sangam.schemas.derived.days import Day
-from sangam.schemas.derived.sources import keys_of_log
+from sangam.schemas.derived.sources import keys_of_log, tables_of
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import DayLogs
 from sangam.schemas.spec.sources import StateTable
@@ -47,7 +47,7 @@ def recompute(
     Raises:
         UserError: a table has no files, or one that cannot be read.
     """
-    tables = {name: source for name, source in logs.sources.items() if isinstance(source, StateTable)}
+    tables = tables_of(logs)
     logs = logs.model_copy(update={"sources": tables})
     files = source_files(logs, [day], data_root, LightStorage())
     found = {key: served[key].combine_chunks() for key in keys}

@@ -44,7 +44,7 @@ class _Scored:
     scores: Mapping[str, tuple[Array, Array]]
 
 
-def check_scores(log: str, versions: Path, day: Day, num_requests: int) -> ScoreSkew:
+def check_scores(log: str, versions: Path, day: Day, num_requests: int) -> ScoreSkew | None:
     """Scores a sample of a day's requests again.
 
     Args:
@@ -53,10 +53,15 @@ def check_scores(log: str, versions: Path, day: Day, num_requests: int) -> Score
         day: day of the requests, UTC.
         num_requests: size of the sample.
 
+    Returns:
+        The comparison, without tasks if no version can score again; None without requests.
+
     Raises:
-        UserError: no request can be scored again, or a version cannot be loaded.
+        UserError: a version cannot be loaded.
     """
     told = sampled(log, day, num_requests, _ID_COLUMNS)
+    if not told.num_rows:
+        return None
     left_out: Counter[str] = Counter()
     scored = []
     for version in sorted(told[VERSION].unique().to_pylist()):
@@ -75,9 +80,6 @@ def check_scores(log: str, versions: Path, day: Day, num_requests: int) -> Score
             rows = rows.filter(pc.is_null(rows[DELTA]))
         if rows.num_rows:
             scored.append(_Scored(rows, _scores(versions / str(version), version, described, rows)))
-    if not scored:
-        got = "; ".join(left_out) or f"no request of {day}"
-        raise UserError(f"--models: no request can be scored again (got {got}); give the folder that was served")
     return ScoreSkew(tasks=list(_tasks(scored)), left_out=dict(left_out))
 
 
@@ -110,7 +112,7 @@ def _scores(folder: Path, version: int, described: Description, rows: pa.Table) 
             for task, arrays in again.items():
                 arrays.append(np.broadcast_to(outputs[task].reshape(-1), part.num_rows))
     except (NotServable, RequestError) as error:
-        raise UserError(f"--models: {folder}: cannot score (got {error}); give the folder that was served") from error
+        raise UserError(f"{folder}: cannot score (got {error}); the folder that was served is needed") from error
     return {
         task: (numbers(rows[SCORE + task].combine_chunks()), np.concatenate(arrays)) for task, arrays in again.items()
     }

@@ -58,7 +58,12 @@ def skew(
     except ValueError as error:
         raise UserError(f"--date: {error}") from None
     loaded = load_spec(spec)
-    found = check_features(loaded, log, data, day, sample)
+    redact = loaded.serving.log.redact if loaded.serving.log else {}
+    found = check_features(loaded, loaded.logs, redact, log, data, day, sample)
+    if found is None:
+        raise UserError(
+            f"--log: has no requests of {day} (got {log}); give the folder of `sangam serve --log`, or --date"
+        )
     scores = _scores(log, models, day, sample) if models else None
     beyond = [column for column in found.columns if column.share > at_most]
     wrong = [task for task in scores.tasks if task.share > at_most] if scores else []
@@ -74,10 +79,14 @@ def skew(
         raise typer.Exit(ExitCode.REJECTED)
 
 
-def _scores(log: str, models: Path, day: "Day", sample: int) -> "ScoreSkew":
+def _scores(log: str, models: Path, day: "Day", sample: int) -> "ScoreSkew | None":
     from sangam.components.skew.rescoring import check_scores
 
-    return check_scores(log, models, day, sample)
+    found = check_scores(log, models, day, sample)
+    if found and not found.tasks:
+        got = "; ".join(found.left_out)
+        raise UserError(f"--models: no request can be scored again (got {got}); give the folder that was served")
+    return found
 
 
 def _show(found: "FeatureSkew", beyond: list["ColumnSkew"], at_most: float) -> None:

@@ -9,12 +9,10 @@ from sangam.components.request_log.served import Plan, Served
 from sangam.components.server.model import LoadedModel
 from sangam.components.skew.rescoring import check_scores
 from sangam.schemas.derived.days import parse_day
-from sangam.schemas.errors import UserError
 from sangam.schemas.spec.serving import RequestLog
 from tests.components.request_log.sample_requests import write
 from tests.components.server.logged_models import put_logged
 from tests.components.server.sample_models import SmallRanker, candidates
-from tests.errors import place_and_value
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +51,7 @@ def test_a_version_gives_the_logged_scores_again(model: LoadedModel, versions: P
     assert model.logged
     write(tmp_path, model.logged, [_served(model, number) for number in range(4)])
     found = check_scores(str(tmp_path), versions, DAY, 100)
+    assert found
     # A score of a missing price is none.
     assert [(task.task, task.compared, task.different, task.largest) for task in found.tasks] == [
         ("like", 8, 0, 0.0),
@@ -66,6 +65,7 @@ def test_a_score_that_the_version_does_not_give_is_found(model: LoadedModel, ver
     requests = [_served(model, 1, wrong=0.25), _served(model, 2), _served(model, 3, delta=7, wrong=1.0)]
     write(tmp_path, model.logged, requests)
     found = check_scores(str(tmp_path), versions, DAY, 100)
+    assert found
     like, watch = found.tasks
     assert (like.compared, like.different, like.largest, watch.different) == (4, 1, 0.25, 0)
     [example] = like.examples
@@ -81,5 +81,8 @@ def test_versions_that_cannot_score_again_are_told(model: LoadedModel, versions:
         plan = Plan(of.model, version, of.settings, of.columns, of.tasks, of.event_time)
         served = _served(model, number)
         write(tmp_path, plan, [Served(plan, served.request_id, served.at_s, None, served.inputs, 3, served.scores)])
-    with pytest.raises(UserError, match=place_and_value("--models", f"{REDACTED} redacts user; version {ABSENT} is")):
-        check_scores(str(tmp_path), versions, DAY, 100)
+    found = check_scores(str(tmp_path), versions, DAY, 100)
+    assert found
+    assert not found.tasks
+    assert found.left_out == {f"version {REDACTED} redacts user": 3, f"version {ABSENT} is not there": 3}
+    assert check_scores(str(tmp_path), versions, parse_day("2024-03-01"), 100) is None
