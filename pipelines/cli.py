@@ -35,6 +35,7 @@ from sangam.pipelines.commands import (
     serve,
     setup,
     show,
+    skew,
     status,
     tune,
     ui,
@@ -102,6 +103,7 @@ app.command(epilog=clean.EPILOG)(clean.clean)
 app.command(epilog=online.EPILOG)(online.online)
 app.command(epilog=serve.EPILOG)(serve.serve)
 app.command(epilog=load.EPILOG)(load.load)
+app.command(epilog=skew.EPILOG)(skew.skew)
 app.command(epilog=predict.EPILOG)(predict.predict)
 app.command(epilog=embeddings.EPILOG)(embeddings.embeddings)
 app.command(epilog=rollback.EPILOG)(rollback.rollback)

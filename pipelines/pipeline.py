@@ -143,9 +143,14 @@ def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
         pipeline_root=root,
     ).with_id("evaluator")
     # Parallel to the evaluator, so that a rejected model is reported with all of its problems.
-    infra_validator = InfraValidator(spec=spec, model=model, training=training, pipeline_root=root).with_id(
-        "infra_validator"
-    )
+    infra_validator = InfraValidator(
+        spec=spec,
+        model=model,
+        training=training,
+        pipeline_root=root,
+        date=placement.date,
+        data_root=placement.data_root,
+    ).with_id("infra_validator")
     pusher = Pusher(
         spec=spec,
         examples=data.examples,

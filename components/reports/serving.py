@@ -5,6 +5,7 @@ Loads without TensorFlow and TFX: the record of a run and the model card contain
 
 from pydantic import BaseModel, ConfigDict
 
+from sangam.components.reports.skew import FeatureSkew, ScoreSkew
 from sangam.schemas.spec.serving import Load
 
 FILE_NAME = "infra_verdict.json"
@@ -38,6 +39,8 @@ class ServingVerdict(_Record):
             price of serving.
         live_candidates_per_core_s: the same of the version that the model would replace; None if it was not measured.
         live: that version.
+        feature_skew: how features of logged requests differ from the logs; None if the spec has no gate for it.
+        score_skew: how scores of logged requests differ from those given again; likewise.
         checks: checks in order.
         notes: omitted checks with their reasons.
     """
@@ -53,5 +56,7 @@ class ServingVerdict(_Record):
     candidates_per_core_s: float | None = None
     live_candidates_per_core_s: float | None = None
     live: str = ""
+    feature_skew: FeatureSkew | None = None
+    score_skew: ScoreSkew | None = None
     checks: list[Check]
     notes: list[str] = []

@@ -57,7 +57,8 @@ def _added(name: str, spec: Spec) -> dict[str, Json]:
     They do not include the run's id, which would make every cache key unique.
     """
     added: dict[str, Json] = {ROOT: {"componentInputParameter": PIPELINE_ROOT}}
-    if name == "example_gen" and isinstance(spec.logs, DayLogs):
+    has_date = name == "example_gen" or (name == "infra_validator" and spec.skew_gates)
+    if has_date and isinstance(spec.logs, DayLogs):
         added[CREATED] = {"runtimeValue": {"constant": CREATE_TIME}}
     return added
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from sangam.schemas.checks.skew import skew_problems
 from sangam.schemas.contracts.root import NAMES
 from sangam.schemas.derived.columns import feature_columns, features_of_new_ids
 from sangam.schemas.derived.ids import id_columns
@@ -21,7 +22,7 @@ from sangam.schemas.spec.metrics import (
     needs_weights,
     without_weights,
 )
-from sangam.schemas.spec.release import Confidence, DirectoryPush, Gate, Grouping, Listing, PriceGate
+from sangam.schemas.spec.release import Confidence, DirectoryPush, Gate, Grouping, Listing, PriceGate, SkewGate
 
 _BOUNDS = ("at_least", "at_most", "max_drop", "max_rise", "min_gain")
 
@@ -105,6 +106,9 @@ def _gates(spec: Spec) -> Iterator[Problem]:
         loc = ("gates", index)
         if isinstance(gate, PriceGate):
             yield from _price(spec, loc, gate)
+            continue
+        if isinstance(gate, SkewGate):
+            yield from skew_problems(spec, loc, gate)
             continue
         task = spec.tasks.get(gate.task)
         if task is None:

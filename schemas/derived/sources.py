@@ -16,6 +16,11 @@ def sources_of(logs: Logs) -> Mapping[str, Source]:
     return logs.sources if isinstance(logs, DayLogs) else {}
 
 
+def tables_of(logs: Logs) -> dict[str, StateTable]:
+    """Returns the tables among the sources, by name."""
+    return {name: source for name, source in sources_of(logs).items() if isinstance(source, StateTable)}
+
+
 def origins(logs: Logs) -> dict[str, str]:
     """Returns the source of each joined column, by the column's name in the examples."""
     return {column: name for name, source in sources_of(logs).items() for column in source.columns}

@@ -28,7 +28,7 @@ from sangam.schemas.spec.models import Model
 from sangam.schemas.spec.monitoring import Monitoring
 from sangam.schemas.spec.online import Online
 from sangam.schemas.spec.optimizers import RowOptimizer
-from sangam.schemas.spec.release import AnyGate, Evaluation, Gate, PriceGate, Push
+from sangam.schemas.spec.release import AnyGate, Evaluation, Gate, PriceGate, Push, SkewGate
 from sangam.schemas.spec.serving import Export, Serving
 from sangam.schemas.spec.sync import MAX_SHARING, InStep, Transport
 from sangam.schemas.spec.tables import Table
@@ -180,6 +180,11 @@ class Spec(RankerSpec):
     def price_gate(self) -> PriceGate | None:
         """The gate of the price of serving; None without one."""
         return next((gate for gate in self.gates if isinstance(gate, PriceGate)), None)
+
+    @property
+    def skew_gates(self) -> tuple[SkewGate, ...]:
+        """The gates of skew."""
+        return tuple(gate for gate in self.gates if isinstance(gate, SkewGate))
 
     @property
     def transforms_ahead(self) -> bool:

@@ -142,12 +142,36 @@ class PriceGate(FrozenModel):
     """Largest increase, as a share: 0.1 is a tenth more processor time a candidate."""
 
 
+class SkewGate(FrozenModel):
+    """Bound on what servers saw and scored otherwise than training, in a sample of the requests of the run's date.
+
+    It is judged in the serving check; a date without logged requests is noted.
+    """
+
+    skew: Literal["features", "scores"]
+    """What is compared. `features`: those of the log with those that the spec's tables give, as of each request's time.
+    `scores`: those of the log with those that the logged version gives again."""
+    at_most: Annotated[float, Field(ge=0, lt=1)]
+    """Largest share that may differ of the values of any column, or of the scores of any task."""
+    log: FilePattern | None = None
+    """Folder of the log of requests, relative to the data folder. Left out: `data.log`."""
+    requests: PositiveInt = 1000
+    """Size of the sample."""
+
+
 def _which(gate: Any) -> str:
-    has = "serving" in gate if isinstance(gate, Mapping) else isinstance(gate, PriceGate)
-    return PriceGate.__name__ if has else Gate.__name__
+    if isinstance(gate, Mapping):
+        return next((kind.__name__ for key, kind in _OTHERS.items() if key in gate), Gate.__name__)
+    return type(gate).__name__
 
 
-AnyGate = Annotated[Annotated[Gate, Tag("Gate")] | Annotated[PriceGate, Tag("PriceGate")], Discriminator(_which)]
+_OTHERS = {"serving": PriceGate, "skew": SkewGate}
+"""The gates that are not of a metric, by the key that only they have."""
+
+AnyGate = Annotated[
+    Annotated[Gate, Tag("Gate")] | Annotated[PriceGate, Tag("PriceGate")] | Annotated[SkewGate, Tag("SkewGate")],
+    Discriminator(_which),
+]
 
 
 class DirectoryPush(FrozenModel):

@@ -12,6 +12,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 from sangam.components.caching.code_digest import code_digest
 from sangam.components.steps.infra_validator.driver import Driver
 from sangam.components.steps.infra_validator.executor import Executor
+from sangam.components.steps.infra_validator.skew import declared
 from sangam.schemas.spec import Spec
 
 
@@ -33,6 +34,9 @@ class InfraValidatorSpec(ComponentSpec):
         "pipeline_root": ExecutionParameter(type=str),
         "code": ExecutionParameter(type=str),
         "refusals": ExecutionParameter(type=int, optional=True),
+        "skew": ExecutionParameter(type=str, optional=True),
+        "date": ExecutionParameter(type=str, optional=True),
+        "data_root": ExecutionParameter(type=str, optional=True),
     }
 
 
@@ -53,6 +57,8 @@ class InfraValidator(base_component.BaseComponent):
         model: types.BaseChannel,
         training: types.BaseChannel,
         pipeline_root: str | data_types.RuntimeParameter,
+        date: str | data_types.RuntimeParameter,
+        data_root: str | data_types.RuntimeParameter,
     ) -> None:
         """Declares the step.
 
@@ -61,7 +67,11 @@ class InfraValidator(base_component.BaseComponent):
             model: channel of the exported model.
             training: channel of the training report: raw evaluation examples with their scores.
             pipeline_root: folder with the record of blessed models, of which the last is the live one.
+            date: date of the run, whose logged requests the gates of skew judge; of other specs nothing is passed on.
+            data_root: folder of the logs, likewise.
         """
+        skew = declared(spec)
+        of_skew = {"skew": skew.model_dump_json(), "date": date, "data_root": data_root} if skew else {}
         super().__init__(
             spec=InfraValidatorSpec(
                 model=model,
@@ -73,6 +83,7 @@ class InfraValidator(base_component.BaseComponent):
                 pipeline_root=pipeline_root,
                 code=code_digest(Executor.__module__),
                 blessing=types.Channel(type=standard_artifacts.InfraBlessing),
+                **of_skew,
             )
         )
 

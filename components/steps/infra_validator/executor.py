@@ -27,6 +27,7 @@ from sangam.components.steps.infra_validator.price import Live, Price, measure_p
 from sangam.components.steps.infra_validator.rows import Unfit, read_description
 from sangam.components.steps.infra_validator.scores import Scores, difference
 from sangam.components.steps.infra_validator.server_process import serve
+from sangam.components.steps.infra_validator.skew import Declared, with_skew
 from sangam.schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE, SERVED_SCORES_FILE
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
@@ -64,6 +65,14 @@ class Executor(base_executor.BaseExecutor):
             log=_log_dir() / "serving_check.log",
             comparison=_comparison(candidate.uri, exec_properties),
         )
+        if given := exec_properties.get("skew"):
+            verdict = with_skew(
+                verdict,
+                Declared.model_validate_json(given),
+                date=exec_properties["date"],
+                data_root=exec_properties["data_root"],
+                root=exec_properties["pipeline_root"],
+            )
         blessing = artifact_utils.get_single_instance(output_dict["blessing"])
         blessing.set_string_custom_property(MODEL, candidate.uri)
         blessing.set_int_custom_property("blessed", int(verdict.blessed))

@@ -9,6 +9,9 @@ from sangam.components.record.run import RunRecord, Step
 from sangam.components.reports.curves import Curve
 from sangam.components.reports.evaluation import CalibrationBucket, Difference, GateVerdict, TaskVerdict
 from sangam.components.reports.importance import ColumnImportance, TaskImportance
+from sangam.components.reports.serving import ServingVerdict
+from sangam.components.reports.skew import Cause, ColumnSkew, Example, FeatureSkew, ScoreSkew, TaskSkew
+from sangam.schemas.spec.serving import Load
 from tests.components.record.sample_records import record
 
 TRAINING: dict[str, Any] = {
@@ -102,6 +105,26 @@ def run(task: str = "like", gates: tuple[GateVerdict, ...] = (gate(),), **change
         "tasks": {task: judged},
     }
     return record(**{**known, **changes})
+
+
+def skewed() -> ServingVerdict:
+    """Returns the serving check of a server that sees another unit."""
+    example = Example(keys={"request_id": "r0"}, served=4.375, offline=4.5)
+    cause = Cause(kind="unit", detail="1000 times", share=1.0)
+    columns = [
+        ColumnSkew(column="price", compared=60, different=54, cause=cause, examples=[example]),
+        ColumnSkew(column="tags", compared=60, different=0),
+    ]
+    score = example.model_copy(update={"served": 0.5, "offline": 0.25})
+    task = TaskSkew(task="like", compared=60, different=1, largest=0.25, examples=[score])
+    return ServingVerdict(
+        blessed=True,
+        model_bytes=1,
+        load=Load(),
+        checks=[],
+        feature_skew=FeatureSkew(rows=60, unmatched=0, columns=columns),
+        score_skew=ScoreSkew(tasks=[task], left_out={}),
+    )
 
 
 def past() -> list[RunRecord]:

@@ -9,7 +9,7 @@ import pytest
 from sangam.components.page.collect import collect
 from sangam.components.page.facts import Facts, PageContext
 from sangam.components.page.render import render
-from tests.components.page.sample_runs import facts, gate, past, run
+from tests.components.page.sample_runs import facts, gate, past, run, skewed
 
 
 def _text(page: str) -> str:
@@ -62,6 +62,15 @@ def test_the_steps_and_the_time_between_them_are_the_runs() -> None:
 def test_importance_comes_before_the_distributions_of_the_columns() -> None:
     text = _text(render(run(), facts()))
     assert text.index("Permutation importance") < text.index("among 5,000 evaluation examples") < text.index("distance")
+
+
+def test_skew_is_told_by_column_and_task() -> None:
+    text = _text(render(run(serving=skewed()), facts()))
+    assert "Skew what servers saw and scored" in text
+    assert "price 54 60 4.375 4.5 unit: 1000 times" in text
+    assert "tags 0 60" in text
+    assert "score of like 1 60 0.5 0.25" in text
+    assert "Skew" not in _text(render(run(), facts()))
 
 
 def test_slices_come_worst_first_and_those_without_a_value_last() -> None:

@@ -222,6 +222,17 @@ def test_logs_without_dates_take_no_date() -> None:
     assert {"sangam_root"} == {name for name in parameters if name.startswith("sangam_")}
 
 
+def test_a_serving_check_that_judges_skew_gets_the_date_and_the_logs(tmp_path: Path, short_video: Compiled) -> None:
+    gates = [{"task": "like", "metric": "auc", "at_least": 0.6}, {"skew": "scores", "at_most": 0, "log": "requests"}]
+    spec = changed_spec(tmp_path, "short_video", {"gates": gates})
+    judging = read_compiled(compile_pipeline(spec, TARGET))
+    mine, other = (each.ir["components"]["infra_validator"]["inputDefinitions"] for each in (judging, short_video))
+    added = mine["parameters"].keys() - other["parameters"].keys()
+    assert added == {"skew", "date", "data_root", "sangam_created"}
+    given = judging.ir["root"]["dag"]["tasks"]["infra-validator"]["inputs"]["parameters"]
+    assert {given[name]["componentInputParameter"] for name in ("date", "data_root")} == {"date", "data_root"}
+
+
 def test_every_step_starts_through_the_entry_point_and_is_told_of_the_root(everything: Compiled) -> None:
     tasks = everything.ir["root"]["dag"]["tasks"]
     assert len(tasks) == 10

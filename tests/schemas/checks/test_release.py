@@ -13,7 +13,43 @@ from tests.errors import tells
 from tests.schemas.sample_specs import REMOVED, changed, loaded, write
 
 KEY = {"session": {"column": "session_id", "type": "int"}}
+ITEMS = {
+    "kind": "table",
+    "pattern": "items/{YYYY}-{MM}-{DD}/*.parquet",
+    "format": "parquet",
+    "keys": {"user_id": {"type": "string"}},
+    "time": "updated",
+    "max_age_days": 1,
+    "columns": {"age": {}},
+}
+SKEWED = {"gates.2": {"skew": "features", "at_most": 0.001, "log": "requests"}, "event_time": "at"}
 MISTAKES: list[tuple[dict[str, Any], str, str]] = [
+    ({"gates.2": {"skew": "feature", "at_most": 0.1}}, "gates[2].skew", "(got 'feature') ... 'features'"),
+    ({"gates.2": {"skew": "scores", "at_most": 0.1}}, "gates[2].log", "is missing"),
+    ({"gates.2": {"skew": "features", "at_most": 0.1, "log": "requests"}}, "gates[2].skew", "no source of kind table"),
+    (
+        SKEWED | {"data.sources": {"items": ITEMS | {"keys": {"friends": {"type": "string"}}}}},
+        "gates[2].skew",
+        "(got friends) ... user_id",
+    ),
+    (
+        SKEWED | {"data.sources": {"items": ITEMS}, "serving": {"log": {"share": 1, "redact": {"user_id": "hash"}}}},
+        "gates[2].skew",
+        "(got user_id)",
+    ),
+    (
+        {"gates.2": {"skew": "scores", "at_most": 0.1, "log": "requests"}, "push": {"kind": "none"}},
+        "gates[2].skew",
+        "(got push 'none')",
+    ),
+    (
+        {
+            "gates.2": {"skew": "scores", "at_most": 0.1, "log": "requests"},
+            "gates.3": {"skew": "scores", "at_most": 0.2, "log": "requests"},
+        },
+        "gates[3]",
+        "(got a second one)",
+    ),
     ({"gates.0.metric": "f1"}, "gates[0].metric", "(got 'f1') ... calibration"),
     ({"gates.0.metric": "weighted_gauc"}, "gates[0].metric", "(got 'weighted_gauc')"),
     (
@@ -161,6 +197,8 @@ def test_mistake_is_told_with_its_place_and_the_way_out(
         {"export": {"form": "tfra", "rows": "float16", "max_auc_loss": 0}},
         {"serving": {"max_model_size": "2GB", "max_p99_ms": 20, "load": {"candidates": 10}}},
         {"drift": {"action": "warn", "every": {"l_infinity": 0.3, "jensen_shannon": 0.1, "missing_share": 0.1}}},
+        SKEWED | {"data.sources": {"items": ITEMS}},
+        {"gates.2": {"skew": "scores", "at_most": 0, "log": "requests"}},
     ],
 )
 def test_what_is_allowed_loads(tmp_path: Path, changes: dict[str, Any]) -> None:

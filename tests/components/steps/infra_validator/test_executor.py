@@ -16,8 +16,10 @@ import pytest
 
 from sangam.components.registry import seal
 from sangam.schemas.errors import UserError
-from sangam.schemas.spec.release import Evaluation
+from sangam.schemas.spec.release import Evaluation, SkewGate
 from sangam.schemas.spec.serving import Load, Serving
+from tests.components.logs.sample_sources import INPUTS
+from tests.components.skew.sample_tables import LOGS
 from tests.errors import mentions, place_and_value, tells
 from tests.trainer_module.launch.warm import forked_groups
 
@@ -260,6 +262,7 @@ def test_the_executor_writes_the_verdict_and_tfxs_marks(tmp_path: Path, monkeypa
     from tfx.types import standard_artifacts
 
     from sangam.components.steps.infra_validator.executor import Executor
+    from sangam.components.steps.infra_validator.skew import Declared
     from tests.components.steps.infra_validator.sample_models import make
 
     made = make(tmp_path)
@@ -270,6 +273,8 @@ def test_the_executor_writes_the_verdict_and_tfxs_marks(tmp_path: Path, monkeypa
     blessing = standard_artifacts.InfraBlessing()
     blessing.uri = str(tmp_path / "blessing")
     serving = Serving(max_model_size="1kB", load=LOAD)
+    gate = SkewGate(skew="scores", at_most=0.0, log="requests")
+    given = Declared(gates=(gate,), inputs=INPUTS, logs=LOGS, redacted=(), versions="serving")
     Executor().Do(
         {"model": [model], "training": [training]},
         {"blessing": [blessing]},
@@ -279,6 +284,10 @@ def test_the_executor_writes_the_verdict_and_tfxs_marks(tmp_path: Path, monkeypa
             "name": "tiny",
             "price": "",
             "code": "c",
+            "skew": given.model_dump_json(),
+            "date": "2024-03-08",
+            "data_root": str(tmp_path),
+            "pipeline_root": str(tmp_path),
         },
     )
     assert not model_utils.is_infra_validated(blessing)
@@ -287,6 +296,7 @@ def test_the_executor_writes_the_verdict_and_tfxs_marks(tmp_path: Path, monkeypa
     assert not verdict["blessed"]
     assert [check["name"] for check in verdict["checks"] if not check["passed"]] == ["size"]
     assert "serving.max_p99_ms" in verdict["notes"][0]
+    assert mentions(verdict["notes"][-1], "skew of scores ... requests ... 2024-03-08")
     assert blessing.get_string_custom_property("model_uri") == model.uri
     assert "serving candidate: gRPC 127.0.0.1:" in (tmp_path / "logs" / "serving_check.log").read_text()
 

@@ -313,7 +313,9 @@ def test_components_can_be_built_from_a_spec() -> None:
     training = types.Channel(type=kinds.ModelRun)
     given = {"examples": examples, "model": model, "training": training}
     evaluator = Evaluator(spec=spec, **given, pipeline_root="root")
-    infra_validator = InfraValidator(spec=spec, model=model, training=training, pipeline_root="root")
+    infra_validator = InfraValidator(
+        spec=spec, model=model, training=training, pipeline_root="root", date="2024-03-08", data_root="logs"
+    )
     pusher = Pusher(
         spec=spec,
         examples=examples,
