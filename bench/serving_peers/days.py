@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.demo import CONTEXT
+from sangam.components.arrow_files import open_parquet
 from sangam.schemas.contracts.export import ServedColumn
 from sangam.schemas.derived.rank_inputs import LENGTH, MISSING
 
@@ -20,7 +20,8 @@ _TYPES = {"string": np.object_, "int": np.int64, "float": np.float32}
 
 def tables(logs: Path) -> list[pa.Table]:
     """Returns the logs, day after day."""
-    return [pq.read_table(day) for day in sorted(each for each in logs.iterdir() if each.is_dir())]
+    days = sorted(each for each in logs.iterdir() if each.is_dir())
+    return [pa.concat_tables(open_parquet(file).read() for file in sorted(day.glob("*.parquet"))) for day in days]
 
 
 def inputs(day: pa.Table, columns: Mapping[str, ServedColumn]) -> Arrays:

@@ -39,8 +39,8 @@ class Tables:
         kinds["positional"] = layout.encoded
         return [(group, kind, name) for group in self.rows for kind, of in kinds.items() for name in of[group]]
 
-    def request(self, arrays: Arrays) -> tuple[Arrays, Arrays]:
-        """Returns the row numbers of each feature, [n] or [n, values], and the lengths of those with lists."""
+    def request(self, arrays: Arrays) -> dict[str, Arrays]:
+        """Returns `rows`, the row numbers of each feature, [n] or [n, values], and `lengths` of those with lists."""
         rows: Arrays = {}
         lengths: Arrays = {}
         for group, kind, name in self.parts():
@@ -53,7 +53,7 @@ class Tables:
                 lengths[name] = np.minimum(arrays[f"{column}{LENGTH}"], most)
             else:
                 rows[name] = numbers
-        return rows, lengths
+        return {"rows": rows, "lengths": lengths}
 
     def _numbers(self, group: str, tag: int, values: NDArray[Any], feature: Any) -> NDArray[np.int64]:
         missing, instead = MISSING[feature.type], getattr(feature, "missing", None)

@@ -5,7 +5,6 @@ Each has one thread. The libraries of layers get the input of the dense layers, 
 """
 
 import functools
-import pickle
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.serving_peers.request_files import read_requests
 from bench.serving_peers.worker import Call, refuse_other_scores, take_turns
 
 Predict = Callable[[Any], Any]
@@ -60,8 +60,8 @@ def read_lookups(folder: Path, candidates: int) -> list[tuple[Any, ...]]:
     """Returns requests of so many candidates as tensors: encoded numbers, row numbers and lengths by feature."""
     import torch
 
-    requests = pickle.loads((folder / f"lookups-{candidates}.pickle").read_bytes())
-    return torch.utils._pytree.tree_map(torch.from_numpy, requests)
+    requests = torch.utils._pytree.tree_map(torch.from_numpy, read_requests(folder / f"lookups-{candidates}.npz"))
+    return [(each["floats"]["x"], each["rows"], each.get("lengths", {})) for each in requests]
 
 
 def lightgbm(folder: Path) -> Predict:

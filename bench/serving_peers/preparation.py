@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import pickle
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from bench.processes import Process, run
 from bench.serving_peers import days as logs_of
+from bench.serving_peers import request_files
 from bench.serving_peers.dense_inputs import DENSE_INPUTS, examples, write_with_inputs
 from bench.serving_peers.lookups import Tables
 from bench.serving_peers.trees import TreeTable, tree_table
@@ -93,7 +93,7 @@ def read_tasks(folder: Path) -> list[str]:
 
 def read_requests(folder: Path, candidates: int) -> list[logs_of.Arrays]:
     """Returns the requests of so many candidates as inputs of `rank`."""
-    return list(pickle.loads((folder / f"requests-{candidates}.pickle").read_bytes()))
+    return [each["inputs"] for each in request_files.read_requests(folder / f"inputs-{candidates}.npz")]
 
 
 def _ranker(described: Description) -> Ranker:
@@ -166,9 +166,11 @@ def _write_requests(
         posts = random.integers(0, len(trees.x), [_NUM_REQUESTS, size])
         requests = [logs_of.request(day, user, of_user) for user, of_user in zip(users, posts, strict=True)]
         x = np.stack([told({"examples": examples(each, described.columns)})["x"] for each in requests])
-        looked_up = [(of[:, :floats], *tables.request(each)) for of, each in zip(x, requests, strict=True)]
-        (folder / f"requests-{size}.pickle").write_bytes(pickle.dumps(requests))
-        (folder / f"lookups-{size}.pickle").write_bytes(pickle.dumps(looked_up))
+        looked_up = [
+            {"floats": {"x": of[:, :floats]}} | tables.request(each) for of, each in zip(x, requests, strict=True)
+        ]
+        request_files.write_requests(folder / f"inputs-{size}.npz", [{"inputs": each} for each in requests])
+        request_files.write_requests(folder / f"lookups-{size}.npz", looked_up)
         np.savez(
             folder / f"requests-{size}.npz",
             x=x,
