@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import wrappers_pb2
 from numpy.typing import NDArray
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
@@ -21,6 +22,8 @@ _FIELDS = {
     types_pb2.DT_BOOL: "bool_val",
     types_pb2.DT_STRING: "string_val",
 }
+_TAGS = {types_pb2.DT_FLOAT: b"\x2a", types_pb2.DT_DOUBLE: b"\x32"}
+"""First bytes on the wire of the fields whose numbers lie there as they do in memory."""
 _STRINGS = "OSU"
 """Kinds of NumPy's types that are strings in messages."""
 
@@ -56,10 +59,17 @@ def to_array(expected: Input, proto: tensor_pb2.TensorProto, max_bytes: int) -> 
 def write(array: NDArray[Any], proto: tensor_pb2.TensorProto) -> None:
     """Writes an output like TensorFlow Serving: values in the field of their type."""
     _describe(proto, array)
-    if field := _FIELDS.get(proto.dtype):
+    if tag := _TAGS.get(proto.dtype):
+        _merge_numbers(proto, tag, array.tobytes())
+    elif field := _FIELDS.get(proto.dtype):
         getattr(proto, field).extend(array.ravel().tolist())
     else:
         proto.tensor_content = array.tobytes()
+
+
+def _merge_numbers(proto: tensor_pb2.TensorProto, tag: bytes, content: bytes) -> None:
+    """Has the message take numbers as it reads them from the wire; to add them one by one takes 200 times as long."""
+    proto.MergeFromString(tag + wrappers_pb2.BytesValue(value=content).SerializeToString()[1:] if content else b"")
 
 
 def pack(array: NDArray[Any], proto: tensor_pb2.TensorProto) -> None:
