@@ -9,6 +9,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 _DROPPED = "dropped "
+_REASONS = ("broker", "disk", "error", "id", "key", "queue", "size")
+"""Told as 0 from the start: Prometheus sees no increase in a counter that begins with 1."""
 _COUNTS = {
     "chosen": "Requests in the declared share.",
     "written": "Requests written to the log.",
@@ -35,9 +37,9 @@ class LogMetrics:
             yield "", counts()[name]
 
         def dropped() -> Iterator[tuple[str, float]]:
-            for name, number in counts().items():
-                if name.startswith(_DROPPED):
-                    yield name.removeprefix(_DROPPED), number
+            counted = counts()
+            told = {name.removeprefix(_DROPPED) for name in counted if name.startswith(_DROPPED)}
+            return ((reason, counted[_DROPPED + reason]) for reason in sorted(told.union(_REASONS)))
 
         for name, text in _COUNTS.items():
             registry.register(_Counts(f"sangam_request_log_{name}", text, (), partial(counter, name)))

@@ -116,6 +116,7 @@ def scraped(
         with prometheus.running(config, folder / "data") as asked:
             (folder / "server").mkdir()
             own = ("--name", "served", "--metrics-target", str(root.metrics / "server.json"))
+            own += ("--log", str(folder / "requests"))
             with running(versions, folder / "server", *own) as server:
                 told = _wait_for_data(asked, _Client(server, versions))
                 _check_pages(asked)
