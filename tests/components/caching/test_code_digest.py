@@ -55,8 +55,11 @@ STARTED = {
             "sangam.trainer_module.serving.tfra_table",
         ),
     ],
-    # The server imports it once the ports are free.
-    "infra_validator": ["sangam.components.server.__main__", "sangam.components.server.serving"],
+    "infra_validator": [
+        # The server imports the second once the ports are free, the others if it has a log.
+        *("sangam.components.server.__main__", "sangam.components.server.serving"),
+        *("sangam.components.request_log.folder", "sangam.components.request_log.topic"),
+    ],
 }
 """What a step's process imports beside its executor, and what the processes that it starts import."""
 

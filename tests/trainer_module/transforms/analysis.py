@@ -1,6 +1,7 @@
 """Transform analyzed and applied by TensorFlow Transform on Beam, as its component does."""
 
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -11,7 +12,7 @@ import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
 from sangam.components.steps.transform import analysis
-from sangam.schemas.contracts.statistics import Statistics, completed, to_analyze
+from sangam.schemas.contracts.statistics import FILE_NAME, Statistics, completed, to_analyze
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.spec import Inputs
 from sangam.trainer_module.transforms.preprocessing import numbers_fn, preprocessing_fn
@@ -57,7 +58,8 @@ def analyzed(
     inputs: Inputs, rows: Rows, statistics: Statistics | None = None
 ) -> tuple[list[dict[str, Any]], tft.TFTransformOutput]:
     """Returns the transformed rows and the function that Transform saved."""
-    config = config_of(inputs, statistics or statistics_of(inputs, rows))
+    statistics = statistics or statistics_of(inputs, rows)
+    config = config_of(inputs, statistics)
     metadata = metadata_of(inputs)
 
     def transform(batch: dict[str, Any]) -> dict[str, Any]:
@@ -71,4 +73,5 @@ def analyzed(
         _ = data | beam.Map(_keep)
         _ = saved | tft_beam.WriteTransformFn(directory)
     metadata_io.write_metadata(metadata, f"{directory}/{tft.TFTransformOutput.RAW_METADATA_DIR}")
+    Path(directory, FILE_NAME).write_text(statistics.model_dump_json(), encoding="utf-8")
     return list(_TRANSFORMED), tft.TFTransformOutput(directory)
