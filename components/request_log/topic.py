@@ -14,7 +14,7 @@ from sangam.components.request_log.rows import batch_of, look_for_pandas
 from sangam.components.request_log.served import Plan, Served
 from sangam.schemas.contracts.request_log import AT, FORMAT, KAFKA, MESSAGE_FORMAT
 from sangam.schemas.errors import UserError
-from sangam.schemas.host.kafka_properties import read_properties
+from sangam.schemas.host.kafka_properties import read_properties, refused_by_librdkafka
 from sangam.schemas.host.limited_log import LimitedLog
 
 _LOG = LimitedLog(logging.getLogger("sangam.components.server"))
@@ -68,12 +68,7 @@ class Topic:
                 {"client.id": "sangam", "log_level": 0, "compression.type": "zstd", **own, **ours}
             )
         except (KafkaException, ValueError, TypeError) as error:
-            # Without librdkafka's message, which may contain a secret from a misplaced line.
-            named = [name for name in own if f'"{name}"' in str(error)] or ["one of its properties"]
-            raise UserError(
-                f"--log-kafka-config: {properties}: librdkafka refuses it (got {named[0]}); its documentation lists "
-                "the properties and their values"
-            ) from None
+            raise refused_by_librdkafka(f"--log-kafka-config: {properties}", own, error) from None
         look_for_pandas()
         self._topic, self._key = match[2], key
         self.counts: Counter[str] = Counter()

@@ -6,8 +6,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException
 
 from sangam.schemas.contracts.joining_job import Kafka
-from sangam.schemas.errors import UserError
-from sangam.schemas.host.kafka_properties import read_properties
+from sangam.schemas.host.kafka_properties import read_properties, refused_by_librdkafka
 
 _REFUSED = {
     "auto.offset.reset": "deleted messages are counted",
@@ -53,9 +52,4 @@ def reader_of(kafka: Kafka, **more: Any) -> Consumer:
     try:
         return Consumer({**properties, **more})
     except (KafkaException, ValueError, TypeError) as error:
-        # Without librdkafka's message, which may contain a secret from a misplaced line.
-        named = [name for name in properties if f'"{name}"' in str(error)] or ["one of its properties"]
-        raise UserError(
-            f"{kafka.properties or '--source'}: librdkafka refuses it (got {named[0]}); its documentation lists the "
-            "properties and their values"
-        ) from None
+        raise refused_by_librdkafka(str(kafka.properties or "--source"), properties, error) from None

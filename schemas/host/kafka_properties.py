@@ -1,6 +1,6 @@
 """Files of properties for clients of Kafka: lines PROPERTY=VALUE of librdkafka, such as those for TLS and SASL."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from sangam.schemas.errors import UserError
@@ -37,3 +37,17 @@ def read_properties(file: Path, option: str, refused: Mapping[str, str]) -> dict
             raise UserError(f"{place}: is set twice (got {name}); remove one of the lines")
         found[name] = value
     return found
+
+
+def refused_by_librdkafka(place: str, names: Collection[str], error: Exception) -> UserError:
+    """Returns the error of properties that librdkafka does not take.
+
+    Args:
+        place: option, and the file if there is one.
+        names: properties that were given.
+        error: of its client; its message is left out, which may contain a secret from a misplaced line.
+    """
+    named = [name for name in names if f'"{name}"' in str(error)] or ["one of its properties"]
+    return UserError(
+        f"{place}: librdkafka refuses it (got {named[0]}); its documentation lists the properties and their values"
+    )

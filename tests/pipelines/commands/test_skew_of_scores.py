@@ -16,6 +16,7 @@ from sangam.schemas.spec.serving import RequestLog
 from tests.components.request_log.sample_requests import write as write_log
 from tests.components.server.logged_models import EVENT_TIME, put_logged
 from tests.components.server.sample_models import SmallRanker, candidates
+from tests.components.skew.sample_tables import DATA
 from tests.errors import mentions
 from tests.schemas.sample_specs import changed, write
 
@@ -23,24 +24,9 @@ pytestmark = pytest.mark.slow
 
 VERSION, DAY, MIDNIGHT = 20240228001, "2024-02-29", 1_709_164_800
 PRICES = {"p0": 0.5, "p1": 1.5, "p2": 2.5}
+_OF_POSTS = {"keys": {"post id": {"type": "string", "column": "id"}}, "columns": {"price": {}}}
 CHANGES = {
-    "data": {
-        "kind": "days",
-        "format": "parquet",
-        "pattern": "rows/{YYYY}-{MM}-{DD}/*.parquet",
-        "train_days": 1,
-        "sources": {
-            "items": {
-                "kind": "table",
-                "pattern": "items/{YYYY}-{MM}-{DD}/*.parquet",
-                "format": "parquet",
-                "keys": {"post id": {"type": "string", "column": "id"}},
-                "time": "updated",
-                "max_age_days": 1,
-                "columns": {"price": {}},
-            }
-        },
-    },
+    "data": DATA | {"sources": {"items": DATA["sources"]["items"] | _OF_POSTS}},
     "features": {
         "user": {"kind": "id", "type": "string", "table": "users"},
         "post": {"kind": "id", "column": "post id", "type": "string", "table": "tags"},
