@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ def _blocks(kind: str, text: str = PAGE) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Has the logs of docs/python.md, a drafted spec with the page's loss, and the module with it."""
     made = tmp_path_factory.mktemp("parts")
     with contextlib.chdir(made):
@@ -42,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         [written] = _blocks("yaml")
         added = YAML(typ="safe", pure=True).load(written)
         sangam.Spec.from_dict({**document, **added}).save("clicks.yaml")
-        yield made
+    return made
 
 
 def test_its_commands_end_with_a_pushed_model(folder: Path) -> None:

@@ -22,6 +22,7 @@ from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx
 from sangam.schemas.host.parent_process import adopt_orphans, end_with_parent
 from sangam.trainer_module.launch import nursery
 from sangam.trainer_module.launch.nursery import Nursery
+from tests.paths import REPOSITORY
 from tests.trainer_module.launch.warm import Warm, fork_groups
 
 COMMAND_LINE = "sangam.pipelines.cli"
@@ -55,7 +56,9 @@ def start_module(
     words: Sequence[str], environment: Mapping[str, str], output: Path, errors: Path | None = None
 ) -> Warm:
     """Does the same for a module and its arguments."""
-    forked = _commands().start([__name__, str(output), str(errors or output), *words], environment, _log())
+    forked = _commands().start(
+        [__name__, str(output), str(errors or output), *words], {FOLDER: os.getcwd(), **environment}, _log()
+    )
     assert forked is not None, _log().read_text()[-3000:]
     return Warm(forked.pid)
 
@@ -91,6 +94,7 @@ class _Commands(Nursery):
         with self._log.open("ab") as log, its_end:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, str(os.getpid()), _NO_LIMIT],
+                cwd=REPOSITORY,
                 env=self._environment,
                 stdin=its_end.fileno(),
                 stdout=log,
@@ -128,7 +132,7 @@ def _serve(parent_pid: str) -> None:
 
 def _run(output: str, errors: str, module: str, *arguments: str) -> None:
     """Runs a module in this process, as `python -m` does."""
-    os.chdir(os.environ.pop(FOLDER, "."))
+    os.chdir(os.environ.pop(FOLDER))
     for file, number in ((output, 1), (errors, 2)):
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(opened, number)

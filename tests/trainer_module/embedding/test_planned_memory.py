@@ -18,6 +18,7 @@ from sangam.trainer_module.embedding.hashing import owner_of
 from sangam.trainer_module.launch.children import ALLOCATOR
 from sangam.trainer_module.ranker import Ranker
 from tests.errors import tells
+from tests.paths import REPOSITORY
 from tests.schemas.sample_specs import Document, changed
 from tests.trainer_module.checkpoint.restore_store import write_users
 from tests.trainer_module.models.test_models import CHAIN, INTERACTIONS, MODELS
@@ -97,7 +98,9 @@ def _measured(folder: Path, module: str, *arguments: str) -> dict[str, float]:
     output = folder / "measured.json"
     environment = os.environ | ALLOCATOR | {"TF_CPP_MIN_LOG_LEVEL": "2"}
     command = [sys.executable, "-W", "ignore", "-m", f"tests.trainer_module.{module}", *arguments, str(output)]
-    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(output.read_text()))
 

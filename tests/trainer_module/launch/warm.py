@@ -15,7 +15,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,6 +28,7 @@ from sangam.trainer_module.launch import nursery
 from sangam.trainer_module.launch.children import environment_of_all
 from sangam.trainer_module.launch.nursery import Forked, Nursery
 from tests.fakes import bad_disk, mounted_store
+from tests.paths import REPOSITORY
 from tests.trainer_module.launch.entered_network import enter
 
 NETWORK = "SANGAM_TEST_NETWORK"
@@ -182,6 +183,9 @@ def _nursery() -> Nursery:
     preloaded = ":".join([bad_disk.preloaded(), mounted_store.preloaded()])
     made = Nursery(_log(), {**environment_of_all(), "LD_PRELOAD": preloaded, "OMP_NUM_THREADS": "1"})
     atexit.register(made.__exit__)
+    # Its processes find `tests`, wherever the first of them is started from.
+    with chdir(REPOSITORY):
+        made._begin()
     return made
 
 

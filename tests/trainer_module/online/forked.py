@@ -15,6 +15,7 @@ from pathlib import Path
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.trainer_module.launch.rank_group import clear_meeting, place_here
 from tests.fakes import bad_disk
+from tests.paths import REPOSITORY
 
 _LONGEST_S = 120.0
 
@@ -96,6 +97,7 @@ def fork_server() -> Iterator[ForkServer]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        cwd=REPOSITORY,
         env={**bad_disk.environment(Path()), "SANGAM_TEST_BAD_DISK": ""},
     )
     try:

@@ -23,6 +23,7 @@ from tests.components.steps.trainer.kubernetes.sample_run import (
 )
 from tests.errors import place_and_value, tells
 from tests.fakes.kubernetes_controllers import Life, finish, set_condition
+from tests.paths import REPOSITORY
 
 pytestmark = pytest.mark.slow
 
@@ -252,4 +253,4 @@ def test_a_job_that_somebody_deletes_fails_the_step(tmp_path: Path, monkeypatch:
 def _step(cluster: World, kind: str) -> "subprocess.Popen[bytes]":
     """Starts the step in a process of its own."""
     command = [sys.executable, "-m", "tests.components.steps.trainer.kubernetes.sample_run", kind, str(cluster.log_dir)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ})
+    return subprocess.Popen(command, stderr=subprocess.PIPE, cwd=REPOSITORY)
