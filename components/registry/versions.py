@@ -1,8 +1,9 @@
 """The folder of a ranker's versions: its layout, and how versions are withdrawn and restored.
 
 `<folder>/<number>/` is a version; servers, including TensorFlow Serving, serve the highest number. A withdrawn version
-is in `<folder>/withdrawn/<number>/`, where no server looks, with the reason in `withdrawn/<number>.json`. Loads without
-TensorFlow and TFX: the pusher, the server and the command line share it.
+is in `<folder>/withdrawn/<number>/`, where no server looks, with the reason in `withdrawn/<number>.json`. A version in
+`<folder>/shadow/<number>/` scores requests without answering them. Loads without TensorFlow and TFX: the pusher, the
+server and the command line share it.
 """
 
 import datetime
@@ -20,7 +21,7 @@ from sangam.schemas.errors import UserError
 from sangam.schemas.host import lock
 from sangam.schemas.host.files import refuse_links, refuse_links_within, write_whole
 
-MANIFEST_FILE, WITHDRAWN = seal.MANIFEST_FILE, "withdrawn"
+MANIFEST_FILE, WITHDRAWN, SHADOW = seal.MANIFEST_FILE, "withdrawn", "shadow"
 NONE = "none"
 """Given instead of a version to fall back to: withdraw all."""
 WAIT_S = 60.0
@@ -54,6 +55,12 @@ def versions(folder: Path) -> list[str]:
     return with_manifest or complete
 
 
+def shadow(folder: Path) -> str | None:
+    """Returns the newest complete version that waits in the shadow of the served one; None without any."""
+    waiting = versions(folder / SHADOW)
+    return waiting[-1] if waiting else None
+
+
 def withdrawn(folder: Path) -> dict[str, Withdrawal]:
     """Returns the records of withdrawn versions, lowest first."""
     names = (name for name in _numbers(folder / WITHDRAWN) if not (folder / WITHDRAWN / name).is_symlink())
@@ -61,8 +68,8 @@ def withdrawn(folder: Path) -> dict[str, Withdrawal]:
 
 
 def numbers_taken(folder: Path) -> list[str]:
-    """Returns all numbers in use, lowest first: of complete, incomplete and withdrawn versions."""
-    return sorted({*_numbers(folder), *_numbers(folder / WITHDRAWN)}, key=int)
+    """Returns all numbers in use, lowest first: of complete, incomplete, withdrawn versions, and those in the shadow."""
+    return sorted({*_numbers(folder), *_numbers(folder / WITHDRAWN), *_numbers(folder / SHADOW)}, key=int)
 
 
 def is_verified(version: Path) -> bool:

@@ -31,7 +31,9 @@ NUM_CANDIDATES, CANDIDATE = "served_candidates", "served_candidate"
 POSITION, PROPENSITY = "served_position", "served_propensity"
 SCORE = "served_score_"
 """Begins the column with the scores of a task."""
-OWN = (REQUEST_ID, AT, VERSION, DELTA, NUM_CANDIDATES, CANDIDATE, POSITION, PROPENSITY)
+SHADOW_VERSION, SHADOW_SCORE = "shadow_version", "shadow_score_"
+"""The version that scored the request without answering it, and what begins the columns with its scores; null: none did."""
+OWN = (REQUEST_ID, AT, VERSION, DELTA, NUM_CANDIDATES, CANDIDATE, POSITION, PROPENSITY, SHADOW_VERSION)
 
 POSITION_INPUT, PROPENSITY_INPUT = "log/position", "log/propensity"
 """Inputs of a request that the log alone takes: an input of a model has no `/`."""
@@ -52,4 +54,4 @@ def hour_folder(at_s: float) -> str:
 
 def taken(columns: Iterable[str]) -> list[str]:
     """Returns the columns of a model that have the name of one of the log's own: it cannot be logged."""
-    return sorted(name for name in columns if name in OWN or name.startswith(SCORE))
+    return sorted(name for name in columns if name in OWN or name.startswith((SCORE, SHADOW_SCORE)))
