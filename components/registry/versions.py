@@ -68,7 +68,7 @@ def withdrawn(folder: Path) -> dict[str, Withdrawal]:
 
 
 def numbers_taken(folder: Path) -> list[str]:
-    """Returns all numbers in use, lowest first: of complete, incomplete, withdrawn versions, and those in the shadow."""
+    """Returns all numbers in use, lowest first: also of incomplete and withdrawn versions, and those in the shadow."""
     return sorted({*_numbers(folder), *_numbers(folder / WITHDRAWN), *_numbers(folder / SHADOW)}, key=int)
 
 

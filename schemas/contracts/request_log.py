@@ -32,7 +32,7 @@ POSITION, PROPENSITY = "served_position", "served_propensity"
 SCORE = "served_score_"
 """Begins the column with the scores of a task."""
 SHADOW_VERSION, SHADOW_SCORE = "shadow_version", "shadow_score_"
-"""The version that scored the request without answering it, and what begins the columns with its scores; null: none did."""
+"""The version that scored the request without answering it, and what begins the columns of its scores; null: none."""
 OWN = (REQUEST_ID, AT, VERSION, DELTA, NUM_CANDIDATES, CANDIDATE, POSITION, PROPENSITY, SHADOW_VERSION)
 
 POSITION_INPUT, PROPENSITY_INPUT = "log/position", "log/propensity"
