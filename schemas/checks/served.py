@@ -49,12 +49,15 @@ def _data(spec: Spec, data: ServedLogs) -> Iterator[Problem]:
                 "take it from a source of kind actions, or name one of these",
             )
     for name, source in data.sources.items():
-        if isinstance(source, StateTable):
-            yield Problem(
-                ("data", "sources", name, "kind"),
-                "is a table (got table), and the log has all that the model read",
-                "remove it: the features are those that the server saw",
-            )
+        if not isinstance(source, StateTable):
+            continue
+        for setting, default in (("missing", "keep"), ("marker", None)):
+            if (got := getattr(source, setting)) != default:
+                yield Problem(
+                    ("data", "sources", name, setting),
+                    f"has no effect on a table of data of kind served, which is not joined (got '{got}')",
+                    "remove it: the features are those that the server saw",
+                )
     redact = spec.serving.log.redact if spec.serving.log else {}
     for name in sorted(requested & redact.keys()):
         yield Problem(

@@ -172,6 +172,11 @@ class Spec(RankerSpec):
         return self.data.parts if isinstance(self.data, ServedLogs | TableLogs) else self.data
 
     @property
+    def logs_with_tables(self) -> Parts:
+        """The logs with all tables that features come from: those of served requests are not joined."""
+        return self.data.with_tables if isinstance(self.data, ServedLogs) else self.logs
+
+    @property
     def quality_gates(self) -> tuple[Gate, ...]:
         """The gates of metrics."""
         return tuple(gate for gate in self.gates if isinstance(gate, Gate))

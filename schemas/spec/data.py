@@ -9,7 +9,7 @@ from sangam.schemas.parts.base import ColumnName, FrozenModel, Name, PositiveInt
 from sangam.schemas.spec.forms import Form, Zone
 from sangam.schemas.spec.negatives import Negatives
 from sangam.schemas.spec.patterns import DayPattern, FileFormat, FilePattern, TableFormat
-from sangam.schemas.spec.sources import Source
+from sangam.schemas.spec.sources import Source, StateTable
 
 TRAIN, VALIDATION, EVAL = "train", "validation", "eval"
 
@@ -116,7 +116,8 @@ class _ByDay(_Logs):
     times: DayTimes = DayTimes()
     """Bounds on times of events."""
     sources: dict[Name, Source] = Field(default_factory=dict)
-    """Other logs, joined to these by keys and `event_time`, by name; docs/data.md."""
+    """Other logs, joined to these by keys and `event_time`, by name; docs/data.md. Tables of data of kind `served` are
+    not joined: skew is judged by them."""
 
 
 class DayLogs(_ByDay):
@@ -140,7 +141,13 @@ class ServedLogs(_ByDay):
 
     @property
     def parts(self) -> DayLogs:
-        """The logs that ingestion reads: the sealed files of each day."""
+        """The logs that ingestion reads: the sealed files of each day, joined to the actions."""
+        sources = {name: source for name, source in self.sources.items() if not isinstance(source, StateTable)}
+        return self.with_tables.model_copy(update={"sources": sources})
+
+    @property
+    def with_tables(self) -> DayLogs:
+        """The same, also with the tables that the servers' features come from."""
         fields = {name: getattr(self, name) for name in _ByDay.model_fields}
         return DayLogs(kind="days", format=self.format, pattern=self.pattern, **fields)
 
