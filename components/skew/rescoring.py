@@ -19,6 +19,7 @@ from sangam.components.server.request_error import RequestError
 from sangam.components.skew.comparing import plain
 from sangam.components.skew.sampling import CANDIDATE, sampled
 from sangam.components.skew.values import numbers
+from sangam.schemas.contracts.deltas import lineage_of
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, RANK, Description, ServedColumn, read_description
 from sangam.schemas.contracts.request_log import DELTA, REQUEST_ID, SCORE, VERSION
 from sangam.schemas.derived.days import Day
@@ -74,13 +75,19 @@ def check_scores(log: str, versions: Path, day: Day, num_requests: int) -> Score
         read = [*_ID_COLUMNS, *_columns(described)]
         rows = sampled(log, day, num_requests, read)
         rows = rows.filter(pc.equal(rows[VERSION], version))
-        with_delta = rows.num_rows - rows[DELTA].null_count
-        if with_delta:
+        as_pushed = rows.filter(_is_of_folder(rows[DELTA], versions / str(version)))
+        if with_delta := rows.num_rows - as_pushed.num_rows:
             left_out["scored with a delta, which the version's folder does not have"] += with_delta
-            rows = rows.filter(pc.is_null(rows[DELTA]))
+        rows = as_pushed
         if rows.num_rows:
             scored.append(_Scored(rows, _scores(versions / str(version), version, described, rows)))
     return ScoreSkew(tasks=list(_tasks(scored)), left_out=dict(left_out))
+
+
+def _is_of_folder(deltas: pa.ChunkedArray, folder: Path) -> pa.ChunkedArray:
+    """Returns which rows were scored with what the folder has: with no delta, or with the last one that it includes."""
+    place = lineage_of(folder)
+    return pc.fill_null(pc.equal(deltas, place.number), True) if place else pc.is_null(deltas)
 
 
 def _why_not(folder: Path) -> str:

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,7 +15,6 @@ from sangam.schemas.contracts import segments
 from tests.components.examples.sample_files import read_file
 from tests.e2e.served_world import CANDIDATES, NAME, PER_DAY, Feed, day_of
 from tests.e2e.user_run import sangam, start, summary_of, wait_until
-from tests.errors import mentions
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
@@ -69,7 +67,9 @@ def _logged(feed: Feed, ids: str) -> dict[str, dict[str, Any]]:
 def _learned(feed: Feed) -> Counter[tuple[str, int, int]]:
     """Returns request, post and label of every joined example."""
     folder = feed.root / "online" / NAME / "examples"
-    rows = [row for number in segments.numbers(folder) for row in read_file(str(segments.examples_file(folder, number)))]
+    rows = [
+        row for number in segments.numbers(folder) for row in read_file(str(segments.examples_file(folder, number)))
+    ]
     return Counter((row["request_id"][0].decode(), row["post"][0], row["click"][0]) for row in rows)
 
 
