@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,10 +16,13 @@ from sangam.schemas.contracts import segments
 from tests.components.examples.sample_files import read_file
 from tests.e2e.served_world import CANDIDATES, NAME, PER_DAY, Feed, day_of
 from tests.e2e.user_run import sangam, start, summary_of, wait_until
+from tests.errors import mentions
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
 _REFUSED, _STOPPED = 3, 143
+BEFORE, LIVE, WRONG = 20, 30, 5
+"""Requests before the first delta, in all, and with a fault."""
 
 
 def _run(feed: Feed, date: str) -> tuple[Any, dict[str, Any]]:
@@ -93,28 +97,28 @@ def test_requests_are_learned_from_once_and_the_next_ones_are_scored_with_the_de
 
         try:
             # The base was judged on the last day, and has not learned from it.
-            feed.use(rest, [f"live-{number}" for number in range(20)])
+            feed.use(rest, [f"live-{number}" for number in range(BEFORE)])
             wrong = feed.write_ahead("wrong-0", seconds=3000)
-            wait_until(lambda: learned() == (PER_DAY + 20) * CANDIDATES, "what was served is learned")
+            wait_until(lambda: learned() == (PER_DAY + BEFORE) * CANDIDATES, "what was served is learned")
             wait_until(lambda: delta() > 0, "the server has what was learned")
             applied = delta()
-            feed.use(rest, [f"live-{number}" for number in range(20, 30)])
-            wait_until(lambda: learned() == (PER_DAY + 30) * CANDIDATES, "what was served with a delta is learned")
+            feed.use(rest, [f"live-{number}" for number in range(BEFORE, LIVE)])
+            wait_until(lambda: learned() == (PER_DAY + LIVE) * CANDIDATES, "what was served with a delta is learned")
         finally:
             online.terminate()
             code = online.wait(150)
         assert code == _STOPPED, online_log.read_text()
         # A caller that sends cents, found by the next test.
-        feed.use(rest, [f"cents-{number}" for number in range(5)], price_unit=100)
+        feed.use(rest, [f"cents-{number}" for number in range(WRONG)], price_unit=100)
     requests = _logged(feed, "live-")
-    assert requests.keys() == {f"live-{number}" for number in range(30)}
-    assert {row["served_delta"] for row in requests.values() if int(row["request_id"][5:]) < 20} <= {None, 0}
-    assert all(row["served_delta"] >= applied for row in requests.values() if int(row["request_id"][5:]) >= 20)
+    assert requests.keys() == {f"live-{number}" for number in range(LIVE)}
+    deltas = [requests[f"live-{number}"]["served_delta"] for number in range(LIVE)]
+    assert deltas[:BEFORE] == [0] * BEFORE
+    assert min(deltas[BEFORE:]) >= applied
     requests |= _logged(feed, feed.date)
     served = [(name, post) for name, row in requests.items() for post in row["post"]]
     assert _learned(feed) == Counter((name, post, int((name, post) in feed.clicks)) for name, post in served)
     counts = json.loads(counts_file.read_text())["counts"]
-    print(counts)
     assert counts["rows ahead of their arrival"] == wrong == CANDIDATES
     assert counts["rows"] == counts["examples"] + wrong == len(served) + wrong
 
@@ -122,9 +126,26 @@ def test_requests_are_learned_from_once_and_the_next_ones_are_scored_with_the_de
 def test_a_run_passes_on_its_own_path_and_is_refused_while_a_server_is_sent_something_else(
     feed: Feed, first: tuple[Any, dict[str, Any]]
 ) -> None:
-    done, summary = first
-    print(done.stdout, json.dumps(summary, indent=1)[:6000])
+    passed = first[1]["serving"]
+    [check] = [check for check in passed["checks"] if check["name"] == "skew of features"]
+    assert (check["passed"], passed["feature_skew"]["rows"]) == (True, PER_DAY * CANDIDATES)
+    assert [(each["column"], each["different"]) for each in passed["feature_skew"]["columns"]] == [
+        ("price", 0),
+        ("topic", 0),
+    ]
+    card = Path(first[1]["pushed"]["path"], "MODEL_CARD.md").read_text()
+    assert check["reason"] in card
     done, summary = _run(feed, day_of(time.time()))
-    print(done.stdout)
-    print(json.dumps(summary, indent=1)[:9000])
-    assert done.returncode == _REFUSED
+    assert done.returncode == _REFUSED, done.stdout + done.stderr
+    told = "'price' differs from the logs ... likely cause: unit (100 times ... request_id cents-"
+    assert mentions(done.stdout, f"fail ... skew of features: {told} ... not blessed")
+    found = {check["name"]: check for check in summary["serving"]["checks"]}
+    assert mentions(found["skew of features"]["reason"], told)
+    price, topic = summary["serving"]["feature_skew"]["columns"]
+    assert (price["different"], price["cause"]["kind"], topic["different"]) == (WRONG * CANDIDATES, "unit", 0)
+    # Of equal features: what the version has scored before its first delta, it scores again.
+    [task] = summary["serving"]["score_skew"]["tasks"]
+    assert (task["compared"], task["different"]) == (BEFORE * CANDIDATES, 0)
+    page = Path(summary["path"], "report.html").read_text()
+    assert mentions(page, "skew of features ... price ... unit")
+    assert summary["pushed"] is None
