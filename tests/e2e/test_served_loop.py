@@ -138,7 +138,8 @@ def test_a_run_passes_on_its_own_path_and_is_refused_while_a_server_is_sent_some
     done, summary = _run(feed, day_of(time.time()))
     assert done.returncode == _REFUSED, done.stdout + done.stderr
     told = "'price' differs from the logs ... likely cause: unit (100 times ... request_id cents-"
-    assert mentions(done.stdout, f"fail ... skew of features: {told} ... not blessed")
+    assert mentions(done.stdout, f"fail ... skew of features: {told}")
+    assert "not blessed: refused by the serving check" in done.stdout
     found = {check["name"]: check for check in summary["serving"]["checks"]}
     assert mentions(found["skew of features"]["reason"], told)
     price, topic = summary["serving"]["feature_skew"]["columns"]
@@ -147,5 +148,5 @@ def test_a_run_passes_on_its_own_path_and_is_refused_while_a_server_is_sent_some
     [task] = summary["serving"]["score_skew"]["tasks"]
     assert (task["compared"], task["different"]) == (BEFORE * CANDIDATES, 0)
     page = Path(summary["path"], "report.html").read_text()
-    assert mentions(page, "skew of features ... price ... unit")
+    assert mentions(page, "not pushed: ... skew of features ... price ... likely cause: unit (100 times")
     assert summary["pushed"] is None
