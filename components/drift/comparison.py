@@ -46,7 +46,7 @@ class Comparison:
             name: ColumnCounter(columns[name], told) for name, told in reference.columns.items() if name in columns
         }
         self._scores = {task: BinCounter(bins) for task, bins in reference.scores.items()}
-        sizes = [part.size for part in (*self._parts.values(), *self._scores.values())]
+        sizes = [*(part.size for part in self._parts.values()), *(bins.size for bins in self._scores.values())]
         self._starts = np.cumsum([1, *sizes])
         self.size = int(self._starts[-1])
 

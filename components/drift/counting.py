@@ -12,6 +12,7 @@ from sangam.components.drift.hashing import counted_hashes
 from sangam.schemas.contracts.drift_reference import Bins, ColumnReference, Values
 from sangam.schemas.contracts.export import ServedColumn
 from sangam.schemas.derived.rank_inputs import LENGTH, MISSING
+from sangam.schemas.spec.drift import Measure
 
 Arrays = Mapping[str, NDArray[Any]]
 Ints = NDArray[np.int64]
@@ -87,12 +88,12 @@ class ColumnDrift:
     missing: float
     trained_missing: float
     distances: Mapping[str, float]
-    bounds: Mapping[str, float]
+    bounds: Mapping[Measure, float]
 
     @property
     def over(self) -> list[str]:
         """The measures beyond their bounds."""
-        return [name for name, value in self.distances.items() if value > self.bounds.get(name, np.inf)]
+        return [name for name, bound in self.bounds.items() if self.distances.get(name, 0.0) > bound]
 
 
 class ColumnCounter:
@@ -141,7 +142,7 @@ class ColumnCounter:
             found |= self._numbers.distances(parts.pop(0), "jensen_shannon")
         if self._lengths:
             found |= self._lengths.distances(parts.pop(0), "lengths")
-        return ColumnDrift(missing, self._reference.missing, found, dict(self._reference.bounds))
+        return ColumnDrift(missing, self._reference.missing, found, self._reference.bounds)
 
 
 def _rows(array: NDArray[Any], rows: Ints) -> NDArray[Any]:

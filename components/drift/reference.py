@@ -4,7 +4,7 @@ import numpy as np
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from sangam.components.drift import statistics as stats
-from sangam.components.drift.distances import cuts_of, shares_of
+from sangam.components.drift.distances import Floats, cuts_of, shares_of
 from sangam.components.drift.hashing import hash_of_text
 from sangam.components.reports.curves import Curve
 from sangam.schemas.contracts.drift_reference import LEAST_SHARE, Bins, ColumnReference, DriftReference, Values
@@ -59,7 +59,10 @@ def _bounds(inputs: Inputs, drift: Drift | None) -> dict[str, dict[Measure, floa
     found: dict[str, dict[Measure, float]] = {}
     for name, feature in inputs.features.items() if drift else ():
         assert drift is not None
-        declared: dict[Measure, float] = drift.bounds_of(name, measures_of(feature)).model_dump(exclude_none=True)
+        bounds = drift.bounds_of(name, measures_of(feature))
+        declared: dict[Measure, float] = {
+            measure: bound for measure in measures_of(feature) if (bound := getattr(bounds, measure)) is not None
+        }
         for column in feature_columns(inputs, name):
             if not column.beside:
                 own = found.setdefault(column.name, {})
@@ -105,7 +108,7 @@ def _scores(curve: Curve) -> Bins:
     return _bins(np.array(curve.score_edges), np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum())
 
 
-def _bins(edges: stats.Floats, at_most: stats.Floats) -> Bins:
+def _bins(edges: Floats, at_most: Floats) -> Bins:
     cuts = cuts_of(edges, at_most)
     shares = np.clip(shares_of(cuts, edges, at_most), 0.0, 1.0)
     return Bins(cuts=tuple(cuts.tolist()), shares=tuple(shares.tolist()))

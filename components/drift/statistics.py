@@ -1,13 +1,14 @@
 """What is compared of the statistics of a split, in the form of TFX's StatisticsGen."""
 
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 import numpy as np
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from sangam.components.drift.distances import Floats
 
-Feature = statistics_pb2.FeatureNameStatistics
+Feature: TypeAlias = statistics_pb2.FeatureNameStatistics
 Edges = tuple[Floats, Floats]
 """Ascending numbers, and the share of all numbers that is at most each."""
 

@@ -128,6 +128,15 @@ def _unlisted(told: Told) -> Labelled:
         yield (hour,), len(drift.columns) - len(told.listed[hour])
 
 
+def _largest_unlisted(told: Told) -> Labelled:
+    for hour, drift in told.hours.items():
+        largest: dict[str, float] = {}
+        for name in drift.columns.keys() - told.listed[hour].keys():
+            for measure, value in drift.columns[name].distances.items():
+                largest[measure] = max(value, largest.get(measure, 0.0))
+        yield from (((measure, hour), value) for measure, value in sorted(largest.items()))
+
+
 _FAMILIES: tuple[tuple[str, str, tuple[str, ...], Callable[[Told], Labelled]], ...] = (
     (
         "sangam_drift",
@@ -148,6 +157,12 @@ _FAMILIES: tuple[tuple[str, str, tuple[str, ...], Callable[[Told], Labelled]], .
     ("sangam_drift_columns", "Columns that were compared.", ("hour",), _columns),
     ("sangam_drift_columns_over", "Columns of these that are further than the spec allows.", ("hour",), _over),
     ("sangam_drift_columns_unlisted", "Columns of these without samples of their own.", ("hour",), _unlisted),
+    (
+        "sangam_drift_unlisted",
+        "Largest distance of a column without samples of its own.",
+        ("measure", "hour"),
+        _largest_unlisted,
+    ),
 )
 
 

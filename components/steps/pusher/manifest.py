@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from sangam.components.registry import versions
 from sangam.components.registry.seal import FileEntry as FileEntry
 from sangam.components.registry.seal import list_files as list_files
-from sangam.schemas.contracts.drift_reference import FILE_NAME as REFERENCE_FILE
+from sangam.schemas.contracts import drift_reference
 from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
@@ -21,6 +21,7 @@ from sangam.schemas.spec.serving import RequestLog
 
 FILE_NAME = versions.MANIFEST_FILE
 CARD_FILE = "MODEL_CARD.md"
+REFERENCE_FILE = drift_reference.FILE_NAME
 FORMAT: Literal[1] = 1
 _MAX_PER_DAY = 999
 
