@@ -49,6 +49,10 @@ class Counted:
     version: int
     hours: Mapping[int, Ints]
 
+    def is_of(self, comparison: Comparison) -> bool:
+        """Returns whether these are counts of a version's columns and tasks."""
+        return self.version == comparison.version and all(len(each) == comparison.size for each in self.hours.values())
+
     def of(self, comparison: Comparison, hour: int) -> Ints:
         """Returns the counts of an hour; zeros without any."""
         found = self.hours.get(hour)
@@ -61,26 +65,30 @@ class Counted:
 
 
 def unpacked(content: bytes) -> Counted:
-    """Returns what another process has packed."""
+    """Returns what another process has packed.
+
+    Raises:
+        ValueError: the answer is cut off.
+    """
     head, _, rest = content.partition(b"\n")
     told = json.loads(head)
     parts = np.split(np.frombuffer(rest, np.int64), len(told["hours"])) if told["hours"] else []
     return Counted(told["version"], dict(zip(told["hours"], parts, strict=True)))
 
 
-def added(version: int, parts: Iterable[Counted]) -> Counted:
+def added(comparison: Comparison, parts: Iterable[Counted]) -> Counted:
     """Returns the sum of what processes have counted of a version."""
     hours: dict[int, Ints] = {}
     for part in parts:
-        for hour, counts in part.hours.items() if part.version == version else ():
+        for hour, counts in part.hours.items() if part.is_of(comparison) else ():
             hours[hour] = hours[hour] + counts if hour in hours else counts
-    return Counted(version, hours)
+    return Counted(comparison.version, hours)
 
 
 class DriftWatch:
     """Takes a sample of the requests from any thread, and counts them in one of its own."""
 
-    def __init__(self, served: Callable[[], Any], clock: Callable[[], float] = time.time):
+    def __init__(self, served: Callable[[], Comparison | None], clock: Callable[[], float] = time.time):
         """Starts the thread.
 
         Args:
@@ -107,7 +115,7 @@ class DriftWatch:
             counted = self._counted
             if served is None:
                 return None
-            if counted is None or counted.version != served.version:
+            if counted is None or not counted.is_of(served):
                 return Counted(served.version, {})
             return Counted(counted.version, {hour: counts.copy() for hour, counts in counted.hours.items()})
 
@@ -118,8 +126,7 @@ class DriftWatch:
 
     def served(self) -> Comparison | None:
         """Returns what the served version is compared with; None where it is not."""
-        found: Comparison | None = self._served()
-        return found
+        return self._served()
 
     def is_waiting(self) -> bool:
         """Returns whether a request of the sample is not counted yet."""
@@ -154,7 +161,7 @@ class DriftWatch:
         found = comparison.counts(sample.inputs, sample.num_rows, sample.scores)
         with self._lock:
             before = self._counted
-            hours = dict(before.hours) if before is not None and before.version == comparison.version else {}
+            hours = dict(before.hours) if before is not None and before.is_of(comparison) else {}
             hours[hour] = hours[hour] + found if hour in hours else found
             newest = max(hours)
             self._counted = Counted(comparison.version, {each: hours[each] for each in hours if each >= newest - 1})

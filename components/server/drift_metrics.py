@@ -1,5 +1,6 @@
 """Metrics of drift: of all processes of a server together, computed when Prometheus asks, as often as that is cheap."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,9 @@ from sangam.components.drift.comparison import Comparison, Drift
 from sangam.components.drift.counting import ColumnDrift
 from sangam.components.drift.watching import SHARE, Counted, DriftWatch, added, unpacked
 from sangam.components.server.control import DRIFT, ask
+from sangam.schemas.host.limited_log import LimitedLog
 
+_LOG = LimitedLog(logging.getLogger("sangam.components.server"))
 _MOST_COLUMNS = 50
 """Columns that have samples of their own; of more, those that are furthest beyond their bounds, or from training."""
 _REAL_ZERO = 1e-6
@@ -50,13 +53,17 @@ class DriftTelling:
         """Returns what is to be told."""
         if time.monotonic() >= self._until:
             began = time.thread_time()
-            comparison = self._watch.served()
-            self._told = Told() if comparison is None else self._found(comparison)
+            try:
+                comparison = self._watch.served()
+                self._told = Told() if comparison is None else self._found(comparison)
+            except Exception as error:  # noqa: BLE001 The other metrics are told.
+                self._told = Told()
+                _LOG.error("drift=not_told", error)
             self._until = time.monotonic() + (time.thread_time() - began) / SHARE
         return self._told
 
     def _found(self, comparison: Comparison) -> Told:
-        counted = added(comparison.version, self._parts())
+        counted = added(comparison, self._parts())
         hours = {name: comparison.drift(counted.of(comparison, hour)) for name, hour in self._watch.now().items()}
         return Told(hours, {name: _furthest(drift.columns) for name, drift in hours.items()})
 
@@ -65,7 +72,14 @@ class DriftTelling:
             own = self._watch.counted()
             return iter([own] if own else [])
         answers = (ask(file, DRIFT) for file in sorted(self._control.iterdir()))
-        return (unpacked(answer) for answer in answers if answer)
+        return (part for answer in answers if answer and (part := _unpacked(answer)))
+
+
+def _unpacked(answer: bytes) -> Counted | None:
+    try:
+        return unpacked(answer)
+    except ValueError:  # The process has ended while it answered.
+        return None
 
 
 def _furthest(columns: Mapping[str, ColumnDrift]) -> Mapping[str, ColumnDrift]:

@@ -186,7 +186,9 @@ def test_what_processes_have_counted_adds_up_by_version_and_hour(
         Counted(6, {11: counts}),
         Counted(7, {}),
     ]
-    total = added(7, [unpacked(part.packed()) for part in parts])
+    total = added(comparison, [unpacked(part.packed()) for part in parts])
     assert total.hours.keys() == {10, 11}
     np.testing.assert_array_equal(total.hours[11], 3 * counts)
     np.testing.assert_array_equal(total.hours[10], counts)
+    with pytest.raises(ValueError, match="buffer size"):
+        unpacked(parts[0].packed()[:-3])
