@@ -17,16 +17,18 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
+
 from bench.serving import NAME, server
 from sangam.components.load.generator import Load, run
 from sangam.components.registry.seal import MANIFEST_FILE
 from sangam.components.server.client import connect
 from sangam.schemas.spec.serving import RequestLog
 
-_MOST_RATIO = 1.1
+MOST_RATIO = 1.1
 _ONCE = ("user_id", "language", "tab", "hour", "network_mbps", "recent_posts")
 _SETTLE_S = 0.5
-_SERVER_CORE, _LOAD_CORE = {0}, {1}
+SERVER_CORE, LOAD_CORE = {0}, {1}
 
 
 class Measured:
@@ -44,12 +46,12 @@ class Measured:
         options = ("--log", str(folder / "requests")) if share else ()
         addresses, self._pid = stack.enter_context(server(folder / "versions", folder / "log", *options))
         stack.callback(os.kill, self._pid, signal.SIGCONT)
-        self._address = addresses["grpc"]
+        self._address, self._rest = addresses["grpc"], addresses["rest"]
         with connect(self._address, NAME) as client:
             while not any("AVAILABLE" in state for state in client.status().values()):
                 time.sleep(0.1)
         for thread in os.listdir(f"/proc/{self._pid}/task"):
-            os.sched_setaffinity(int(thread), _SERVER_CORE)
+            os.sched_setaffinity(int(thread), SERVER_CORE)
         self.turn(seed=0, rate=40.0, seconds=2.0)
         self.p99_ms.clear()
         self._before_s = self._cpu_s()
@@ -81,6 +83,13 @@ class Measured:
         """Returns the processor time of all turns."""
         return round(self._cpu_s() - self._before_s, 2)
 
+    def metric(self, name: str) -> float:
+        """Returns the sum of a metric's values."""
+        os.kill(self._pid, signal.SIGCONT)
+        lines = httpx.get(f"http://{self._rest}/metrics", timeout=30).text.splitlines()
+        os.kill(self._pid, signal.SIGSTOP)
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{name}{{"))
+
     def _cpu_s(self) -> float:
         fields = Path(f"/proc/{self._pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -95,10 +104,10 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0)
     given = parser.parse_args()
-    os.sched_setaffinity(0, _SERVER_CORE | _LOAD_CORE)
+    os.sched_setaffinity(0, SERVER_CORE | LOAD_CORE)
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         servers = [Measured(given.version, share, Path(scratch), stack) for share in (0.0, *given.share)]
-        os.sched_setaffinity(0, _LOAD_CORE)
+        os.sched_setaffinity(0, LOAD_CORE)
         for turn in range(given.turns):
             for each in servers[:: 1 if turn % 2 else -1]:
                 each.turn(seed=turn + 1, rate=given.rate, seconds=given.seconds)
@@ -107,7 +116,7 @@ def main() -> int:
         for each, ratio in zip(servers, ratios, strict=True):
             line = {"share": each.share, "p99_ms": each.p99_ms, "ratio": round(ratio, 3), "cpu_s": each.spent_s()}
             print(json.dumps(line))
-    return int(max(ratios) > _MOST_RATIO)
+    return int(max(ratios) > MOST_RATIO)
 
 
 if __name__ == "__main__":

@@ -154,6 +154,7 @@ def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
     pusher = Pusher(
         spec=spec,
         examples=data.examples,
+        statistics=data.statistics,
         model=model,
         blessing=evaluator.outputs["blessing"],
         infra_blessing=infra_validator.outputs["blessing"],

@@ -18,9 +18,11 @@ pytest.importorskip("tensorflow")
 _DOC = REPOSITORY / "docs" / "monitoring.md"
 _BOARD = REPOSITORY / "infra" / "grafana" / "sangam.json"
 _BOUNDED = {
-    "api", "cause", "code", "method", "metric", "name", "reason", "signature", "table", "task", "version", "weights",
+    "api", "cause", "code", "column", "hour", "measure", "method", "metric", "name", "reason", "signature", "table",
+    "task", "version", "weights",
 }  # fmt: skip
-"""Values are names of the spec or of the API, or one of a few; `version`: of those that are there."""
+"""Values are names of the spec or of the API, or one of a few; `version`: of those that are there; `column`: at most 50
+at a time."""
 _OF_PROCESSES = {"process_resident_memory_bytes", "process_cpu_seconds_total", "process_start_time_seconds"}
 
 
@@ -28,6 +30,7 @@ def _registries() -> Iterator[tuple[str, Any]]:
     """Yields what each kind of process serves."""
     from prometheus_client import CollectorRegistry
 
+    from sangam.components.server import drift_metrics
     from sangam.components.server.log_metrics import LogMetrics
     from sangam.components.server.metrics import Metrics
     from sangam.trainer_module.launch.data_service_metrics import DispatcherMetrics, WorkerMetrics
@@ -45,6 +48,9 @@ def _registries() -> Iterator[tuple[str, Any]]:
     log = CollectorRegistry()
     LogMetrics(log, Counter)
     yield "Server with `--log`", log
+    drift = CollectorRegistry()
+    drift_metrics.register(drift, drift_metrics.Told)
+    yield "Server of a version with `drift_reference.json`", drift
 
 
 def _metrics(registry: Any) -> Iterator[tuple[str, str, tuple[str, ...], str]]:

@@ -7,11 +7,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sangam.components.arrow_files import read_parquet
 from sangam.components.page.facts import DayFacts, Facts
 from sangam.components.page.features import features
 from sangam.components.reports import importance
-from sangam.components.reports.curves import CURVE_COLUMN, Curve
+from sangam.components.reports.curves import METRICS_FILE, Curve, curves_of
 from sangam.components.reports.drift import FILE_NAME, read_distances
 from sangam.components.reports.importance import read_importances
 from sangam.schemas.contracts.example_files import LISTING_FILE, digest_of
@@ -53,13 +52,5 @@ def _days(text: str) -> list[DayFacts]:
 
 
 def _curves(folder: Path | None) -> dict[str, Curve]:
-    path = None if folder is None else folder / "metrics.parquet"
-    if path is None or not path.is_file():
-        return {}
-    columns = ["model", "task", "metric", CURVE_COLUMN]
-    rows = read_parquet(path, str(path), columns).to_pylist()
-    return {
-        row["task"]: Curve.model_validate_json(row[CURVE_COLUMN])
-        for row in rows
-        if row["model"] == "candidate" and row[CURVE_COLUMN]
-    }
+    path = None if folder is None else folder / METRICS_FILE
+    return curves_of(path, str(path)) if path is not None and path.is_file() else {}

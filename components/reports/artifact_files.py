@@ -1,10 +1,11 @@
-"""Reads and writes the reports of ingestion and Transform, in any file system that TFX can reach."""
+"""Reads and writes the reports of ingestion, Transform and the evaluation, in any file system that TFX can reach."""
 
 import posixpath
 
 from tfx.dsl.io import fileio
 
 from sangam.components.examples.documents import read_document
+from sangam.components.reports.curves import METRICS_FILE, Curve, curves_of
 from sangam.components.reports.ingestion import FILE_NAME as INGESTION_FILE
 from sangam.components.reports.ingestion import IngestionReport
 from sangam.schemas.contracts.statistics import FILE_NAME as STATISTICS_FILE
@@ -43,3 +44,12 @@ def read_statistics(graph_uri: str) -> tuple[Statistics | None, str]:
         return None, f"the statistics of the features are gone ({path})"
     with fileio.open(path, "rb") as file:
         return parse_statistics(path, file.read()), ""
+
+
+def read_curves(evaluation_uri: str) -> dict[str, Curve]:
+    """Returns the curves of an evaluation by task; none where nothing was measured."""
+    path = posixpath.join(evaluation_uri, METRICS_FILE)
+    if not fileio.exists(path):
+        return {}
+    with fileio.open(path, "rb") as file:
+        return curves_of(file.read(), path)

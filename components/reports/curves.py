@@ -1,7 +1,13 @@
 """The curves of a binary task, as the evaluation's file holds them. Loads without TensorFlow and TFX."""
 
+from pathlib import Path
+
 from pydantic import BaseModel, ConfigDict
 
+from sangam.components.arrow_files import read_parquet
+
+METRICS_FILE = "metrics.parquet"
+"""The file of an evaluation's results, which `steps/evaluator/metrics/measured.py` describes."""
 CURVE_COLUMN = "curve"
 """Column of `metrics.parquet` with JSON, in the row of `auc` of all examples."""
 
@@ -27,3 +33,18 @@ class Curve(BaseModel):
     score_edges: list[float]
     negatives: list[float]
     positives: list[float]
+
+
+def curves_of(source: Path | bytes, place: str) -> dict[str, Curve]:
+    """Returns the candidate's curves by task, from `METRICS_FILE`.
+
+    Args:
+        source: its path or its content.
+        place: path for the error.
+    """
+    rows = read_parquet(source, place, ["model", "task", "metric", CURVE_COLUMN]).to_pylist()
+    return {
+        row["task"]: Curve.model_validate_json(row[CURVE_COLUMN])
+        for row in rows
+        if row["model"] == "candidate" and row[CURVE_COLUMN]
+    }

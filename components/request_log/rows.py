@@ -72,7 +72,7 @@ def batch_of(plan: Plan, requests: Sequence[Served], key: bytes) -> pa.RecordBat
     """
     places = [plan.places(each.request_id, each.num_candidates) for each in requests]
     inputs = [
-        inputs_of_examples(plan, each.inputs["examples"]) if each.inputs.keys() == {"examples"} else each.inputs
+        inputs_of_examples(plan.columns, each.inputs["examples"]) if each.inputs.keys() == {"examples"} else each.inputs
         for each in requests
     ]
     arrays = [

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-STATE, LISTEN, METRICS = "state", "listen", "metrics"
-"""Words to a process: what it serves; that it shall listen for requests, and since when it does; its metrics."""
+STATE, LISTEN, METRICS, DRIFT = "state", "listen", "metrics", "drift"
+"""Words to a process: what it serves; that it shall listen for requests, and since when it does; its metrics; what it
+has counted of requests."""
 _MAX_WORD_BYTES = 16
 _TIMEOUT_S = 1.0
 _MAX_PATH = 100

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
+from sangam.components.drift.comparison import Comparison, comparison_of
 from sangam.components.request_log.served import Plan, plan_of
 from sangam.components.request_log.settings import settings_of
 from sangam.components.server.request_error import Code, RequestError, invalid
 from sangam.components.server.session import Arrays, ModelSession
 from sangam.components.server.signature import Input, Signature, signatures_of
 from sangam.components.server.tensors import to_array
+from sangam.schemas.contracts import drift_reference
 from sangam.schemas.contracts.export import (
     BLOCKS,
     CUSTOM_OPS,
@@ -62,6 +64,7 @@ class LoadedModel:
         version: number.
         signatures: signatures by name.
         logged: what is logged of its requests, where the server has a log; None: nothing.
+        compared: what its requests are compared with; None: it was pushed without.
     """
 
     def __init__(self, folder: Path, version: int, *, map_tables: bool = False):
@@ -87,6 +90,7 @@ class LoadedModel:
         if not self.signatures:
             raise NotServable("cannot_load", f"{folder}: has no signature (got {MODEL_FILE} without one)")
         self.logged: Plan | None = _logged(folder, described, version)
+        self.compared: Comparison | None = _compared(folder, described, version)
         # After the last request that uses the version, whoever still has a signature of it.
         weakref.finalize(self, self._session.close)
 
@@ -178,6 +182,16 @@ def _logged(folder: Path, described: Description | None, version: int) -> Plan |
         return plan_of(settings_of(folder), described, version)
     except UserError as error:
         raise NotServable("cannot_load", str(error)) from error
+
+
+def _compared(folder: Path, described: Description | None, version: int) -> Comparison | None:
+    try:
+        found = comparison_of(folder, described, version)
+    except UserError as error:
+        raise NotServable("cannot_load", str(error)) from error
+    if described is not None and found is None:
+        _LOG.info("version=%d drift=not_compared: %s has no %s", version, folder, drift_reference.FILE_NAME)
+    return found
 
 
 def ranker_name(folder: Path) -> str | None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from sangam.components.drift.watching import DriftWatch
 from sangam.components.server.admission import Admission, Ticket
 from sangam.components.server.joining import Joined
 from sangam.components.server.metrics import Metrics
@@ -129,10 +130,11 @@ class Predictor:
         max_bytes: int,
         allow_updates: bool,
         log: ServerLog | None = None,
+        drift: DriftWatch | None = None,
     ):
         """Takes the limits; `max_batch_rows` of one call of joined requests, 0: a separate call for each request."""
         self.name, self.versions, self.metrics, self.log_of_requests = name, versions, metrics, log
-        self.max_bytes = max_bytes
+        self.max_bytes, self._drift = max_bytes, drift
         self._admission, self._allow_updates = admission, allow_updates
         self._max_rows, self._max_batch_rows = max_rows, max_batch_rows
         self._reading_ahead = threading.Lock()
@@ -172,6 +174,10 @@ class Predictor:
             finally:
                 self._admission.leave(request, taken)
         answer = request.result()
+        if self._drift is not None and request.model is not None:
+            self._drift.offer(
+                request.model.compared, answer.signature, request.arrays, request.num_rows, answer.outputs
+            )
         if self.log_of_requests is not None and request.model is not None:
             self._log_request(self.log_of_requests, request, request.model, answer)
         return answer

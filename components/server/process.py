@@ -12,7 +12,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from sangam.components.server.announcing import announced
-from sangam.components.server.control import LISTEN, METRICS, STATE, Control
+from sangam.components.server.control import DRIFT, LISTEN, METRICS, STATE, Control
 from sangam.components.server.options import Options
 from sangam.components.server.ports import refuse_taken
 from sangam.components.server.room import return_large_blocks
@@ -108,7 +108,11 @@ def _open(serving: "Serving", options: Options) -> tuple[int, int] | None:
     def listen() -> bytes:
         return json.dumps(serving.listen()).encode()
 
-    Control(options.control, {STATE: state, LISTEN: listen, METRICS: serving.metrics.text})
+    def counted() -> bytes:
+        found = serving.drift.counted()
+        return found.packed() if found else b""
+
+    Control(options.control, {STATE: state, LISTEN: listen, METRICS: serving.metrics.text, DRIFT: counted})
     return None
 
 

@@ -4,8 +4,11 @@ import logging
 from pathlib import Path
 
 import tensorflow as tf
+from prometheus_client import CollectorRegistry, generate_latest
 
+from sangam.components.drift.watching import DriftWatch
 from sangam.components.registry import versions as folders
+from sangam.components.server import drift_metrics
 from sangam.components.server.admission import Admission
 from sangam.components.server.grpc_service import GrpcServer
 from sangam.components.server.log_metrics import LogMetrics
@@ -30,6 +33,7 @@ class Serving:
         name: name of the model in requests.
         versions: versions of the model; to be started.
         metrics: metrics of this process.
+        drift: what of its requests is compared with training.
     """
 
     def __init__(self, options: Options):
@@ -50,6 +54,11 @@ class Serving:
             changed=self._tell_health,
             map_tables=options.map_tables,
         )
+        self.drift = DriftWatch(self.versions.compared)
+        control = options.control.parent if options.control else None
+        # Counts of several processes add up, distances do not: whichever is asked computes one for all.
+        self._drift_registry = CollectorRegistry() if control else self.metrics.registry
+        drift_metrics.register(self._drift_registry, drift_metrics.DriftTelling(self.drift, control))
         self._admission = Admission(max_running=options.num_threads, max_waiting=options.max_queued)
         self._predictor = Predictor(
             name=self.name,
@@ -61,6 +70,7 @@ class Serving:
             max_bytes=options.max_message_bytes,
             allow_updates=options.allow_updates,
             log=self._log,
+            drift=self.drift,
         )
         self._options = options
         self._grpc: GrpcServer | None = None
@@ -84,7 +94,7 @@ class Serving:
             timeout_s=options.rest_timeout_s,
             max_connections=options.max_connections,
             shares_port=control is not None,
-            metrics_page=(lambda: page_of_all(control.parent)) if control else self.metrics.text,
+            metrics_page=self._page,
         )
         self._grpc.start()
         self._tell_health()
@@ -100,10 +110,19 @@ class Serving:
             ended = self._grpc.stop(grace_s)
             self._rest.stop(grace_s)
             ended.wait(_ABORT_S)
+        self.drift.stop()
         if self._log:
             self._log.stop()
         left = self._admission.num_running
         _LOG.info("model=%s stopped=true requests_drained=%d requests_left=%d", self.name, num_running - left, left)
+
+    def _page(self) -> bytes:
+        """Returns the metrics of all processes of the server."""
+        control = self._options.control
+        if control is None:
+            return self.metrics.text()
+        drift: bytes = generate_latest(self._drift_registry)
+        return page_of_all(control.parent) + drift
 
     def _tell_health(self) -> None:
         if self._grpc:

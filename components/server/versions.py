@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sangam.components.drift.comparison import Comparison
 from sangam.components.registry import versions as folders
 from sangam.components.server.deltas import Deltas, HalfApplied
 from sangam.components.server.metrics import Metrics
@@ -99,6 +100,11 @@ class Versions:
         """Returns the number of the served version; None without one."""
         served = self._served
         return served.version if served else None
+
+    def compared(self) -> Comparison | None:
+        """Returns what the served version's requests are compared with; None: nothing."""
+        served = self._served
+        return served.compared if served else None
 
     def deltas(self) -> Deltas | None:
         """Returns the deltas of the served version; None if it takes none."""

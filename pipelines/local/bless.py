@@ -4,6 +4,7 @@ Every action is idempotent: after an interruption, the same command completes th
 """
 
 import datetime
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +117,7 @@ def _bless(layout: Root, run: str, because: str, by: str, now: datetime.datetime
             else manual.ManualBlessing(reason=because, who=by, when=now.isoformat(timespec="seconds"), run=run)
         )
         amended = verdict.blessed_by_hand(because=given.reason, by=given.who, when=given.when)
-        written = _write(layout.artifacts / FOLDER / run, amended, model)
+        written = _write(layout.artifacts / FOLDER / run, amended, found.outputs)
         recorded = earlier or manual.record(
             handle,
             given,
@@ -184,11 +185,12 @@ def _refuse_blessed(run: str, model_uri: str, known: list[Any]) -> None:
             )
 
 
-def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
+def _write(folder: Path, verdict: Any, outputs: Mapping[str, Any]) -> dict[str, Any]:
     """Writes the blessing and the overridden verdict in the pusher's format; returns the pusher's artifacts."""
     from tfx.types import standard_artifacts as kinds
 
     from sangam.components.reports import evaluation as verdicts
+    from sangam.components.reports.curves import METRICS_FILE
     from sangam.components.steps.evaluator.judge import blessing as blessings
 
     kind = {"blessing": kinds.ModelBlessing, "evaluation": kinds.ModelEvaluation, "pushed_model": kinds.PushedModel}
@@ -197,11 +199,14 @@ def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
         artifacts[name] = kind[name]()
         artifacts[name].uri = str(folder / name)
         (folder / name).mkdir(parents=True, exist_ok=True)
+    model, evaluation = outputs["trainer"]["model"], Path(outputs["evaluator"]["evaluation"].uri)
     blessings.mark(artifacts["blessing"], model=model, baseline_uri=verdict.baseline, is_blessed=True)
     artifacts["blessing"].set_string_custom_property("because", verdict.because)
     artifacts["blessing"].set_string_custom_property("by", verdict.by)
     (folder / "evaluation" / verdicts.FILE_NAME).write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")
     (folder / "evaluation" / verdicts.TEXT_FILE).write_text(verdict.text(), encoding="utf-8")
+    if (evaluation / METRICS_FILE).is_file():
+        shutil.copyfile(evaluation / METRICS_FILE, folder / "evaluation" / METRICS_FILE)
     return artifacts
 
 
@@ -211,6 +216,7 @@ def _push(outputs: Mapping[str, Any], parameters: Mapping[str, Any], written: Ma
 
     inputs = {
         "examples": outputs["example_gen"]["examples"],
+        "statistics": outputs["statistics_gen"]["statistics"],
         "model": outputs["trainer"]["model"],
         "infra_blessing": outputs["infra_validator"]["blessing"],
         "checkpoint": outputs["trainer"]["checkpoint"],

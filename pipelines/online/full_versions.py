@@ -87,6 +87,7 @@ class FullVersions:
             {name: getattr(described, name) for name in Provenance.model_fields} | {"notes": [*described.notes, note]}
         )
         card = (base / manifest.CARD_FILE).read_text(encoding="utf-8")
+        reference = base / manifest.REFERENCE_FILE  # Of the base's training: online training has no statistics.
         pushed = directory.push(
             model=model,
             target=target,
@@ -94,6 +95,7 @@ class FullVersions:
             provenance=provenance,
             card=lambda version: f"{card}\n## Online training\nVersion {version}: {note}.\n",
             now=utc_now(),
+            reference=reference.read_text(encoding="utf-8") if reference.is_file() else "",
         )
         if held := _held_before(target, lineage, number):  # Held during the push.
             versions.withdraw(target, because=held, now=utc_now())

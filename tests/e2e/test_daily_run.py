@@ -4,6 +4,7 @@ import base64
 import hashlib
 import html
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from sangam import Root as PythonRoot
 from sangam.components.record.journal import read_journal
+from sangam.schemas.contracts.drift_reference import read_reference
+from sangam.schemas.contracts.export import read_description
 from sangam.schemas.contracts.root import RunFolder
 from tests import outside
 from tests.e2e.user_run import DATE, ONE_RANK, STEPS, World, environment, sangam, start, states, wait_until
@@ -151,6 +154,17 @@ def test_the_pushed_model_is_whole_and_its_manifest_knows_it(world: World, first
         assert hashlib.sha256((version / name).read_bytes()).hexdigest() == recorded["sha256"]
 
 
+def test_what_was_trained_on_goes_with_the_version_for_servers_to_compare(first_run: Any) -> None:
+    version = Path(first_run[1]["pushed"]["path"])
+    reference = read_reference("it", (version / "drift_reference.json").read_bytes())
+    described = read_description("it", (version / "assets.extra/ranker.json").read_bytes())
+    assert reference.columns.keys() == described.columns.keys()
+    assert reference.scores.keys() == described.tasks.keys()
+    parts = [part for column in reference.columns.values() for part in (column.numbers, column.lengths) if part]
+    for part in [*parts, *reference.scores.values()]:
+        assert sum(part.shares) == pytest.approx(1.0)
+
+
 def test_the_served_model_scores_evaluation_rows_as_the_ranks_do_in_a_process_without_our_code(
     world: World, first_run: Any, tmp_path: Path
 ) -> None:
@@ -275,6 +289,8 @@ def test_a_server_follows_what_is_pushed_and_what_is_rolled_back(world: World, f
 
         assert served() == "20260305002"
         _check_scores(rest, newer)
+        compared = re.compile(r'sangam_drift_columns\{hour="\w+"\} 12\.0')
+        wait_until(lambda: bool(compared.search(httpx.get(f"{rest}/metrics").text)), "12 columns are compared", 30)
         withdrawn = sangam("rollback", str(folder), "--because", "likes fell", "--json")
         assert withdrawn.returncode == 0, withdrawn.stderr
         told = json.loads(withdrawn.stdout)

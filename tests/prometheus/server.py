@@ -41,14 +41,15 @@ def shipped_config(folder: Path, root: Path) -> Path:
     for shipped, own in ((_ROOT, str(root)), ("scrape_interval: 5s", "scrape_interval: 500ms")):
         assert text.count(shipped) >= 1
         text = text.replace(shipped, own)
+    shutil.copy(GRAFANA / "alerts.yml", folder)
     file = folder / "prometheus.yml"
     file.write_text(text)
     return file
 
 
-def promtool(*arguments: str, told: str = "") -> str:
+def promtool(*arguments: str, told: str = "", action: str = "check") -> str:
     """Returns what `promtool check ...` prints; fails where it finds anything wrong."""
-    command = ["promtool", "check", *arguments]
+    command = ["promtool", action, *arguments]
     done = subprocess.run(command, input=told, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

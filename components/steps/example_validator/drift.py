@@ -1,20 +1,18 @@
 """Measures drift: the distance of the evaluation split's values from the training split's."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
+from sangam.components.drift import distances as measures
+from sangam.components.drift.statistics import by_column, cumulative, missing_share, value_shares
 from sangam.schemas.derived.columns import feature_columns
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.drift import Drift, DriftBounds, measures_of
 
 STATISTICS = {"num_quantiles_histogram_buckets": 100, "epsilon": 0.0025}
 """Options of the statistics: distances come from their quantiles, for which TFDV's ten buckets are too coarse."""
-_BINS = 20
 _NO_SUCH = statistics_pb2.FeatureNameStatistics()
 
 
@@ -55,7 +53,7 @@ def distances(
         train: statistics of the training split.
         evaluation: statistics of the evaluation split.
     """
-    before, now = _by_column(train), _by_column(evaluation)
+    before, now = by_column(train), by_column(evaluation)
     results = []
     for name, feature in inputs.features.items():
         column_sides = {
@@ -82,7 +80,7 @@ def _distance(
         return l_infinity(before, now)
     if measure == "jensen_shannon":
         return jensen_shannon(before, now), ""
-    shares = _missing_share(before), _missing_share(now)
+    shares = missing_share(before), missing_share(now)
     return abs(shares[0] - shares[1]), f" ({shares[0]:.3g} of the training examples, {shares[1]:.3g} now)"
 
 
@@ -100,13 +98,6 @@ def _judged(feature: str, measure: str, value: float | None, bound: float, what:
     return Distance(feature=feature, measure=measure, value=value, bound=bound, is_within=is_within, reason=reason)
 
 
-def _by_column(
-    statistics: statistics_pb2.DatasetFeatureStatisticsList,
-) -> Mapping[str, statistics_pb2.FeatureNameStatistics]:
-    (dataset,) = statistics.datasets
-    return {feature.path.step[0]: feature for feature in dataset.features}
-
-
 def l_infinity(
     before: statistics_pb2.FeatureNameStatistics, now: statistics_pb2.FeatureNameStatistics
 ) -> tuple[float | None, str]:
@@ -116,7 +107,7 @@ def l_infinity(
     on the other; the error is less than that side's smallest share. TFDV's norm treats the 1,000 values as all,
     and was 2.5 times too high for features with many ids.
     """
-    shares = [_shares(side) for side in (before, now)]
+    shares = [value_shares(side) for side in (before, now)]
     if not all(shares):
         return None, ""
     before_of, now_of = shares
@@ -127,17 +118,6 @@ def l_infinity(
     return difference[worst], detail
 
 
-def _shares(side: statistics_pb2.FeatureNameStatistics) -> dict[str, float]:
-    total = side.string_stats.common_stats.tot_num_values
-    return {bucket.label: bucket.sample_count / total for bucket in side.string_stats.rank_histogram.buckets}
-
-
-def _missing_share(side: statistics_pb2.FeatureNameStatistics) -> float:
-    stats = getattr(side, side.WhichOneof("stats") or "num_stats").common_stats
-    total = stats.num_missing + stats.num_non_missing
-    return stats.num_missing / total if total else 1.0
-
-
 def jensen_shannon(
     before: statistics_pb2.FeatureNameStatistics, now: statistics_pb2.FeatureNameStatistics
 ) -> float | None:
@@ -146,30 +126,9 @@ def jensen_shannon(
     None if a side has no value. Bins of equal width, as in TFDV, would put nearly all of a skewed feature into one;
     TFDV's comparison by quantiles assumes values to be uniform between all quantiles of both sides, and was twice too
     high. The shares come from the quantiles in the statistics, which are accurate to about 0.005.
-
-    Reference: Lin, Divergence measures based on the Shannon entropy, 1991, eq. 4.1.
     """
-    training, evaluation = _cumulative(before), _cumulative(now)
+    training, evaluation = cumulative(before), cumulative(now)
     if training is None or evaluation is None:
         return None
-    cuts, shares = training
-    inner = np.unique(np.interp(np.linspace(0, 1, _BINS + 1)[1:-1], shares, cuts))
-    p, q = (np.diff([0.0, *np.interp(inner, *side), 1.0]) for side in (training, evaluation))
-    middle = (p + q) / 2
-    return float(sum(np.sum(np.where(x > 0, x * np.log2(np.where(x > 0, x / middle, 1.0)), 0.0)) for x in (p, q)) / 2)
-
-
-def _cumulative(side: statistics_pb2.FeatureNameStatistics) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Returns ascending values, with the share of values that are at most each; None without values."""
-    kinds = statistics_pb2.Histogram
-    (buckets,) = [h.buckets for h in side.num_stats.histograms if h.type == kinds.QUANTILES] or [()]
-    total = sum(bucket.sample_count for bucket in buckets)
-    if not total:
-        return None
-    # A frequent value is the edge of several buckets: its cumulative share is that of the last one.
-    at_most = {buckets[0].low_value: 0.0}
-    so_far = 0.0
-    for bucket in buckets:
-        so_far += bucket.sample_count
-        at_most[bucket.high_value] = so_far / total
-    return np.array(list(at_most)), np.array(list(at_most.values()))
+    cuts = measures.cuts_of(*training)
+    return measures.jensen_shannon(measures.shares_of(cuts, *training), measures.shares_of(cuts, *evaluation))

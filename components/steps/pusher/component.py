@@ -20,6 +20,7 @@ class PusherSpec(ComponentSpec):
 
     INPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics),
         "model": ChannelParameter(type=standard_artifacts.Model),
         "blessing": ChannelParameter(type=standard_artifacts.ModelBlessing),
         "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing),
@@ -35,6 +36,8 @@ class PusherSpec(ComponentSpec):
         "evaluation_config": ExecutionParameter(type=str),
         "cost": ExecutionParameter(type=str),
         "request_log": ExecutionParameter(type=str),
+        "inputs": ExecutionParameter(type=str),
+        "drift": ExecutionParameter(type=str),
         "intended_use": ExecutionParameter(type=str),
         "ranker_digest": ExecutionParameter(type=str),
         "pipeline_root": ExecutionParameter(type=str),
@@ -60,6 +63,7 @@ class Pusher(base_component.BaseComponent):
         *,
         spec: Spec,
         examples: types.BaseChannel,
+        statistics: types.BaseChannel,
         model: types.BaseChannel,
         blessing: types.BaseChannel,
         infra_blessing: types.BaseChannel,
@@ -76,6 +80,7 @@ class Pusher(base_component.BaseComponent):
         super().__init__(
             spec=PusherSpec(
                 examples=examples,
+                statistics=statistics,
                 model=model,
                 blessing=blessing,
                 infra_blessing=infra_blessing,
@@ -86,6 +91,8 @@ class Pusher(base_component.BaseComponent):
                 evaluation_config=spec.evaluation.model_dump_json(exclude={"metrics", "slices"}),
                 cost=_cost(spec),
                 request_log=spec.serving.log.model_dump_json() if spec.serving.log else "",
+                inputs=spec.inputs().model_dump_json(),
+                drift=spec.drift.model_dump_json() if spec.drift else "",
                 intended_use=spec.intended_use,
                 ranker_digest=digest(spec.ranker()),
                 pipeline_root=pipeline_root,

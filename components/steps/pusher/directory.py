@@ -56,7 +56,9 @@ def target_folder(pipeline_root: str, path: str) -> Path:
     return target
 
 
-def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: Card, now: datetime) -> Pushed:
+def push(
+    *, model: Path, target: Path, day: str, provenance: Provenance, card: Card, now: datetime, reference: str = ""
+) -> Pushed:
     """Copies a model into the next free version of a day, or returns the day's version with the same files and log.
 
     The latter happens if an earlier run was killed after its push. A version that a later one of the same day has
@@ -69,6 +71,7 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: C
         provenance: provenance for the manifest.
         card: returns the model card.
         now: time of the manifest, UTC.
+        reference: text of the file with which servers compare what they are asked; empty: none.
 
     Raises:
         UserError: if a version with the same files was withdrawn.
@@ -80,7 +83,7 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: C
     with versions.locked(target, wait_s=_WAIT_S):
         versions.finish_moves(target)
         _remove_leftovers(target)
-        present = _find(target, day, files, provenance)
+        present = _find(target, day, files, provenance, reference)
         if present is not None:
             _LOG.info("version=%s path=%s already_pushed=true", present.version, present.path)
             return present
@@ -90,6 +93,9 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: C
         try:
             _copy(model, temporary, files, _newest(target))
             described = Manifest(**dict(provenance), version=version, created=now, files=files)
+            if reference:
+                _write(temporary / manifest.REFERENCE_FILE, reference)
+                described = described.with_file(manifest.REFERENCE_FILE, reference)
             return _publish(temporary, target, day, described, card)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -118,7 +124,7 @@ def _remove_half_moved(leftover: Path, target: Path) -> None:
         shutil.rmtree(target / version, ignore_errors=True)
 
 
-def _find(target: Path, day: str, files: dict[str, FileEntry], provenance: Provenance) -> Pushed | None:
+def _find(target: Path, day: str, files: dict[str, FileEntry], provenance: Provenance, reference: str) -> Pushed | None:
     for version in manifest.reusable_versions(day, versions.versions(target)):
         path = target / version
         if not (path / MODEL_FILE).is_file():
@@ -128,7 +134,7 @@ def _find(target: Path, day: str, files: dict[str, FileEntry], provenance: Prove
             pushed_manifest = manifest.read_manifest(str(file), file.read_bytes())
         except (OSError, ValueError):
             continue  # Not pushed by Sangam; its number stays in use.
-        if pushed_manifest.is_push_of(files, provenance):
+        if pushed_manifest.is_push_of(files, provenance, reference):
             return Pushed(version=version, path=str(path), manifest=pushed_manifest)
     return None
 
@@ -182,14 +188,18 @@ def _is_linked(former: Path, file: Path, entry: FileEntry) -> bool:
     return True
 
 
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    sync(path)
+
+
 def _publish(temporary: Path, target: Path, day: str, described: Manifest, card: Card) -> Pushed:
     """Moves the copy to its version, or to the next one if a process without the lock has created it."""
     while True:
         path = target / described.version
-        described = described.with_card(card(described.version))
-        for name, text in ((manifest.CARD_FILE, card(described.version)), (manifest.FILE_NAME, described.text())):
-            (temporary / name).write_text(text, encoding="utf-8")
-            sync(temporary / name)
+        described = described.with_file(manifest.CARD_FILE, card(described.version))
+        _write(temporary / manifest.CARD_FILE, card(described.version))
+        _write(temporary / manifest.FILE_NAME, described.text())
         try:
             path.mkdir()
             break

@@ -10,18 +10,20 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from pydantic import TypeAdapter
+from tfx.components.statistics_gen import stats_artifact_utils
 from tfx.components.util import model_utils
 from tfx.dsl.components.base import base_executor
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import path_utils
 
+from sangam.components.drift.reference import reference_of
 from sangam.components.registry import blessed as registry
 from sangam.components.registry import checkpoint as checkpoints
 from sangam.components.registry import seal
 from sangam.components.reports import evaluation as evaluation
 from sangam.components.reports import serving as serving_report
-from sangam.components.reports.artifact_files import read_ingestion
+from sangam.components.reports.artifact_files import read_curves, read_ingestion
 from sangam.components.reports.evaluation import Verdict
 from sangam.components.reports.ingestion import IngestionReport
 from sangam.components.reports.serving import ServingVerdict
@@ -29,10 +31,13 @@ from sangam.components.steps.pusher import directory, manifest, object_store
 from sangam.components.steps.pusher.directory import Pushed
 from sangam.components.steps.pusher.manifest import Provenance
 from sangam.components.steps.pusher.model_card import CardFacts, Rows, model_card
+from sangam.schemas.contracts.drift_reference import DriftReference
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, Description, read_description
 from sangam.schemas.contracts.root import Root
+from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.cost import Cost
-from sangam.schemas.spec.data import VALIDATION
+from sangam.schemas.spec.data import TRAIN, VALIDATION
+from sangam.schemas.spec.drift import Drift
 from sangam.schemas.spec.release import DirectoryPush, Evaluation, NoPush, Push
 from sangam.schemas.spec.serving import RequestLog
 
@@ -132,12 +137,29 @@ def _push(
         meaning=ingestion.meaning,
     )
     card = functools.partial(model_card, facts=facts)
+    reference = _reference(input_dict, exec_properties).text()
     root = exec_properties["pipeline_root"]
     if push.is_on_store or "://" in root or "://" in model:
         target = push.folder if push.is_on_store else object_store.target_uri(root, push.path)
-        return object_store.push(model=model, target=target, day=day, provenance=provenance, card=card, now=now)
+        return object_store.push(
+            model=model, target=target, day=day, provenance=provenance, card=card, now=now, reference=reference
+        )
     folder = directory.target_folder(root, push.path)
-    return directory.push(model=Path(model), target=folder, day=day, provenance=provenance, card=card, now=now)
+    return directory.push(
+        model=Path(model), target=folder, day=day, provenance=provenance, card=card, now=now, reference=reference
+    )
+
+
+def _reference(input_dict: Artifacts, exec_properties: dict[str, Any]) -> DriftReference:
+    """Returns what servers compare their requests with."""
+    statistics = artifact_utils.get_single_instance(input_dict["statistics"])
+    drift = exec_properties["drift"]
+    return reference_of(
+        Inputs.model_validate_json(exec_properties["inputs"]),
+        Drift.model_validate_json(drift) if drift else None,
+        stats_artifact_utils.load_statistics(statistics, TRAIN).proto(),
+        read_curves(artifact_utils.get_single_uri(input_dict["evaluation"])),
+    )
 
 
 def _provenance(

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from sangam.components.registry import versions
 from sangam.components.registry.seal import FileEntry as FileEntry
 from sangam.components.registry.seal import list_files as list_files
+from sangam.schemas.contracts import drift_reference
 from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
@@ -20,6 +21,7 @@ from sangam.schemas.spec.serving import RequestLog
 
 FILE_NAME = versions.MANIFEST_FILE
 CARD_FILE = "MODEL_CARD.md"
+REFERENCE_FILE = drift_reference.FILE_NAME
 FORMAT: Literal[1] = 1
 _MAX_PER_DAY = 999
 
@@ -75,22 +77,27 @@ class Manifest(Provenance):
 
     @property
     def model_files(self) -> dict[str, FileEntry]:
-        """The files without the card: the same in every push of the model."""
-        return {name: entry for name, entry in self.files.items() if name != CARD_FILE}
+        """The files of the model itself: the same in every push of it."""
+        return {name: entry for name, entry in self.files.items() if name not in (CARD_FILE, REFERENCE_FILE)}
 
-    def is_push_of(self, files: dict[str, FileEntry], provenance: Provenance) -> bool:
+    def is_push_of(self, files: dict[str, FileEntry], provenance: Provenance, reference: str) -> bool:
         """Returns whether servers would serve a model with these files and facts like this version."""
-        return self.model_files == files and self.request_log == provenance.request_log
+        same = self.files.get(REFERENCE_FILE) == (entry_of(reference) if reference else None)
+        return same and self.model_files == files and self.request_log == provenance.request_log
 
-    def with_card(self, text: str) -> "Manifest":
-        """Returns the manifest with an entry for the card."""
-        encoded = text.encode()
-        entry = FileEntry(sha256=hashlib.sha256(encoded).hexdigest(), bytes=len(encoded))
-        return self.model_copy(update={"files": {**self.model_files, CARD_FILE: entry}})
+    def with_file(self, name: str, text: str) -> "Manifest":
+        """Returns the manifest with an entry for a file beside the model."""
+        return self.model_copy(update={"files": {**self.files, name: entry_of(text)}})
 
     def text(self) -> str:
         """Returns the file's contents."""
         return json.dumps(readable(self.model_dump(mode="json")), indent=2, ensure_ascii=False) + "\n"
+
+
+def entry_of(text: str) -> FileEntry:
+    """Returns the entry of a file with a text."""
+    encoded = text.encode()
+    return FileEntry(sha256=hashlib.sha256(encoded).hexdigest(), bytes=len(encoded))
 
 
 def read_manifest(path: str, content: bytes) -> Manifest:

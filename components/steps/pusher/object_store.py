@@ -38,7 +38,9 @@ def target_uri(pipeline_root: str, path: str) -> str:
     return f"{pipeline_root.rstrip('/')}/{normal}"
 
 
-def push(*, model: str, target: str, day: str, provenance: Provenance, card: Card, now: datetime) -> Pushed:
+def push(
+    *, model: str, target: str, day: str, provenance: Provenance, card: Card, now: datetime, reference: str = ""
+) -> Pushed:
     """Copies a model into the next free version of a day, or returns the day's version with the same files and log.
 
     Raises:
@@ -53,7 +55,7 @@ def push(*, model: str, target: str, day: str, provenance: Provenance, card: Car
         for candidate in manifest.reusable_versions(day, complete):
             path = f"{target}/{candidate}"
             pushed_manifest = _manifest(path)
-            if pushed_manifest and pushed_manifest.is_push_of(files, provenance):
+            if pushed_manifest and pushed_manifest.is_push_of(files, provenance, reference):
                 return Pushed(version=candidate, path=path, manifest=pushed_manifest)
         for candidate in withdrawn:
             pushed_manifest = _manifest(f"{target}/{WITHDRAWN}/{candidate}")
@@ -62,8 +64,11 @@ def push(*, model: str, target: str, day: str, provenance: Provenance, card: Car
                 raise UserError(manifest.withdrawn_text(candidate, record.because, record.withdrawn_at, target))
         version = manifest.next_version(day, [*taken, *(name.removesuffix(".json") for name in withdrawn)])
         path = f"{target}/{version}"
-        described = Manifest(**dict(provenance), version=version, created=now, files=files).with_card(card(version))
-        (local / manifest.CARD_FILE).write_text(card(version), encoding="utf-8")
+        described = Manifest(**dict(provenance), version=version, created=now, files=files)
+        beside = {manifest.CARD_FILE: card(version)} | ({manifest.REFERENCE_FILE: reference} if reference else {})
+        for name, text in beside.items():
+            described = described.with_file(name, text)
+            (local / name).write_text(text, encoding="utf-8")
         _copy(local, path, described)
     _LOG.info("version=%s path=%s files=%d", version, path, len(described.files))
     return Pushed(version=version, path=path, manifest=described)

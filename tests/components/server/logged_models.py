@@ -6,19 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from sangam.components.logs.readers import formats
-from sangam.schemas.contracts.export import ServedColumn, ServedTask
+from sangam.schemas.contracts.export import ServedTask
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import DayLogs, ServedLogs
 from sangam.schemas.spec.serving import RequestLog
+from tests.components.server.sample_columns import COLUMNS
 from tests.components.server.sample_models import NAME, add_manifest, put
 from tests.schemas.sample_exports import sample_description
 
-COLUMNS = {
-    "user": ServedColumn(type="string", is_list=False, input="user"),
-    "post id": ServedColumn(type="string", is_list=False, input="post"),
-    "price": ServedColumn(type="float", is_list=False, input="price"),
-    "topics": ServedColumn(type="int", is_list=True, input="topics"),
-}
 EVENT_TIME = "shown_at"
 _SAMPLE = sample_description()
 DESCRIPTION = _SAMPLE.model_copy(

@@ -1,5 +1,6 @@
 """Several processes that serve one folder at one address."""
 
+import re
 import signal
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import psutil
 import pytest
 
 from sangam.components.server.client import connect
+from tests.components.server.compared_models import put_compared
 from tests.components.server.sample_models import NAME, candidates, put, scores
 from tests.components.server.server_process import Running, running, wait_until
 
@@ -31,9 +33,15 @@ def _versions(server: Running) -> list[tuple[str, str]]:
     return sorted((line.split('"')[1], line.split('"')[5]) for line in lines)
 
 
+def _compared_alone(server: Running) -> float:
+    """Asks once more, and returns the rows that were compared."""
+    server.client.predict("rank", candidates(2), 30)
+    return server.metric("sangam_drift_rows")
+
+
 def test_two_processes_are_one_server(models: dict[int, Path], tmp_path: Path, scratch: Path) -> None:
     folder = tmp_path / "versions"
-    put(models[1], folder, 1)
+    put_compared(models[1], folder, 1)
     with running(folder, scratch, "--processes", "2", "--threads", "1") as server:
         processes = psutil.Process(server.process.pid).children(recursive=True)
         assert len(processes) == 2
@@ -42,6 +50,11 @@ def test_two_processes_are_one_server(models: dict[int, Path], tmp_path: Path, s
         counts = [server.metric("sangam_requests_total", worker=worker, api="grpc") for worker in ("0", "1")]
         assert min(counts) > 0
         assert sum(counts) == _MANY
+
+        # What each has counted is one comparison of both.
+        lines = [line for line in server.get("/metrics").text.splitlines() if line.startswith("sangam_drift_rows{")]
+        assert [re.findall(r'(\w+)="', line) for line in lines] == [["hour"], ["hour"]]
+        wait_until(lambda: _compared_alone(server) > 0, "requests are compared")
 
         # A version reaches all.
         put(models[2], folder, 2)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.orchestration import metadata
@@ -42,6 +43,15 @@ SLOW = "p99 90 ms of 30 requests is above serving.max_p99_ms 50"
 def example_gen(examples: OutputArtifact[kinds.Examples]) -> None:
     """Writes the report of ingestion."""
     (Path(examples.uri) / "ingestion.json").write_text(json.dumps(INGESTION))
+
+
+@component
+def statistics_gen(statistics: OutputArtifact[kinds.ExampleStatistics]) -> None:
+    """Writes statistics without a column."""
+    statistics.split_names = '["train"]'
+    (Path(statistics.uri) / "Split-train").mkdir()
+    found = statistics_pb2.DatasetFeatureStatisticsList(datasets=[statistics_pb2.DatasetFeatureStatistics()])
+    (Path(statistics.uri) / "Split-train/FeatureStats.pb").write_bytes(found.SerializeToString())
 
 
 @component
@@ -98,6 +108,7 @@ def judged_run(
 
     spec = load_spec(SPEC).model_copy(update={"push": DirectoryPush(kind="directory", path="serving/tiny")})
     ingested = example_gen().with_id("example_gen")
+    counted = statistics_gen().with_id("statistics_gen")
     trained = trainer(content=content).with_id("trainer")
     model = trained.outputs["model"]
     judged = evaluator(model=model, failed=failed).with_id("evaluator")
@@ -105,6 +116,7 @@ def judged_run(
     pusher = Pusher(
         spec=spec,
         examples=ingested.outputs["examples"],
+        statistics=counted.outputs["statistics"],
         model=model,
         blessing=judged.outputs["blessing"],
         infra_blessing=checked.outputs["blessing"],
@@ -117,7 +129,7 @@ def judged_run(
     folder = root / "runs" / run
     folder.mkdir(parents=True)
     config = metadata.sqlite_metadata_connection_config(str(Root(str(root)).metadata))
-    steps: list[Any] = [ingested, trained, judged, *([checked, pusher] if with_serving_check else [])]
+    steps: list[Any] = [ingested, counted, trained, judged, *([checked, pusher] if with_serving_check else [])]
     pipeline = Pipeline(
         pipeline_name="tiny",
         pipeline_root=str(Root(str(root)).artifacts),

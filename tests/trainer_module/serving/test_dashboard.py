@@ -12,7 +12,10 @@ import httpx
 import numpy as np
 import pytest
 
+from sangam.components.registry import seal
+from sangam.schemas.contracts.drift_reference import FILE_NAME, Bins, ColumnReference, DriftReference
 from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.export import DESCRIPTION_FILE, read_description
 from sangam.schemas.contracts.monitoring import on_this_machine
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.contracts.training_job import TrainJob, read_job
@@ -72,6 +75,19 @@ def _online_training(folder: Path, root: Root) -> tuple[Path, TrainJob]:
     return folder / "job.json", job
 
 
+def _add_reference(version: Path) -> None:
+    """Adds what requests are compared with: every column's missing values, and a first score."""
+    file = version / DESCRIPTION_FILE
+    described = read_description(str(file), file.read_bytes())
+    column = {
+        name: ColumnReference(type=of.type, missing=0.5, bounds={"missing_share": 0.1})
+        for name, of in described.columns.items()
+    }
+    scores = {next(iter(described.tasks)): Bins(cuts=(0.5,), shares=(0.5, 0.5))}
+    (version / FILE_NAME).write_text(DriftReference(rows=2, columns=column, scores=scores).text())
+    seal.seal(str(version))
+
+
 class _Client:
     """Asks a server, and publishes the deltas that it follows."""
 
@@ -109,7 +125,7 @@ def scraped(
     training = _training(folder / "training", root)
     online_file, online = _online_training(folder / "online", root)
     versions = folder / "versions"
-    push(Path(exported("stock", "float32").model_dir), versions)
+    _add_reference(push(Path(exported("stock", "float32").model_dir), versions))
     launched = [launch(training), launch(online_file)]
     config = prometheus.shipped_config(folder, root.path)
     try:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sangam.components.arrow_files import read_parquet
-from sangam.components.reports.curves import CURVE_COLUMN
+from sangam.components.reports.curves import CURVE_COLUMN, METRICS_FILE
 from sangam.components.steps.evaluator.metrics.block import Target
 from sangam.components.steps.evaluator.metrics.bootstrap import interval
 from sangam.components.steps.evaluator.metrics.tally import Result
@@ -30,7 +30,6 @@ CANDIDATE, BASELINE, UNCALIBRATED = "candidate", "baseline", "uncalibrated"
 """Names of the models. The last is the candidate without its calibrations, for the tasks that have one."""
 _BEFORE = ("calibration", "calibration_error", "log_loss")
 """Metrics of the uncalibrated candidate that a verdict shows beside its own."""
-METRICS_FILE = "metrics.parquet"
 _SCHEMA = pa.schema(
     [
         ("slice", pa.string()),

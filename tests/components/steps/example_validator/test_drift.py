@@ -12,10 +12,14 @@ from scipy.spatial.distance import jensenshannon
 from tensorflow_data_validation.statistics import stats_impl
 from tfx.types import standard_artifacts
 
+from sangam.components.drift.comparison import MOST_ROWS, Comparison
+from sangam.components.drift.reference import reference_of
 from sangam.components.steps.example_validator.anomalies import DataAnomalies
 from sangam.components.steps.example_validator.drift import STATISTICS, Distance, distances
 from sangam.components.steps.example_validator.executor import Executor
 from sangam.components.steps.schema_gen.schema import schema_text, tfmd_schema
+from sangam.schemas.contracts.export import ServedColumn
+from sangam.schemas.derived.rank_inputs import MISSING
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.drift import Drift, DriftBounds
 from tests.errors import mentions, tells
@@ -119,6 +123,40 @@ def test_a_feature_of_equal_distribution_is_within_and_a_shifted_one_is_not(stat
     text = other["tab", "l_infinity"].reason
     assert text.startswith("tab: l_infinity 0.0") or text.startswith("tab: l_infinity 0.1")
     assert mentions(text, "bound 0.05 ('")
+
+
+@pytest.mark.parametrize("side", ["same", "other"])
+def test_a_server_that_is_asked_the_rows_of_the_split_tells_the_same_distances(
+    statistics: dict[str, Any], side: str
+) -> None:
+    drift = Drift.model_validate_json(json.dumps({"action": "warn", "every": EVERY}))
+    reference = reference_of(INPUTS, drift, statistics["train"], {})
+    kinds: dict[str, Any] = {
+        name: (reference.columns[name].type, MISSING[reference.columns[name].type]) for name in reference.columns
+    }
+    columns = {name: ServedColumn(type=kind, is_list=False, input=name) for name, (kind, _) in kinds.items()}
+    rows = SAME if side == "same" else OTHER
+    arrays = {
+        name: np.array(
+            [missing if not row else row[0].encode() if kind == "string" else row[0] for row in rows[name]],
+            object if kind == "string" else np.float32 if kind == "float" else np.int64,
+        )
+        for name, (kind, missing) in kinds.items()
+    }
+    comparison = Comparison(1, columns, reference)
+    counts = [
+        comparison.counts({name: array[start : start + MOST_ROWS] for name, array in arrays.items()}, MOST_ROWS, {})
+        for start in range(0, 4_000 - MOST_ROWS + 1, MOST_ROWS)
+    ]
+    live = comparison.drift(np.sum(counts, axis=0))
+    assert live.rows == 3_968  # 32 rows are left over.
+    gate = _found(statistics, side, {"every": EVERY})
+    assert len(gate) == 10
+    for (feature, measure), distance in gate.items():
+        of_column = live.columns["tab_name" if feature == "tab" else feature]
+        assert of_column.distances[measure] == pytest.approx(distance.value, abs=0.005), (feature, measure)
+        assert of_column.bounds[measure] == distance.bound
+        assert (measure in of_column.over) == (not distance.is_within), (feature, measure)
 
 
 def test_a_feature_s_own_bounds_stand_in_for_those_of_every_feature(statistics: dict[str, Any]) -> None:

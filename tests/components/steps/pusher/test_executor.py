@@ -11,6 +11,7 @@ from sangam.components.reports.evaluation import TaskVerdict, Verdict
 from sangam.components.reports.serving import Check, ServingVerdict
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
+from sangam.schemas.spec.drift import Drift, DriftBounds
 from sangam.schemas.spec.serving import Load, RequestLog
 from tests.errors import place_and_value
 from tests.object_stores import Bucket
@@ -41,6 +42,7 @@ def run(
     push: dict[str, str] | None = None,
     changed: bool = False,
     graph: str = "graph",
+    bound: float = 0.1,
 ) -> Any:
     """Runs the executor on a model in `folder`, which is the pipeline root too, and returns the output artifact.
 
@@ -53,11 +55,13 @@ def run(
         push: the target.
         changed: whether a byte of the model is another one since it was exported.
         graph: the model.
+        bound: of the spec on the drift of missing values.
     """
     from tfx.types import standard_artifacts
 
     from sangam.components.registry.checkpoint import RankerCheckpoint
     from sangam.components.steps.pusher.executor import Executor
+    from tests.components.drift.sample_statistics import INPUTS, sample_statistics
 
     def artifact(kind: Any, name: str) -> Any:
         made = kind()
@@ -101,11 +105,16 @@ def run(
     noted = {"days": '["2011-11-29"]', "transform_graph": "graph", "inputs_digest": "i1"}
     for name, value in noted.items():
         checkpoint.set_string_custom_property(name, value)
+    statistics = artifact(standard_artifacts.ExampleStatistics, "statistics")
+    statistics.split_names = '["train"]'
+    (folder / "statistics/Split-train").mkdir(exist_ok=True)
+    (folder / "statistics/Split-train/FeatureStats.pb").write_bytes(sample_statistics().SerializeToString())
     pushed_model = artifact(standard_artifacts.PushedModel, "pushed_model")
     Executor().Do(
         {
             "model": [model],
             "examples": [examples],
+            "statistics": [statistics],
             "evaluation": [evaluation],
             "blessing": [blessing],
             "infra_blessing": [infra_blessing],
@@ -118,6 +127,8 @@ def run(
             "evaluation_config": "{}",
             "cost": json.dumps(PRICES),
             "request_log": RequestLog(share=0.1).model_dump_json(),
+            "inputs": INPUTS.model_dump_json(),
+            "drift": Drift(action="warn", every=DriftBounds(missing_share=bound)).model_dump_json(),
             "intended_use": "Ranks tiny things.",
             "ranker_digest": "d1",
             "pipeline_root": str(folder),
@@ -176,13 +187,23 @@ def test_a_blessed_model_is_pushed_with_days_metrics_and_digests(tmp_path: Path)
     assert (manifest["name"], manifest["spec_digest"], manifest["git_commit"]) == ("tiny", "s1", "g1")
     assert manifest["request_log"]["share"] == 0.1
     assert (manifest["baseline"], manifest["notes"]) == ("models/7", ["a note"])
-    assert sorted(manifest["files"]) == ["MODEL_CARD.md", "saved_model.pb"]
+    assert sorted(manifest["files"]) == ["MODEL_CARD.md", "drift_reference.json", "saved_model.pb"]
     card = (path / "MODEL_CARD.md").read_text()
     assert "serving 0.0005 EUR for a million candidates, +0.0001 (+25.0%) over the live version" in card
     assert card.startswith("# tiny, version 20111130001\n\n## Intended use\n\nRanks tiny things.\n")
     assert "| train | 2011-11-28 to 2011-11-29 (2) | 2 | none |" in card
     assert versions.damage(path) is None
     assert (Path(pushed.uri) / "manifest.json").read_bytes() == (path / "manifest.json").read_bytes()
+
+
+def test_other_bounds_of_drift_push_the_model_again(tmp_path: Path) -> None:
+    pushed = [run(tmp_path, bound=bound) for bound in (0.1, 0.1, 0.2)]
+    names = [each.get_string_custom_property("version") for each in pushed]
+    assert names == ["20111130001", "20111130001", "20111130002"]
+    path = tmp_path / "serving" / "tiny" / names[-1]
+    found = json.loads((path / "drift_reference.json").read_text())
+    assert found["columns"]["price"]["bounds"] == {"missing_share": 0.2}
+    assert versions.damage(path) is None
 
 
 def test_a_rerun_finds_its_version_again(tmp_path: Path) -> None:
@@ -274,10 +295,10 @@ def test_a_model_is_pushed_to_an_object_store_once_and_again_after_a_change(tmp_
     first, again = run(tmp_path, push=push), run(tmp_path, push=push)
     assert first.get_string_custom_property("path") == f"{folder}/20111130001"
     assert again.get_string_custom_property("version") == "20111130001"
-    names = ["MODEL_CARD.md", "manifest.json", "saved_model.pb"]
+    names = ["MODEL_CARD.md", "drift_reference.json", "manifest.json", "saved_model.pb"]
     assert bucket.keys() == [f"serving/tiny/20111130001/{name}" for name in names]
     document = json.loads(bucket.get("serving/tiny/20111130001/manifest.json"))
-    assert document["files"].keys() == {"MODEL_CARD.md", "saved_model.pb"}
+    assert document["files"].keys() == {"MODEL_CARD.md", "drift_reference.json", "saved_model.pb"}
     assert [record.pushed for record in registered(tmp_path)] == [f"{folder}/20111130001"]
     run(tmp_path, push=push, graph="another graph")
     assert bucket.get("serving/tiny/20111130002/saved_model.pb") == b"another graph"
@@ -319,6 +340,7 @@ def test_components_can_be_built_from_a_spec() -> None:
     pusher = Pusher(
         spec=spec,
         examples=examples,
+        statistics=types.Channel(type=kinds.ExampleStatistics),
         model=model,
         pipeline_root="root",
         spec_digest="s",
