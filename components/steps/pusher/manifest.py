@@ -19,7 +19,7 @@ from sangam.schemas.quantities import readable
 from sangam.schemas.spec.serving import RequestLog
 
 FILE_NAME = versions.MANIFEST_FILE
-CARD_FILE = "MODEL_CARD.md"
+CARD_FILE = versions.CARD_FILE
 FORMAT: Literal[1] = 1
 _MAX_PER_DAY = 999
 
