@@ -1,9 +1,9 @@
 """Intervals that hold at all looks together: who looks every hour is as seldom wrong as who looks once.
 
-The boundary is Robbins' normal mixture in the asymptotic confidence sequences of Waudby-Smith, Arbour, Sinha, Kennedy and
-Ramdas (Time-uniform central limit theory and asymptotic confidence sequences, Annals of Statistics 2024, theorem 2.2), for
-estimates that are about sums over independent users. In place of their t stands the information 1 / SE^2 (their section
-on variances that change): users come back, and information then grows while their number does not.
+The boundary is Robbins' normal mixture, in the asymptotic confidence sequences of Waudby-Smith, Arbour, Sinha, Kennedy
+and Ramdas (Time-uniform central limit theory and asymptotic confidence sequences, Annals of Statistics 2024, theorem
+2.2 and, for variances that change, proposition 2.5). In place of their t / sigma^2 stands the information 1 / SE^2:
+users come back, and information then grows while their number does not.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Differences of two versions' metrics on the same examples, with standard errors by user.
 
-Examples of one user are not independent, and the two versions score the same ones: the standard error is of the sums over
-each user of what each example adds to the difference (its influence). For the AUC these are the placement values of
-DeLong, DeLong and Clarke-Pearson (Biometrics 1988), summed over clusters as by Obuchowski (Biometrics 1997).
+Examples of one user are not independent, and the two versions score the same ones: the standard error is that of the
+sums over each user of what each example adds to the difference, its influence. For the AUC these are the placement
+values of DeLong, DeLong and Clarke-Pearson (Biometrics 1988), summed over clusters as by Obuchowski (Biometrics 1997).
 """
 
 from dataclasses import dataclass

@@ -11,8 +11,8 @@ def decide(tasks: Sequence[TaskComparison], push: DirectoryPush, hours: float) -
     """Decides on a version.
 
     Beyond doubt out of the bounds, it is dropped at any look. From `push.hours` on it becomes live once every task has
-    enough examples and is within the bounds; after twice as long the tasks that have enough are judged alone, and what is
-    still not within the bounds is dropped.
+    enough examples and is within the bounds. After twice as long the tasks that have enough are judged alone, and a
+    version that is still not within the bounds is dropped.
 
     Args:
         tasks: the comparison by task.

@@ -163,9 +163,10 @@ def place_of(path: Path) -> Path:
     return aside if not path.is_dir() and aside.is_dir() else path
 
 
-def waits_text(live: str, hours: float, command: str = "sangam promote") -> str:
+def waits_text(live: str, hours: float | None = None) -> str:
     """Returns what a version waits for."""
-    return f"waits in the shadow of {live}; `{command}` decides {hours:g} hours after its push"
+    after = f", {hours:g} hours after the push or when it is beyond doubt" if hours is not None else ""
+    return f"waits in the shadow of {live}; `sangam promote` makes it live or drops it{after}"
 
 
 def with_section(card: str, lines: Sequence[str]) -> str:

@@ -40,9 +40,7 @@ def newest(root: Root, name: str) -> OnlineBase | None:
     from sangam.components.registry.blessed import read_all
 
     models = [
-        model
-        for model in read_all(root.blessed(name))
-        if model.pushed and model.checkpoint_uri and model.is_accepted
+        model for model in read_all(root.blessed(name)) if model.pushed and model.checkpoint_uri and model.is_accepted
     ]
     # The sort is stable: of models with equal days, the one blessed last stays last.
     ordered = sorted(models, key=lambda model: model.days[-1:])

@@ -108,7 +108,7 @@ def push(
                 **dict(provenance), version=manifest.next_version(day, _taken(target)), created=now, files=files
             )
             if shadow_of:
-                told = [shadow.waits_text(shadow_of, after_hours or 0.0)]
+                told = [f"This version {shadow.waits_text(shadow_of, after_hours)}."]
                 present = _write(
                     model, target, versions.SHADOW, day, described, lambda new: shadow.with_section(card(new), told)
                 )

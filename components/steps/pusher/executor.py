@@ -82,7 +82,8 @@ class Executor(base_executor.BaseExecutor):
                 pushed_model.set_int_custom_property("pushed", 1)
                 pushed_model.set_string_custom_property("version", pushed.version)
                 pushed_model.set_string_custom_property("path", pushed.path)
-                pushed_model.set_string_custom_property("shadow_of", pushed.shadow_of)
+                if pushed.shadow_of:
+                    pushed_model.set_string_custom_property("shadow_of", pushed.shadow_of)
                 pushed_path = posixpath.join(push.folder, pushed.version)
             case _:
                 assert_never(push)
