@@ -41,7 +41,8 @@ class Event(BaseModel):
 
     Attributes:
         kind: `failed`: the run failed; `refused`: a gate refused the model; `warning`: no gate refused it, with
-            warnings; `promoted`, `dropped`: a version left the shadow; `not_pushed`: nothing was pushed for the declared days; `test`: sent by hand.
+            warnings; `promoted`, `dropped`: a version left the shadow; `not_pushed`: nothing was pushed for the
+            declared days; `test`: sent by hand.
         pipeline: name of the spec.
         step: step that failed or refused; empty if the run failed outside its steps.
         date: YYYY-MM-DD; None for logs without dates. For `not_pushed` the day of the last push, None without one.

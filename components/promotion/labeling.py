@@ -70,13 +70,15 @@ def labeled(
         main = _main(rows, source, event_time)
         others = rows_of_source(main, name, logs, columns, files, event_time)
         found = join_bucket(source, main, others, [day.toordinal() for day in days], []).batch
-        if found is None:
-            continue
-        order = pa.array(np.argsort(numbers_of(found, ROW)))
         for column in source.columns:
-            values = found.column(found.schema.get_field_index(VALUE + column)).take(order)
-            joined = joined.append_column(column, values)
+            joined = joined.append_column(column, pa.nulls(0) if found is None else _in_order(found, column))
     return Labeled(joined, is_open, lacks)
+
+
+def _in_order(found: pa.RecordBatch, column: str) -> pa.Array:
+    """Returns a joined column in the order of the candidates."""
+    order = pa.array(np.argsort(numbers_of(found, ROW)))
+    return found.column(found.schema.get_field_index(VALUE + column)).take(order)
 
 
 def _files(

@@ -1,7 +1,7 @@
 """The command `sangam promote`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -38,7 +38,7 @@ def promote(
 ) -> None:
     """Compares the version in the shadow with the live one, and makes it live, drops it, or lets it wait.
 
-    Both are measured on what followed the answers of the live one, by task. The intervals hold at all looks together, so
+    Both are measured on what followed the answers of the live one, by task. The intervals hold at all looks together:
     run it every hour. What became of a version, and why, is in its model card, on the page of its run, in
     DIR/shadow/VERSION.json and in an alert.
     """
@@ -91,7 +91,7 @@ def _push(spec: "Spec", *, by_hand: bool) -> "DirectoryPush":
         raise UserError(f"push: has no folder below a root (got {got}); only there versions wait in the shadow")
     if push.after is None and not by_hand:
         raise UserError(
-            "push.after: is missing (got none); add `after: shadow`, or decide by hand: --now or --drop, --because REASON"
+            "push.after: is missing (got none); add `after: shadow`, or decide by hand with --now or --drop"
         )
     return push
 

@@ -9,7 +9,6 @@ from sangam.schemas.parts.judging import AlertTarget
 from sangam.schemas.parts.kinds import AnyKind
 from sangam.schemas.spec.kubernetes_names import EnvironmentName
 
-
 OptionalKind = Literal["failed", "refused", "warning", "promoted", "dropped"]
 """Kinds of alerts that a spec can leave out."""
 

@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 from sangam.components.promotion.paired import Scored, aucs, calibrations
 from tests.components.promotion.worlds import USERS, world
 
-REPLICATES = 400
+REPLICATES = 300
 
 
 def test_the_difference_of_the_auc_is_scikit_learns() -> None:
@@ -21,7 +21,7 @@ def test_the_difference_of_the_auc_is_scikit_learns() -> None:
 
 
 def test_errors_agree_with_a_bootstrap_by_user_and_not_with_one_by_example() -> None:
-    scored = world(2, 1500, bias=0.3, of_user=1.0)
+    scored = world(5, 1500, bias=0.3, of_user=1.0)
     draws = np.random.default_rng(3)
     by_user, by_example = np.zeros((REPLICATES, 3)), np.zeros(REPLICATES)
     rows_of = [np.flatnonzero(scored.users == user) for user in range(USERS)]
