@@ -129,15 +129,16 @@ def event_of(record: RunRecord, alerts: Alerts) -> Event | None:
     return None
 
 
-def decision_event(root: Root, ranker: str, decision: Decision, run: RunFolder | None, alerts: Alerts) -> Event:
+def decision_event(root: Root, folder: Path, ranker: str, decision: Decision, run: RunFolder | None, ui: str) -> Event:
     """Returns the alert of a version that left the shadow.
 
     Args:
         root: root of the runs.
+        folder: folder of versions.
         ranker: name of the spec.
         decision: what became of it.
         run: run that pushed it; None: unknown.
-        alerts: the spec's section.
+        ui: address of `sangam ui`; empty: none.
     """
     name = run.path.name if run else decision.version
     page = str(run.page) if run and run.page.is_file() else None
@@ -149,9 +150,10 @@ def decision_event(root: Root, ranker: str, decision: Decision, run: RunFolder |
         run=name,
         reason="\n".join([f"version {decision.version}: {decision.sentence}", *decision.measured]),
         root=str(root.path),
-        page=f"{alerts.ui.rstrip('/')}/runs/{name}" if alerts.ui and run else page,
+        page=f"{ui.rstrip('/')}/runs/{name}" if ui and run else page,
         command=shlex.join(["sangam", "show", str(run.path)] if run else ["sangam", "status", str(root.path)]),
-        **live_of(root, ranker),
+        live=decision.version if decision.verdict == "promoted" else decision.live,
+        serving=str(folder),
     )
 
 

@@ -2,7 +2,6 @@
 
 import datetime
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -82,7 +81,11 @@ def act(spec: Spec, root: Root, folder: Path, found: Look, now: datetime.datetim
     run = _run(root, spec.name, decision.version)
     if run:
         page.tell(run.page, decision.lines())
-    return _alert(spec, root, decision, run, os.environ)
+    if spec.alerts is None:
+        return []
+    event = decision_event(root, folder, spec.name, decision, run, spec.alerts.ui or "")
+    problem = send(spec.alerts, event, os.environ)
+    return [problem] if problem else []
 
 
 def _run(root: Root, ranker: str, version: str) -> RunFolder | None:
@@ -94,10 +97,3 @@ def _run(root: Root, ranker: str, version: str) -> RunFolder | None:
         if pushed and pushed.shadow_of and pushed.version == version:
             return run.folder
     return None
-
-
-def _alert(spec: Spec, root: Root, decision: Decision, run: RunFolder | None, environ: Mapping[str, str]) -> list[str]:
-    if spec.alerts is None:
-        return []
-    problem = send(spec.alerts, decision_event(root, spec.name, decision, run, spec.alerts), environ)
-    return [problem] if problem else []

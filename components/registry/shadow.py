@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from sangam.components.registry import moving, seal, versions
 from sangam.components.registry.versions import CARD_FILE, MANIFEST_FILE, SHADOW
 from sangam.schemas.errors import UserError
-from sangam.schemas.host.files import write_whole
+from sangam.schemas.host.files import refuse_links, refuse_links_within, write_whole
 
 _SECTION = "\n## Shadow\n"
 
@@ -136,7 +136,7 @@ def supersede(folder: Path, *, now: datetime.datetime) -> list[str]:
         decision = Decision(
             version=version, live=live[-1] if live else "none", verdict="dropped", because=because, at=now
         )
-        _tell(folder / SHADOW / version, decision.lines())
+        _tell(_waiting(folder, version), decision.lines())
         _record(folder, decision)
         versions.put_away(folder, version, because=because, now=now)
     return older
@@ -182,10 +182,14 @@ def _plain(text: str) -> str:
 
 
 def _waiting(folder: Path, version: str) -> Path:
+    """Returns where a version waits; refuses one that does not, or that has a link."""
     if not is_waiting(folder, version):
         names = ", ".join(versions.versions(folder / SHADOW)) or "none"
         raise UserError(f"{folder}: does not wait in the shadow (got {version}); waiting are: {names}")
-    return folder / SHADOW / version
+    source = folder / SHADOW / version
+    refuse_links(source, folder)
+    refuse_links_within(source)
+    return source
 
 
 def _record(folder: Path, decision: Decision) -> None:
@@ -198,7 +202,7 @@ def _tell(version: Path, lines: Sequence[str]) -> None:
     A kill between the two leaves a version that is damaged until this is done again, which its promotion does.
     """
     card, file = version / CARD_FILE, version / MANIFEST_FILE
-    if card.is_symlink() or not (card.is_file() and file.is_file()):
+    if not (card.is_file() and file.is_file()):
         return
     write_whole(card, with_section(card.read_text(encoding="utf-8"), lines))
     manifest = json.loads(file.read_bytes())

@@ -162,7 +162,6 @@ def finish_moves(folder: Path) -> None:
 def put_away(folder: Path, version: str, *, because: str, now: datetime.datetime) -> None:
     """Moves a version out of the shadow to the withdrawn ones, with the reason; call it under the lock."""
     source, target = folder / SHADOW / version, folder / WITHDRAWN / version
-    refuse_links_within(source)
     refuse_links(target, folder)
     target.parent.mkdir(exist_ok=True)
     _record_withdrawal(folder, version, because, now)

@@ -102,7 +102,7 @@ def put(folder: Path, number: str, created: datetime.datetime = PUSHED) -> Path:
 
 def write_logs(root: Path, both: Scored) -> None:
     """Writes the log of requests with the scores of the shadow, and the likes."""
-    scores = both.live.reshape(REQUESTS, CANDIDATES), both.shadow.reshape(REQUESTS, CANDIDATES)
+    scores = both.live.reshape(REQUESTS, CANDIDATES)
     users = both.users.reshape(REQUESTS, CANDIDATES)[:, 0]
     requests, likes = [], []
     for number in range(REQUESTS):
@@ -111,7 +111,7 @@ def write_logs(root: Path, both: Scored) -> None:
             "user": np.array([f"u{users[number]}".encode()], object),
             "post": np.arange(CANDIDATES) + number,
         }
-        live = {"like": scores[0][number].astype(np.float32)[:, None]}
+        live = {"like": scores[number].astype(np.float32)[:, None]}
         requests.append(Served(PLAN, f"r{number}", at_s, None, inputs, CANDIDATES, live))
         likes += [
             {"of": f"r{number}", "post": number + place, "liked_at": int(at_s) + 30}
@@ -119,7 +119,7 @@ def write_logs(root: Path, both: Scored) -> None:
             if both.labels[number * CANDIDATES + place]
         ]
     write_log(root / "requests", PLAN, requests)
-    add_shadow(root / "requests", {f"r{number}": scores[1][number] for number in range(REQUESTS)})
+    add_shadow(root / "requests", both)
     for day in {datetime.date.fromtimestamp(like["liked_at"]) for like in likes}:
         folder = root / "likes" / f"{day:%Y-%m-%d}"
         folder.mkdir(parents=True)
@@ -127,12 +127,12 @@ def write_logs(root: Path, both: Scored) -> None:
         pq.write_table(pa.Table.from_pylist(of_day), folder / "part.parquet")
 
 
-def add_shadow(log: Path, scores: dict[str, Any], version: str = SHADOW) -> None:
-    """Adds the columns of the shadow to sealed files."""
+def add_shadow(log: Path, both: Scored) -> None:
+    """Writes the columns of the shadow into sealed files."""
+    scores = both.shadow.reshape(REQUESTS, CANDIDATES)
     for file in log.glob("20*/*/*.parquet"):
         table = pq.read_table(file)
-        told = [scores.get(request) for request in table["request_id"].to_pylist()]
-        versions = pa.array([None if each is None else int(version) for each in told], pa.int64())
-        lists = pa.array([None if each is None else each.tolist() for each in told], pa.list_(pa.float32()))
-        table = table.append_column("shadow_version", versions).append_column("shadow_score_like", lists)
-        pq.write_table(table, file)
+        table = table.drop_columns([name for name in table.column_names if name.startswith("shadow_")])
+        lists = [scores[int(request[1:])].tolist() for request in table["request_id"].to_pylist()]
+        table = table.append_column("shadow_version", pa.array([int(SHADOW)] * len(lists)))
+        pq.write_table(table.append_column("shadow_score_like", pa.array(lists, pa.list_(pa.float32()))), file)

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,20 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner, Result
 
+from sangam.components.page.facts import Facts
+from sangam.components.page.render import draw
+from sangam.components.record.store import write_record
 from sangam.components.registry.versions import versions, withdrawn
 from sangam.pipelines.cli import app
 from sangam.pipelines.commands import promote as command
 from sangam.schemas.contracts.exit_codes import ExitCode
+from sangam.schemas.contracts.root import RunFolder
 from sangam.schemas.errors import UserError
 from tests.components.promotion import sample_shadow as sample
 from tests.components.promotion.sample_shadow import CANDIDATES, LIVE, PUSHED, SHADOW
+from tests.components.record.sample_records import record
 from tests.errors import mentions, place_and_value
+from tests.fakes.webhook import webhook
 from tests.schemas.sample_specs import write
 
 
@@ -25,8 +32,10 @@ from tests.schemas.sample_specs import write
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Logs in which both versions are equally good, and in which the one in the shadow is worse, or half as high."""
     root = tmp_path_factory.mktemp("shadow")
-    for name, settings in {"equal": {}, "worse": {"noise": 20.0}, "lower": {"bias": -1.5}}.items():
-        sample.write_logs(root / name, sample.predicted(**settings))
+    sample.write_logs(root / "equal", sample.predicted())
+    for name, settings in {"worse": {"noise": 20.0}, "lower": {"bias": -1.5}}.items():
+        shutil.copytree(root / "equal", root / name)
+        sample.add_shadow(root / name / "requests", sample.predicted(**settings))
     return root
 
 
@@ -140,15 +149,25 @@ def test_a_person_decides_with_a_reason(promote: Any, folder: Path) -> None:
     assert withdrawn(folder)["20240309001"].because == "not needed"
 
 
-def test_the_page_of_the_run_and_an_alert_tell_why(promote: Any, folder: Path, tmp_path: Path) -> None:
-    from sangam.components.page.decision import tell
-
-    page = tmp_path / "report.html"
-    page.write_text('<section><div id="shadow"></div></section>')
-    assert tell(page, ["dropped: <b>"])
-    assert page.read_text() == '<section><div id="shadow"><p>dropped: &lt;b&gt;</p></div></section>'
-    assert tell(page, ["again"])
-    assert page.read_text() == '<section><div id="shadow"><p>again</p></div></section>'
+def test_the_page_of_the_run_and_an_alert_tell_why(
+    promote: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunFolder(tmp_path / "root/runs/20240308T050000-1a2b3c4d")
+    run.path.mkdir(parents=True)
+    pushed = {"version": SHADOW, "path": str(folder / SHADOW), "shadow_of": LIVE}
+    ended = record(name="small", path=str(run.path), run=run.path.name, status="pushed", pushed=pushed)
+    write_record(ended)
+    draw(ended, Facts())
+    assert mentions(run.page.read_text(), f"waits in the shadow of {LIVE}; `sangam promote` makes")
+    monkeypatch.setenv("SANGAM_ALERT_KEY", "0123456789abcdef")
+    with webhook() as hook:
+        monkeypatch.setenv("SANGAM_ALERT_URL", hook.url)
+        assert told(promote(12, "--json", changes={"alerts": {}}))["problems"] == []
+    [got] = [json.loads(each.body) for each in hook.received]
+    assert (got["kind"], got["run"], got["live"], got["page"]) == ("promoted", run.path.name, SHADOW, str(run.page))
+    assert mentions(got["reason"], f"version {SHADOW}: made live ... within the bounds")
+    assert mentions(run.page.read_text(), f"Made live at 2024-03-08 18:00 UTC after the shadow of {LIVE}")
+    assert mentions(CliRunner().invoke(app, ["show", str(run.path)]).output, "made live at 2024-03-08 18:00 UTC")
 
 
 @pytest.mark.parametrize(
