@@ -44,7 +44,7 @@ def make_model(folder: Path, weights: str = "w") -> Path:
     return folder
 
 
-def pushed(model: Path, target: Path, log: RequestLog | None = None, after_hours: float | None = None) -> Pushed:
+def pushed(model: Path, target: Path, log: RequestLog | None = None) -> Pushed:
     return push(
         model=model,
         target=target,
@@ -52,7 +52,6 @@ def pushed(model: Path, target: Path, log: RequestLog | None = None, after_hours
         provenance=PROVENANCE.model_copy(update={"request_log": log}),
         card=lambda version: f"# tiny, version {version}\n",
         now=NOW,
-        after_hours=after_hours,
     )
 
 
@@ -302,9 +301,21 @@ def test_a_target_below_the_pipeline_root_is_taken(tmp_path: Path) -> None:
     assert target_folder(str(tmp_path), "serving/tiny") == tmp_path / "serving" / "tiny"
 
 
+def into_shadow(model: Path, target: Path) -> Pushed:
+    return push(
+        model=model,
+        target=target,
+        day="20111130",
+        provenance=PROVENANCE,
+        card=lambda version: f"# tiny, version {version}\n",
+        now=NOW,
+        after_hours=20,
+    )
+
+
 def test_the_first_version_is_live_and_later_ones_wait_in_its_shadow(tmp_path: Path, target: Path) -> None:
     first, second, third = (
-        pushed(make_model(tmp_path / f"model {weights}", weights), target, after_hours=20) for weights in "abc"
+        into_shadow(make_model(tmp_path / f"model {weights}", weights), target) for weights in "abc"
     )
     assert (first.version, first.shadow_of) == ("20111130001", "")
     assert (second.version, second.path, second.shadow_of) == (
@@ -319,10 +330,10 @@ def test_the_first_version_is_live_and_later_ones_wait_in_its_shadow(tmp_path: P
     assert mentions(card, "# tiny, version 20111130003")
     assert mentions(card, "waits in the shadow of 20111130001; ... 20 hours after the push")
     assert mentions(versions.withdrawn(target)["20111130002"].because, "20111130003 was pushed into the shadow")
-    again = pushed(tmp_path / "model c", target, after_hours=20)
+    again = into_shadow(tmp_path / "model c", target)
     assert (again.version, again.shadow_of) == ("20111130003", "20111130001")
     with pytest.raises(UserError, match=place_and_value("push", "20111130002 ... into the shadow")):
-        pushed(tmp_path / "model b", target, after_hours=20)
+        into_shadow(tmp_path / "model b", target)
 
 
 def test_a_push_into_the_shadow_that_was_killed_leaves_nothing(
@@ -341,6 +352,6 @@ def test_a_push_into_the_shadow_that_was_killed_leaves_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(os, "rename", dying)
         with pytest.raises(KeyboardInterrupt):
-            pushed(model, target, after_hours=20)
+            into_shadow(model, target)
     assert (versions.shadow(target), names_in(target / "shadow")) == (None, [])
-    assert pushed(model, target, after_hours=20).version == "20111130002"
+    assert into_shadow(model, target).version == "20111130002"
