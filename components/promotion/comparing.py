@@ -52,9 +52,7 @@ def compare(spec: Spec, push: DirectoryPush, waiting: Waiting, data_root: str, n
         datetime.date.fromordinal(number)
         for number in range(waiting.since.date().toordinal(), now.date().toordinal() + 1)
     ]
-    found = candidates(
-        logs, data_root, days, waiting.since, (waiting.live, waiting.version), tasks, _read(spec, logs, tasks)
-    )
+    found = candidates(logs, data_root, days, waiting, tasks, _read(spec, logs, tasks))
     ended_by = now - datetime.timedelta(seconds=push.lateness_s)
     rows, is_open, lacks = labeled(found.rows, logs, columns(spec), data_root, spec.event_time, ended_by)
     left_out = Counter(found.left_out)

@@ -4,7 +4,6 @@ import posixpath
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ from sangam.components.logs.files.day_files import listed_days, require_regular
 from sangam.components.logs.files.light_storage import LightStorage, open_light
 from sangam.components.logs.joining.canonical import canonical, canonical_type
 from sangam.components.logs.readers import formats
+from sangam.components.registry.shadow import Waiting
 from sangam.schemas.contracts.request_log import (
     REQUEST_ID,
     SCORE,
@@ -47,8 +47,7 @@ def candidates(
     logs: DayLogs,
     data_root: str,
     days: Sequence[Day],
-    since: datetime,
-    versions: tuple[str, str],
+    waiting: Waiting,
     tasks: Sequence[str],
     columns: Sequence[Column],
 ) -> Candidates:
@@ -58,8 +57,7 @@ def candidates(
         logs: the log of requests, by day.
         data_root: folder that its pattern is relative to.
         days: days of the server's clock, UTC.
-        since: time before which the version in the shadow was not there.
-        versions: the live version, and the one in the shadow.
+        waiting: the version in the shadow, and the live one.
         tasks: tasks whose predictions are read; those that a version lacks are missing.
         columns: other columns to read.
 
@@ -71,20 +69,19 @@ def candidates(
     read = list({column.name: column for column in (*own, *scores, *columns)}.values())
     left_out: Counter[str] = Counter()
     tables = [pa.table({column.name: pa.array([], canonical_type(column)) for column in read} | {DAY: _days(0, 0)})]
-    first = hour_folder(since.timestamp())
+    first = hour_folder(waiting.since.timestamp())
     for day, files in zip(days, listed_days(logs, days, data_root, LightStorage()), strict=True):
         require_regular(files)
         for file in files:
             if "/".join(posixpath.dirname(file.path).split("/")[-2:]) >= first:
-                tables += _read(logs, file.path, day, versions, read, left_out)
+                tables += _read(logs, file.path, day, waiting, read, left_out)
     return Candidates(pa.concat_tables(tables), left_out)
 
 
 def _read(
-    logs: DayLogs, path: str, day: Day, versions: tuple[str, str], columns: Sequence[Column], left_out: Counter[str]
+    logs: DayLogs, path: str, day: Day, waiting: Waiting, columns: Sequence[Column], left_out: Counter[str]
 ) -> list[pa.Table]:
     """Returns the candidates of a file that both versions scored."""
-    live, shadow = map(int, versions)
     with open_light(path) as file:
         there = formats.inspect(logs, file, path, []).columns or ()
     if SHADOW_VERSION not in there:
@@ -99,11 +96,13 @@ def _read(
             table = pa.table(canonical(rows.batch, present, path))
             for column in absent:
                 table = table.append_column(column.name, pa.nulls(table.num_rows, canonical_type(column)))
-            table = table.filter(pc.equal(table[SHADOW_VERSION], shadow))
-            is_live = pc.fill_null(pc.equal(table[VERSION], live), False)
-            both = table.filter(is_live)
+            table = table.filter(pc.equal(table[SHADOW_VERSION], int(waiting.version)))
+            answered = table[VERSION]
+            both = table.filter(
+                pc.and_(pc.greater_equal(answered, int(waiting.lineage)), pc.less_equal(answered, int(waiting.live)))
+            )
             if others := table.num_rows - both.num_rows:
-                left_out[f"answered by another version than {live}"] += others
+                left_out[f"answered by another version than {waiting.live}"] += others
             both = both.append_column(DAY, _days(both.num_rows, day.toordinal()))
             tables.append(both.select([*(column.name for column in columns), DAY]))
     return tables

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sangam.components.registry import moving, seal, versions
 from sangam.components.registry.versions import CARD_FILE, MANIFEST_FILE, SHADOW
+from sangam.schemas.contracts import deltas
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import refuse_links, refuse_links_within, write_whole
 
@@ -61,6 +62,7 @@ class Waiting(BaseModel):
     Attributes:
         version: number.
         live: newest live version.
+        lineage: the version as which that one began; online training pushes more full versions of it.
         since: time of its push, UTC.
     """
 
@@ -68,6 +70,7 @@ class Waiting(BaseModel):
 
     version: str
     live: str
+    lineage: str
     since: datetime.datetime
 
 
@@ -90,7 +93,9 @@ def waiting(folder: Path) -> Waiting | None:
         since = datetime.datetime.fromisoformat(json.loads(file.read_bytes())["created"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file}: is no manifest of a push (got {error}); push the version again") from error
-    return Waiting(version=version, live=live[-1], since=since.astimezone(datetime.UTC))
+    place = deltas.lineage_of(folder / live[-1])
+    lineage = place.lineage if place else live[-1]
+    return Waiting(version=version, live=live[-1], lineage=lineage, since=since.astimezone(datetime.UTC))
 
 
 def promote(folder: Path, decision: Decision) -> None:

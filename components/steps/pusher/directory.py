@@ -109,12 +109,12 @@ def push(
             )
             if shadow_of:
                 told = [f"This version {shadow.waits_text(shadow_of, after_hours)}."]
-                present = _write(
+                present = _put(
                     model, target, versions.SHADOW, day, described, lambda new: shadow.with_section(card(new), told)
                 )
                 present = replace(present, path=str(target / present.version), shadow_of=shadow_of)
             else:
-                present = _write(model, target, "", day, described, card)
+                present = _put(model, target, "", day, described, card)
         else:
             _LOG.info("version=%s path=%s already_pushed=true", present.version, present.path)
         if present.shadow_of:
@@ -122,7 +122,7 @@ def push(
         return present
 
 
-def _write(model: Path, target: Path, below: str, day: str, described: Manifest, card: Card) -> Pushed:
+def _put(model: Path, target: Path, below: str, day: str, described: Manifest, card: Card) -> Pushed:
     """Copies a model, and moves the copy to a new version."""
     place = target / below
     refuse_links(place, target)

@@ -120,11 +120,9 @@ def write_logs(root: Path, both: Scored) -> None:
         ]
     write_log(root / "requests", PLAN, requests)
     add_shadow(root / "requests", both)
-    for day in {datetime.date.fromtimestamp(like["liked_at"]) for like in likes}:
-        folder = root / "likes" / f"{day:%Y-%m-%d}"
-        folder.mkdir(parents=True)
-        of_day = [like for like in likes if datetime.date.fromtimestamp(like["liked_at"]) == day]
-        pq.write_table(pa.Table.from_pylist(of_day), folder / "part.parquet")
+    folder = root / "likes" / f"{PUSHED:%Y-%m-%d}"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(likes), folder / "part.parquet")
 
 
 def add_shadow(log: Path, both: Scored) -> None:

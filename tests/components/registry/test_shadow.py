@@ -36,7 +36,7 @@ def decision(verdict: Any = "promoted", version: str = SHADOW) -> Decision:
 
 
 def test_a_version_waits_since_its_push(folder: Path) -> None:
-    assert shadow.waiting(folder) == shadow.Waiting(version=SHADOW, live=LIVE, since=PUSHED)
+    assert shadow.waiting(folder) == shadow.Waiting(version=SHADOW, live=LIVE, lineage=LIVE, since=PUSHED)
     assert shadow.place_of(folder / SHADOW) == folder / "shadow" / SHADOW
     assert shadow.waiting(folder / "none") is None
 

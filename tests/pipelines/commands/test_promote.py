@@ -17,6 +17,7 @@ from sangam.components.record.store import write_record
 from sangam.components.registry.versions import versions, withdrawn
 from sangam.pipelines.cli import app
 from sangam.pipelines.commands import promote as command
+from sangam.schemas.contracts import deltas
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.root import RunFolder
 from sangam.schemas.errors import UserError
@@ -131,6 +132,28 @@ def test_what_another_version_answered_does_not_count(promote: Any, folder: Path
     found = told(promote(20, "--json"))
     assert found["decision"] == "wait"
     assert list(found["comparison"]["left_out"]) == ["answered by another version than 20240306002"]
+
+
+def test_full_versions_of_online_training_are_the_live_one(promote: Any, folder: Path, tmp_path: Path) -> None:
+    full = sample.put(folder, "20240306002")
+    (full / deltas.LINEAGE_FILE).parent.mkdir(exist_ok=True)
+    deltas.write_lineage(full, folder, LIVE, 0)
+    found = told(promote(24, "--json", "--dry-run"))
+    assert (found["live"], found["comparison"]["left_out"]) == ("20240306002", {})
+
+
+@pytest.mark.parametrize("there", [["requests"], []])
+def test_without_actions_or_requests_a_version_waits_and_is_told_why(
+    promote: Any, folder: Path, logs: Path, tmp_path: Path, there: list[str]
+) -> None:
+    root = tmp_path / "logs"
+    root.mkdir()
+    for name in there:
+        (root / name).symlink_to(logs / "equal" / name)
+    found = told(promote(20, "--json", log=str(root)))
+    assert (found["decision"], found["comparison"]["tasks"][0]["examples"]) == ("wait", 0)
+    lacking = {"their actions may be on days without files": sample.REQUESTS * CANDIDATES}
+    assert found["comparison"]["left_out"] == (lacking if there else {})
 
 
 def test_one_that_is_older_than_the_live_one_is_dropped(promote: Any, folder: Path) -> None:

@@ -24,7 +24,6 @@ ITEMS = {
 }
 SKEWED = {"gates.2": {"skew": "features", "at_most": 0.001, "log": "requests"}, "event_time": "at"}
 MISTAKES: list[tuple[dict[str, Any], str, str]] = [
-    ({"push.after": "shadow"}, "push.after", "(got data.kind 'days')"),
     ({"gates.2": {"skew": "feature", "at_most": 0.1}}, "gates[2].skew", "(got 'feature') ... 'features'"),
     ({"gates.2": {"skew": "scores", "at_most": 0.1}}, "gates[2].log", "is missing"),
     ({"gates.2": {"skew": "features", "at_most": 0.1, "log": "requests"}}, "gates[2].skew", "no source of kind table"),

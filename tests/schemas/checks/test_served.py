@@ -37,11 +37,6 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"data.sources.clicks.keys": {"session": {"type": "string"}}}, "data", "'session'"),
     ({"data.validation_days": 2}, "data.validation_days", "got 2"),
     ({"data.format": "csv"}, "data.format", "got 'csv'"),
-    ({"push.after": "light"}, "push.after", "got 'light'"),
-    ({"push.hours": 12}, "push", "hours ... after: shadow"),
-    ({"push.after": "shadow", "push.hours": 0}, "push.hours", "got 0"),
-    ({"push.after": "shadow", "push.path": "s3://bucket/serving"}, "push.after", "got path 's3://bucket/serving'"),
-    ({"push.after": "shadow", "serving": {}}, "push.after", "serving.log ... got none"),
     (
         {
             "data.sources.people": {
