@@ -25,6 +25,7 @@ from sangam.pipelines.commands import (
     online,
     plan,
     predict,
+    promote,
     report,
     retire,
     rollback,
@@ -104,6 +105,7 @@ app.command(epilog=online.EPILOG)(online.online)
 app.command(epilog=serve.EPILOG)(serve.serve)
 app.command(epilog=load.EPILOG)(load.load)
 app.command(epilog=skew.EPILOG)(skew.skew)
+app.command(epilog=promote.EPILOG)(promote.promote)
 app.command(epilog=predict.EPILOG)(predict.predict)
 app.command(epilog=embeddings.EPILOG)(embeddings.embeddings)
 app.command(epilog=rollback.EPILOG)(rollback.rollback)

@@ -15,9 +15,10 @@ from sangam.components.record.run import RunRecord
 from sangam.components.record.store import first_run
 from sangam.components.registry.record import read_records
 from sangam.components.registry.served import served
+from sangam.components.registry.shadow import Decision
 from sangam.schemas.contracts.root import Root, RunFolder
 from sangam.schemas.errors import UserError
-from sangam.schemas.spec.alerts import Alerts
+from sangam.schemas.spec.alerts import Alerts, OptionalKind
 
 VERSION = 1
 MAX_REASON = 4000
@@ -40,7 +41,8 @@ class Event(BaseModel):
 
     Attributes:
         kind: `failed`: the run failed; `refused`: a gate refused the model; `warning`: no gate refused it, with
-            warnings; `not_pushed`: nothing was pushed for the declared days; `test`: sent by hand.
+            warnings; `promoted`, `dropped`: a version left the shadow; `not_pushed`: nothing was pushed for the
+            declared days; `test`: sent by hand.
         pipeline: name of the spec.
         step: step that failed or refused; empty if the run failed outside its steps.
         date: YYYY-MM-DD; None for logs without dates. For `not_pushed` the day of the last push, None without one.
@@ -57,7 +59,7 @@ class Event(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["failed", "refused", "warning", "not_pushed", "test"]
+    kind: OptionalKind | Literal["not_pushed", "test"]
     pipeline: str
     step: str
     date: str | None
@@ -85,6 +87,8 @@ class Event(BaseModel):
             "failed": f"failed in {self.step}" if self.step else "failed",
             "refused": f"refused by {self.step}" if self.step else "refused",
             "warning": f"{len(self.reason.splitlines())} warnings, no gate refused the model",
+            "promoted": "a version left the shadow and is live",
+            "dropped": "a version in the shadow was dropped",
             "not_pushed": "nothing was pushed",
             "test": "a test",
         }[self.kind]
@@ -123,6 +127,34 @@ def event_of(record: RunRecord, alerts: Alerts) -> Event | None:
     if record.status in ("pushed", "blessed") and record.warnings:
         return Event(kind="warning", step="", reason="\n".join(record.warnings), **known)
     return None
+
+
+def decision_event(root: Root, folder: Path, ranker: str, decision: Decision, run: RunFolder | None, ui: str) -> Event:
+    """Returns the alert of a version that left the shadow.
+
+    Args:
+        root: root of the runs.
+        folder: folder of versions.
+        ranker: name of the spec.
+        decision: what became of it.
+        run: run that pushed it; None: unknown.
+        ui: address of `sangam ui`; empty: none.
+    """
+    name = run.path.name if run else decision.version
+    page = str(run.page) if run and run.page.is_file() else None
+    return Event(
+        kind=decision.verdict,
+        pipeline=ranker,
+        step="",
+        date=None,
+        run=name,
+        reason="\n".join([f"version {decision.version}: {decision.sentence}", *decision.measured]),
+        root=str(root.path),
+        page=f"{ui.rstrip('/')}/runs/{name}" if ui and run else page,
+        command=shlex.join(["sangam", "show", str(run.path)] if run else ["sangam", "status", str(root.path)]),
+        live=decision.version if decision.verdict == "promoted" else decision.live,
+        serving=str(folder),
+    )
 
 
 def live_of(root: Root, ranker: str) -> dict[str, Any]:

@@ -13,7 +13,15 @@ from sangam.schemas.parts.calls import first_line, refused, told
 from sangam.schemas.parts.judging import AlertTarget
 from sangam.schemas.spec.alerts import Alerts, Generic, PagerDuty, Slack
 
-_SEVERITIES = {"failed": "error", "refused": "warning", "warning": "warning", "not_pushed": "error", "test": "info"}
+_SEVERITIES = {
+    "failed": "error",
+    "refused": "warning",
+    "warning": "warning",
+    "promoted": "info",
+    "dropped": "warning",
+    "not_pushed": "error",
+    "test": "info",
+}
 _MAX_SUMMARY = 1024
 _MAX_HEADER, _MAX_SECTION, _MAX_FIELD = 150, 3000, 1900
 

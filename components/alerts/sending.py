@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from sangam.components.alerts.event import Event, event_of, silence_of
 from sangam.components.alerts.payloads import Message, message_of
@@ -17,7 +18,7 @@ from sangam.components.record.run import RunRecord
 from sangam.components.record.store import stored
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.backoff import Backoff
-from sangam.schemas.spec.alerts import Alerts
+from sangam.schemas.spec.alerts import Alerts, OptionalKind
 
 _LOG = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ def send(alerts: Alerts, event: Event, environ: Mapping[str, str], *, waits_s: S
     Returns:
         Why it could not be sent, which is also logged; None if it was sent or need not be.
     """
-    if event.kind in ("failed", "refused", "warning") and event.kind not in alerts.on:
+    if event.kind in get_args(OptionalKind) and event.kind not in alerts.on:
         return None
     try:
         target = target_of(alerts, environ)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sangam.components import object_stores
 from sangam.components.record.store import StoredRun, find_run, read_runs
-from sangam.components.registry import stored_versions
+from sangam.components.registry import shadow, stored_versions
 from sangam.components.registry.seal import list_files
 from sangam.components.registry.versions import damage, versions
 from sangam.components.reports.spec_file import read_spec
@@ -113,7 +113,7 @@ def _of_run(run: StoredRun) -> Place:
     pushed = run.record.pushed if run.record else None
     if pushed and object_stores.is_stored(pushed.path):
         return replace(_copied(pushed.path), run=run.folder)
-    folder = Path(pushed.path) if pushed else None
+    folder = shadow.place_of(Path(pushed.path)) if pushed else None
     job_file = run.folder.logs / JOB_FILE
     if folder is None and job_file.is_file():
         folder = Path(find_job(job_file).model_dir)

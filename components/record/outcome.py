@@ -8,9 +8,9 @@ from typing import Literal
 
 from sangam.components.object_stores import is_stored
 from sangam.components.record.journal import read_journal
-from sangam.components.record.run import RunRecord
+from sangam.components.record.run import Pushed, RunRecord
 from sangam.components.record.store import State, StoredRun, pushed_before, stored
-from sangam.components.registry import versions
+from sangam.components.registry import shadow, versions
 from sangam.components.registry.record import BlessedModel
 from sangam.components.reports import evaluation
 from sangam.schemas.contracts.exit_codes import ExitCode
@@ -37,7 +37,7 @@ class Outcome:
     """The outcome of a run.
 
     Attributes:
-        word: state; `rolled back` for a run whose version was withdrawn since.
+        word: state; `rolled back` for a run whose version was withdrawn since, `dropped` if that was from the shadow.
         sentence: sentence with the cause.
         causes: causes, the first one first; empty after a success.
         advise: returns the advice; it may read other runs.
@@ -102,7 +102,7 @@ def _outcome(run: StoredRun, by_hand: BlessedModel | None) -> Outcome:
         return Outcome("ended", tone, "ended without a verdict: it made examples for a search")
     if record.pushed is None:
         return Outcome("blessed", tone, "blessed and not pushed: push.kind of the spec is none")
-    return _pushed(record.pushed.version, record.pushed.path)
+    return _pushed(record.pushed)
 
 
 def _without_record(run: StoredRun, tone: Tone) -> Outcome:
@@ -116,15 +116,22 @@ def _without_record(run: StoredRun, tone: Tone) -> Outcome:
     return Outcome(run.state, tone, f"killed{where}: it left no {SUMMARY_FILE}", (), lambda: _again(run))
 
 
-def _pushed(version: str, path: str) -> Outcome:
-    sentence, place = f"pushed as version {version}: every gate passed", Path(path)
+def _pushed(pushed: Pushed) -> Outcome:
+    sentence, place = f"pushed as version {pushed.version}: every gate passed", Path(pushed.path)
     # A page or a list of runs asks no store.
-    if is_stored(path) or place.is_dir():
+    if is_stored(pushed.path):
         return Outcome("pushed", "good", sentence)
+    if shadow.is_waiting(place.parent, place.name):
+        return Outcome("pushed", "good", f"{sentence}; {shadow.waits_text(pushed.shadow_of)}")
+    decided = shadow.decision_on(place.parent, place.name) if pushed.shadow_of else None
+    if place.is_dir():
+        return Outcome("pushed", "good", f"{sentence}; {decided.sentence}" if decided else sentence)
     withdrawal = versions.withdrawn(place.parent).get(place.name) if place.parent.is_dir() else None
     if withdrawal is None:
         return Outcome("pushed", "good", f"{sentence}; the version was removed since")
     because = withdrawal.because or "no reason is recorded"
+    if decided and decided.verdict == "dropped":
+        return Outcome("dropped", "warn", f"{sentence}; {decided.sentence}", (because,))
     return Outcome("rolled back", "bad", f"{sentence}; rolled back since, because {because}", (because,))
 
 
@@ -170,6 +177,8 @@ def _version(record: RunRecord) -> str:
     said = f"version {pushed.version} in {pushed.path}"
     if live is None or live.version == pushed.version:
         return said
+    if shadow.is_waiting(Path(pushed.path).parent, pushed.version):
+        return f"version {pushed.version}, which {shadow.waits_text(pushed.shadow_of)}"
     if live.withdrawn is not None:
         return f"nothing: this model was version {pushed.version}, which was rolled back ({live.withdrawn})"
     return f"{said}, which is not live"

@@ -100,10 +100,17 @@ class _Part(BaseModel):
 
 
 class Pushed(_Part):
-    """The version that this run's model was pushed as, by this run or by an earlier one."""
+    """The version that this run's model was pushed as, by this run or by an earlier one.
+
+    Attributes:
+        version: number.
+        path: folder that it has once it is live.
+        shadow_of: live version in whose shadow it was put; empty: it was live at once.
+    """
 
     version: str
     path: str
+    shadow_of: str = ""
 
 
 class Live(_Part):

@@ -57,7 +57,7 @@ def base_for(models: "Sequence[BlessedModel]", *, before: str, exists: Callable[
     """Returns the blessed checkpoint with the newest last day before `before`; of several, the one blessed last.
 
     The base of a date thus stays the same when the date is run again. Models that were refused (they have no record)
-    or rolled back are never a base.
+    or rolled back are never a base, nor is one that waits in the shadow.
 
     Args:
         models: the ranker's blessings, oldest first.
@@ -70,6 +70,9 @@ def base_for(models: "Sequence[BlessedModel]", *, before: str, exists: Callable[
     for model in reversed(sorted(candidates, key=lambda candidate: candidate.days[-1])):
         if model.is_withdrawn:
             notes.append(f"the blessed checkpoint of {model.days[-1]} was rolled back ({model.pushed}): skipped")
+            continue
+        if model.is_waiting:
+            notes.append(f"the blessed checkpoint of {model.days[-1]} waits in the shadow ({model.pushed}): skipped")
             continue
         if exists(model.checkpoint_uri):
             base = Base(

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from tfx.dsl.io import fileio
 
-from sangam.components.registry.record import ENTRY, BlessedModel, mark_withdrawn, read_record
-from sangam.components.registry.versions import WITHDRAWN
+from sangam.components.registry.record import ENTRY, BlessedModel, mark_places, read_record
 from sangam.schemas.host.files import write_whole
 
 __all__ = ["BlessedModel", "baseline_for", "read_all", "record"]
@@ -28,7 +27,7 @@ def read_all(directory: str) -> list[BlessedModel]:
     records = [read_record(path, partial(_read, path)) for path in paths]
     models = [model for model in records if model is not None]
     root = os.path.dirname(os.path.dirname(directory))
-    return mark_withdrawn(models, lambda target: _listed(os.path.join(root, target, WITHDRAWN)))
+    return mark_places(models, lambda folder: _listed(os.path.join(root, folder)))
 
 
 def baseline_for(model_uri: str, models: Sequence[BlessedModel], eval_days: Sequence[str] = ()) -> str | None:
@@ -36,8 +35,8 @@ def baseline_for(model_uri: str, models: Sequence[BlessedModel], eval_days: Sequ
 
     A rerun for a model that is blessed by now thus gets the same baseline as the first run. The newest model is the
     one trained on the latest day, as for pushed versions; of several, the one blessed last. Two kinds are skipped:
-    models trained on days of the evaluation, which would have an unfair advantage, and models that were rolled back,
-    as an earlier one is served.
+    models trained on days of the evaluation, which would have an unfair advantage, and models that were rolled back or
+    wait in the shadow, as an earlier one is served.
     """
     first = min(eval_days, default="")
     fair = [model for model in models if not first or not model.days or model.days[-1] < first]
@@ -45,7 +44,7 @@ def baseline_for(model_uri: str, models: Sequence[BlessedModel], eval_days: Sequ
     ordered = sorted(fair, key=lambda model: model.days[-1:])
     uris = [model.model_uri for model in ordered]
     before = ordered[: uris.index(model_uri)] if model_uri in uris else ordered
-    served = [model.model_uri for model in before if not model.is_withdrawn]
+    served = [model.model_uri for model in before if model.is_accepted]
     return served[-1] if served else None
 
 

@@ -20,6 +20,19 @@ def move_in(source: Path, target: Path, *, but: str = "") -> None:
     _remove(source)
 
 
+def move_whole(source: Path, target: Path) -> None:
+    """Moves a version into its serving folder in one step; file by file where folders cannot be renamed."""
+    refuse_links_within(source)
+    refuse_links(target, target.parent.parent)
+    try:
+        os.rename(source, target)
+    except OSError:
+        move_in(source, target)
+        return
+    for folder in (target.parent, source.parent):
+        sync(folder)
+
+
 def move_out(source: Path, target: Path) -> None:
     """Moves a version out of its serving folder; existing files of the target stay."""
     files = _files(source, target)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sangam.components.object_stores import is_stored
 from sangam.components.registry.stored_versions import withdrawn_names
-from sangam.components.registry.versions import WITHDRAWN
+from sangam.components.registry.versions import SHADOW, WITHDRAWN
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
@@ -44,7 +44,9 @@ class BlessedModel(BaseModel):
         pushed: folder of the pushed version, relative to the pipeline root, so that the root may move; empty: not
             pushed.
         pushes: number of earlier pushes of the model.
-        is_withdrawn: the pushed version was rolled back; looked up when records are read, never written.
+        is_withdrawn: the pushed version was rolled back, or dropped from the shadow; looked up when records are read,
+            never written.
+        is_waiting: the pushed version is in the shadow of the live one; looked up as well.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -66,6 +68,12 @@ class BlessedModel(BaseModel):
     pushed: str = ""
     pushes: int = 0
     is_withdrawn: bool = Field(default=False, exclude=True)
+    is_waiting: bool = Field(default=False, exclude=True)
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the next model may continue it and is compared with it."""
+        return not (self.is_withdrawn or self.is_waiting)
 
 
 def read_record(path: str, read: Callable[[], bytes]) -> BlessedModel | None:
@@ -100,20 +108,27 @@ def read_records(root: Path, ranker: str) -> list[BlessedModel]:
     folder = Path(Root(str(root)).blessed(ranker))
     files = sorted(path for path in folder.glob("*.json") if ENTRY.match(path.name))
     read = [model for file in files if (model := read_record(str(file), file.read_bytes))]
-    return mark_withdrawn(read, lambda target: (path.name for path in (root / target).glob(f"{WITHDRAWN}/*")))
+    return mark_places(read, lambda target: (path.name for path in (root / target).glob("*")))
 
 
-def mark_withdrawn(models: Sequence[BlessedModel], listed: Callable[[str], Iterable[str]]) -> list[BlessedModel]:
-    """Returns the models with `is_withdrawn` filled in.
+def mark_places(models: Sequence[BlessedModel], listed: Callable[[str], Iterable[str]]) -> list[BlessedModel]:
+    """Returns the models with `is_withdrawn` and `is_waiting` filled in.
 
     Args:
         models: records as they were read.
-        listed: lists the withdrawn versions below a folder of versions, relative to the root: versions, and their
-            records, which stay when a version's files are removed. Folders on an object store are listed there.
+        listed: lists a folder, relative to the root: of withdrawn versions, and their records, which stay when a
+            version's files are removed; or of those in the shadow. Folders on an object store are listed there.
     """
+    targets = {posixpath.dirname(model.pushed) for model in models if model.pushed}
     gone = {
         f"{target}/{name.removesuffix('.json')}"
-        for target in {posixpath.dirname(model.pushed) for model in models if model.pushed}
-        for name in (withdrawn_names(target) if is_stored(target) else listed(target))
+        for target in targets
+        for name in (withdrawn_names(target) if is_stored(target) else listed(f"{target}/{WITHDRAWN}"))
     }
-    return [model.model_copy(update={"is_withdrawn": model.pushed in gone}) for model in models]
+    waiting = {
+        f"{target}/{name}" for target in targets if not is_stored(target) for name in listed(f"{target}/{SHADOW}")
+    }
+    return [
+        model.model_copy(update={"is_withdrawn": model.pushed in gone, "is_waiting": model.pushed in waiting})
+        for model in models
+    ]

@@ -21,7 +21,7 @@ from sangam.schemas.errors import UserError
 from sangam.schemas.host import lock
 from sangam.schemas.host.files import refuse_links, refuse_links_within, write_whole
 
-MANIFEST_FILE, WITHDRAWN, SHADOW = seal.MANIFEST_FILE, "withdrawn", "shadow"
+MANIFEST_FILE, CARD_FILE, WITHDRAWN, SHADOW = seal.MANIFEST_FILE, "MODEL_CARD.md", "withdrawn", "shadow"
 NONE = "none"
 """Given instead of a version to fall back to: withdraw all."""
 WAIT_S = 60.0
@@ -123,8 +123,7 @@ def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | No
             refuse_links(folder / WITHDRAWN / version, folder)
         (folder / WITHDRAWN).mkdir(exist_ok=True)
         for version in to_withdraw:
-            record = Withdrawal(version=version, because=because, withdrawn_at=now)
-            write_whole(folder / WITHDRAWN / f"{version}.json", record.model_dump_json(indent=2) + "\n")
+            _record_withdrawal(folder, version, because, now)
             moving.move_out(folder / version, folder / WITHDRAWN / version)
         return to_withdraw
 
@@ -149,11 +148,34 @@ def restore(folder: Path, version: str) -> None:
 
 
 def finish_moves(folder: Path) -> None:
-    """Completes moves that were killed half-way, by withdrawing the version; call it under the lock."""
+    """Completes moves that were killed half-way, by withdrawing or promoting the version; call it under the lock."""
     for version in _numbers(folder / WITHDRAWN):
-        half, target = folder / version, folder / WITHDRAWN / version
-        if half.is_dir() and not (half.is_symlink() or target.is_symlink()) and not (half / MODEL_FILE).exists():
-            moving.move_out(half, target)
+        for half in (folder / version, folder / SHADOW / version):
+            if _is_half(half, folder / WITHDRAWN / version):
+                moving.move_out(half, folder / WITHDRAWN / version)
+    for version in _numbers(folder / SHADOW):
+        waiting = folder / SHADOW / version
+        if (waiting / MODEL_FILE).exists() and not waiting.is_symlink() and _is_half(folder / version, waiting):
+            moving.move_in(waiting, folder / version)
+
+
+def put_away(folder: Path, version: str, *, because: str, now: datetime.datetime) -> None:
+    """Moves a version out of the shadow to the withdrawn ones, with the reason; call it under the lock."""
+    source, target = folder / SHADOW / version, folder / WITHDRAWN / version
+    refuse_links(target, folder)
+    target.parent.mkdir(exist_ok=True)
+    _record_withdrawal(folder, version, because, now)
+    moving.move_out(source, target)
+
+
+def _is_half(half: Path, other: Path) -> bool:
+    """Returns whether a folder has the rest of a version whose other files are elsewhere."""
+    return half.is_dir() and not (half.is_symlink() or other.is_symlink()) and not (half / MODEL_FILE).exists()
+
+
+def _record_withdrawal(folder: Path, version: str, because: str, now: datetime.datetime) -> None:
+    record = Withdrawal(version=version, because=because, withdrawn_at=now)
+    write_whole(folder / WITHDRAWN / f"{version}.json", record.model_dump_json(indent=2) + "\n")
 
 
 def _numbers(folder: Path) -> list[str]:

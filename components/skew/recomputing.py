@@ -3,20 +3,17 @@
 They are joined by the functions that join training's examples.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sangam.components.arrow_files import open_stream
-from sangam.components.logs.files.light_storage import LightStorage, open_light
+from sangam.components.logs.files.light_storage import LightStorage
 from sangam.components.logs.files.source_files import source_files
 from sangam.components.logs.joining.bucket import join_bucket
-from sangam.components.logs.joining.plan import JoinFile
-from sangam.components.logs.joining.sides import KEY, ROW, VALUE, numbers_of, sides
-from sangam.components.logs.joining.slices import single
-from sangam.components.logs.joining.splitting import FileReport, Splitter, row_schema, source_schema
+from sangam.components.logs.joining.matching import rows_of_source
+from sangam.components.logs.joining.sides import ROW, VALUE, numbers_of, sides
+from sangam.components.logs.joining.splitting import row_schema
 from sangam.components.logs.joining.versions_around import versions_around
 from sangam.components.skew.comparing import Offline
 from sangam.components.skew.versions import Versions
@@ -55,7 +52,7 @@ def recompute(
     for name, source in sorted(tables.items()):
         of_source = [(each.path, of) for source_name, of, each in files if source_name == name]
         rows = _main(served, source, day)
-        others = _others(rows, name, logs, columns, of_source)
+        others = rows_of_source(rows, name, logs, columns, of_source, AT)
         joined = join_bucket(source, rows, others, [day.toordinal()], []).batch
         if joined is not None:
             order = pa.array(np.argsort(numbers_of(joined, ROW)))
@@ -72,34 +69,6 @@ def _main(served: pa.Table, source: StateTable, day: Day) -> pa.RecordBatch:
     numbers = (np.full(size, day.toordinal(), np.int32), np.zeros(size, np.int32), np.arange(size))
     arrays = [*(pa.array(each) for each in numbers), served[AT].combine_chunks(), *keys]
     return pa.RecordBatch.from_arrays(arrays, row_schema(source).names)
-
-
-def _others(
-    rows: pa.RecordBatch, name: str, logs: DayLogs, columns: Sequence[Column], files: Sequence[tuple[str, Day]]
-) -> pa.RecordBatch:
-    """Returns the versions of a table that have the keys of rows."""
-    schema = source_schema(logs.sources[name], columns)
-    batches = list(_read(rows, name, logs, columns, files))
-    return single(batches) if batches else pa.RecordBatch.from_pylist([], schema)
-
-
-def _read(
-    rows: pa.RecordBatch, name: str, logs: DayLogs, columns: Sequence[Column], files: Sequence[tuple[str, Day]]
-) -> Iterator[pa.RecordBatch]:
-    wanted = {key: rows.column(rows.schema.get_field_index(key)) for key in rows.schema.names if key.startswith(KEY)}
-    splitter = Splitter(logs, columns, AT, {name: 1})
-    for number, (path, day) in enumerate(files):
-        file = JoinFile(name, path, day.isoformat(), number)
-        with open_light(path) as opened:
-            for each in splitter.split(file, opened, FileReport(source=name, path=path)):
-                if isinstance(each, FileReport):
-                    continue
-                for batch in open_stream(each[2]):
-                    is_wanted = np.ones(batch.num_rows, bool)
-                    for key, values in wanted.items():
-                        found = pc.is_in(batch.column(batch.schema.get_field_index(key)), values)
-                        is_wanted &= np.asarray(found, dtype=bool)
-                    yield batch.filter(pa.array(is_wanted))
 
 
 def _versions(source: StateTable, rows: pa.RecordBatch, others: pa.RecordBatch) -> Mapping[str, Versions]:

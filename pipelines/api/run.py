@@ -12,6 +12,7 @@ from sangam.components.object_stores import is_stored
 from sangam.components.record.journal import read_journal
 from sangam.components.record.outcome import outcome_of
 from sangam.components.record.store import State, StoredRun
+from sangam.components.registry import shadow
 from sangam.components.reports import evaluation
 from sangam.components.reports.evaluation import TaskVerdict, Verdict
 from sangam.components.reports.spec_file import spec_text
@@ -174,7 +175,8 @@ class Run:
         record = self._stored.record
         if record and record.pushed:
             path = record.pushed.path
-            return path if is_stored(path) or Path(path).is_dir() else None
+            place = path if is_stored(path) else str(shadow.place_of(Path(path)))
+            return place if is_stored(place) or Path(place).is_dir() else None
         return str(folder) if (folder := self._outputs.get("model")) else None
 
     @property

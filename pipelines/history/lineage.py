@@ -10,7 +10,7 @@ from rich.console import Console
 
 from sangam.components.object_stores import is_stored
 from sangam.components.record.store import StoredRun, find_run, read_run
-from sangam.components.registry import versions
+from sangam.components.registry import shadow, versions
 from sangam.components.registry.record import BlessedModel, read_records
 from sangam.components.steps.pusher.manifest import Manifest, read_manifest
 from sangam.pipelines.console import say
@@ -143,7 +143,7 @@ def lineage_of(given: Path) -> Lineage:
     of_model = [record for record in records if record.model_uri == str(models[-1].path)]
     blessing = of_model[-1] if of_model else None
     pushed = blessing.pushed if blessing else ""
-    version = pushed if is_stored(pushed) else run.root.path / pushed if pushed else None
+    version = pushed if is_stored(pushed) else shadow.place_of(run.root.path / pushed) if pushed else None
     manifest = _manifest(version) if isinstance(version, Path) and version.is_dir() else None
     return _with_chain(run.ranker, version, run, manifest, blessing, records, outputs)
 
@@ -156,7 +156,8 @@ def _of_version(version: Path) -> Lineage:
     records = read_records(root.path, manifest.name)
     place = deltas.lineage_of(version)
     start = place.lineage if place else version.name
-    folder = version.parent.parent if version.parent.name == versions.WITHDRAWN else version.parent
+    is_aside = version.parent.name in (versions.WITHDRAWN, versions.SHADOW)
+    folder = version.parent.parent if is_aside else version.parent
     name = str((folder / start).relative_to(root.path))
     pushes = [record for record in records if record.pushed == name]
     blessing = pushes[-1] if pushes else None

@@ -14,6 +14,7 @@ from sangam.components.record.journal import read_journal
 from sangam.components.record.outcome import Outcome, outcome_of
 from sangam.components.record.run import RunRecord
 from sangam.components.record.store import StoredRun
+from sangam.components.registry import shadow
 from sangam.components.registry.record import BlessedModel, read_records
 from sangam.pipelines.console import say, table
 from sangam.pipelines.history.runs import document
@@ -85,7 +86,8 @@ def print_shown(shown: Shown, now: datetime.datetime, console: Console) -> None:
         say(f"{output.step} {output.key}: {output.path}{'' if output.path.is_dir() else ', removed'}", console)
     if record and record.pushed:
         path = record.pushed.path
-        say(f"version: {path}{'' if is_stored(path) or Path(path).is_dir() else ', removed'}", console)
+        place = path if is_stored(path) else str(shadow.place_of(Path(path)))
+        say(f"version: {place}{'' if is_stored(place) or Path(place).is_dir() else ', removed'}", console)
     say(f"logs: {run.folder.logs}", console)
 
 

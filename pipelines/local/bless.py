@@ -13,6 +13,7 @@ from typing import Any
 from sangam.components.record.lock import locked
 from sangam.components.record.outcome import outcome_of
 from sangam.components.record.store import ALLOWED, StoredRun, find_run
+from sangam.components.registry import shadow
 from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
@@ -49,8 +50,9 @@ class Blessed:
         """Returns the line to print about the pushed version."""
         if self.version is None or self.path is None:
             return "pushed: nothing, push.kind is none"
-        gone = "" if Path(self.path).is_dir() else ", which has been withdrawn or removed since"
-        return f"pushed: version {self.version} in {self.path}{gone}"
+        place = shadow.place_of(Path(self.path))
+        gone = "" if place.is_dir() else ", which has been withdrawn or removed since"
+        return f"pushed: version {self.version} in {place}{gone}"
 
 
 def bless(run: Path, *, because: str, by: str, now: datetime.datetime) -> Blessed:

@@ -32,7 +32,7 @@ class OnlineBase:
 
 
 def newest(root: Root, name: str) -> OnlineBase | None:
-    """Returns the newest blessed model that was pushed and not withdrawn; None without one.
+    """Returns the newest blessed model that was pushed, is not withdrawn and waits in no shadow; None without one.
 
     Raises:
         UserError: a record cannot be read.
@@ -40,9 +40,7 @@ def newest(root: Root, name: str) -> OnlineBase | None:
     from sangam.components.registry.blessed import read_all
 
     models = [
-        model
-        for model in read_all(root.blessed(name))
-        if model.pushed and model.checkpoint_uri and not model.is_withdrawn
+        model for model in read_all(root.blessed(name)) if model.pushed and model.checkpoint_uri and model.is_accepted
     ]
     # The sort is stable: of models with equal days, the one blessed last stays last.
     ordered = sorted(models, key=lambda model: model.days[-1:])
@@ -68,6 +66,11 @@ def find(root: Root, name: str, base: str) -> OnlineBase:
     version = _version_of_run(root, base)
     for model in read_all(root.blessed(name)):
         if model.pushed and Path(model.pushed).name == version and model.checkpoint_uri:
+            if model.is_waiting:
+                raise UserError(
+                    f"--base: version {version} waits in the shadow (got {base}); promote it with sangam promote, or "
+                    "start from another run"
+                )
             if model.is_withdrawn:
                 raise UserError(
                     f"--base: version {version} was withdrawn (got {base}); restore it with sangam rollback --restore, "

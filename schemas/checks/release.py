@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from sangam.schemas.checks.promotion import shadow_problems
 from sangam.schemas.checks.skew import skew_problems
 from sangam.schemas.contracts.root import NAMES
 from sangam.schemas.derived.columns import feature_columns, features_of_new_ids
@@ -313,6 +314,8 @@ def _drift(spec: Spec) -> Iterator[Problem]:
 def _push(spec: Spec) -> Iterator[Problem]:
     if not isinstance(spec.push, DirectoryPush):
         return
+    if spec.push.after == "shadow":
+        yield from shadow_problems(spec, spec.push)
     if spec.push.is_on_store:
         if not re.fullmatch(r"(s3|gs)://[^/:?*]+/[^:?*]+", spec.push.folder):
             yield Problem(

@@ -1,6 +1,6 @@
-"""The webhook for failed runs, refused models, warnings and days without a push."""
+"""The webhook for failed runs, refused models, warnings, decisions on the shadow and days without a push."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -8,6 +8,9 @@ from sangam.schemas.parts.base import FrozenModel, PositiveInt
 from sangam.schemas.parts.judging import AlertTarget
 from sangam.schemas.parts.kinds import AnyKind
 from sangam.schemas.spec.kubernetes_names import EnvironmentName
+
+OptionalKind = Literal["failed", "refused", "warning", "promoted", "dropped"]
+"""Kinds of alerts that a spec can leave out."""
 
 
 class Generic(AlertTarget):
@@ -46,12 +49,9 @@ class Alerts(FrozenModel):
     key_env: EnvironmentName = "SANGAM_ALERT_KEY"
     """Environment variable with the signing key, of PagerDuty with the integration key; `slack` reads none, a form of
     your own if it says so."""
-    on: Annotated[tuple[Literal["failed", "refused", "warning"], ...], Field(min_length=1)] = (
-        "failed",
-        "refused",
-        "warning",
-    )
-    """Events that send an alert: failed runs, refused models, warnings on models that no gate refused."""
+    on: Annotated[tuple[OptionalKind, ...], Field(min_length=1)] = get_args(OptionalKind)
+    """Events that send an alert: failed runs, refused models, warnings on models that no gate refused, versions that
+    left the shadow by `sangam promote`."""
     not_pushed_for_days: PositiveInt | None = None
     """Days without a push that send an alert, after a run or by `sangam status ROOT --alert`. Left out: none."""
     ui: Annotated[str, Field(pattern=r"^https?://[^\s]+$")] | None = None

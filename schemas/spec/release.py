@@ -4,10 +4,10 @@ import posixpath
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from sangam.schemas.parts import judging
-from sangam.schemas.parts.base import FrozenModel, Name, PositiveInt
+from sangam.schemas.parts.base import FrozenModel, Name, PositiveFloat, PositiveInt
 from sangam.schemas.parts.judging import Direction
 from sangam.schemas.parts.kinds import AnyKind
 from sangam.schemas.spec.patterns import FilePattern
@@ -180,6 +180,34 @@ class DirectoryPush(FrozenModel):
     kind: Literal["directory"]
     path: FilePattern
     """Folder, relative to the pipeline root; or an address on an object store, `s3://...` or `gs://...`."""
+    after: Literal["shadow"] | None = Field(default=None, exclude_if=lambda after: after is None)
+    """What a version must pass before it answers. `shadow`: it waits in the shadow of the live one, with
+    `serving.shadow`, and `sangam promote` makes it live or drops it; docs/promotion.md. A first version, with nothing
+    live, is live at once. Left out: a version answers as soon as it is pushed."""
+    hours: PositiveFloat = Field(default=20.0, exclude_if=lambda hours: hours == 20.0)
+    """With `after`: hours from the push until a version becomes live. One that is undecided then waits as long again,
+    and is dropped. Fewer than between two runs: a newer version takes the place of one that waits."""
+    judge: Literal["point", "bound"] = Field(default="point", exclude_if=lambda judge: judge == "point")
+    """With `after`: value that must be within the bounds for a version to become live: what was measured, or (`bound`)
+    the worse end of its interval. It is always dropped by the better end."""
+    max_auc_drop: NotNegative = Field(default=0.002, exclude_if=lambda drop: drop == 0.002)
+    """With `after`: largest decrease of a binary task's AUC from the live version's, on the same answers."""
+    max_calibration_error: NotNegative = Field(default=0.1, exclude_if=lambda error: error == 0.1)
+    """With `after`: largest |ln(predicted / observed)|, 0.1 for a tenth; a larger one is allowed if the live version's
+    is no smaller."""
+    least_users: Annotated[int, Field(ge=2)] = Field(default=200, exclude_if=lambda least: least == 200)
+    """With `after`: fewest users that are judged; fewest requests, if `evaluation.confidence.by` names no user."""
+    least_positives: PositiveInt = Field(default=100, exclude_if=lambda least: least == 100)
+    """With `after`: fewest positives, and negatives, of a binary task that are judged; of others, fewest examples."""
+    lateness_s: Annotated[int, Field(ge=0)] = Field(default=3600, exclude_if=lambda lateness: lateness == 3600)
+    """With `after`: seconds from the end of an answer's window until the files of its actions are there."""
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> "DirectoryPush":
+        needless = self.model_fields_set - {"kind", "path", "after"}
+        if self.after is None and needless:
+            raise ValueError(f"{min(needless)}: has no effect without `after: shadow`; remove it, or add that")
+        return self
 
     @property
     def is_on_store(self) -> bool:

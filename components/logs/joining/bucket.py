@@ -144,7 +144,7 @@ def _actions(source: Actions, day: _Day, absent: Sequence[int]) -> dict[str, pa.
     day.add("rows without actions", (found.last == found.first) & (rows[0] != NO_KEY))
     day.add(EARLIER_ONLY, found.has_earlier_only)
     day.add("rows without a key or a time", rows[0] == NO_KEY)
-    day.add("rows that may lack actions: days without files", _reaches(rows[1], source.window_s, absent))
+    day.add("rows that may lack actions: days without files", reaches(rows[1], source.window_s, absent))
     day.counts["actions joined"] += int(found.is_joined.sum())
     day.add_own("actions before the event", found.is_early)
     day.add_own(f"actions more than {source.window_s} s after the event", found.is_late)
@@ -177,7 +177,7 @@ def _column(
     return pa.array(numbers, mask=~has_value)
 
 
-def _reaches(times: Integers, window_s: int, days: Sequence[int]) -> Mask:
+def reaches(times: Integers, window_s: int, days: Sequence[int]) -> Mask:
     """Returns which windows reach into days, which begin at midnight UTC."""
     result = np.zeros(len(times), bool)
     for day in days:

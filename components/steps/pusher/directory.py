@@ -6,16 +6,16 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from sangam.components.registry import moving, seal, versions
+from sangam.components.registry import moving, seal, shadow, versions
 from sangam.components.steps.pusher import manifest
 from sangam.components.steps.pusher.manifest import FileEntry, Manifest, Provenance
 from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.errors import UserError
-from sangam.schemas.host.files import remove_folder, sync
+from sangam.schemas.host.files import refuse_links, remove_folder, sync
 
 _LOG = logging.getLogger(__name__)
 _LEFTOVER = re.compile(r"^\.tmp-\d{11}-[0-9a-f]{8}$")
@@ -29,11 +29,19 @@ _CLAIM = ".claim"
 
 @dataclass(frozen=True)
 class Pushed:
-    """A pushed version."""
+    """A pushed version.
+
+    Attributes:
+        version: number.
+        path: folder that it has once it is live.
+        manifest: its manifest.
+        shadow_of: live version in whose shadow it waits; empty: it does not.
+    """
 
     version: str
     path: str
     manifest: Manifest
+    shadow_of: str = ""
 
 
 Card = Callable[[str], str]
@@ -57,7 +65,15 @@ def target_folder(pipeline_root: str, path: str) -> Path:
 
 
 def push(
-    *, model: Path, target: Path, day: str, provenance: Provenance, card: Card, now: datetime, reference: str = ""
+    *,
+    model: Path,
+    target: Path,
+    day: str,
+    provenance: Provenance,
+    card: Card,
+    now: datetime,
+    reference: str = "",
+    after_hours: float | None = None,
 ) -> Pushed:
     """Copies a model into the next free version of a day, or returns the day's version with the same files and log.
 
@@ -72,6 +88,8 @@ def push(
         card: returns the model card.
         now: time of the manifest, UTC.
         reference: text of the file with which servers compare what they are asked; empty: none.
+        after_hours: hours that it waits in the shadow, from which it withdraws older versions; None: it is live at
+            once, as the first version always is.
 
     Raises:
         UserError: if a version with the same files was withdrawn.
@@ -83,23 +101,47 @@ def push(
     with versions.locked(target, wait_s=_WAIT_S):
         versions.finish_moves(target)
         _remove_leftovers(target)
-        present = _find(target, day, files, provenance, reference)
-        if present is not None:
+        live = versions.versions(target)
+        shadow_of = live[-1] if live and after_hours is not None else ""
+        present = _find(target, day, files, provenance, reference, shadow_of)
+        if present is None:
+            _refuse_withdrawn(target, files)
+            described = Manifest(
+                **dict(provenance), version=manifest.next_version(day, _taken(target)), created=now, files=files
+            )
+            if shadow_of:
+                told = [f"This version {shadow.waits_text(shadow_of, after_hours)}."]
+
+                def waits(version: str) -> str:
+                    return shadow.with_section(card(version), told)
+
+                present = _put(model, target, versions.SHADOW, day, described, waits, reference)
+                present = replace(present, path=str(target / present.version), shadow_of=shadow_of)
+            else:
+                present = _put(model, target, "", day, described, card, reference)
+        else:
             _LOG.info("version=%s path=%s already_pushed=true", present.version, present.path)
-            return present
-        _refuse_withdrawn(target, files)
-        version = manifest.next_version(day, _taken(target))
-        temporary = target / f".tmp-{version}-{secrets.token_hex(4)}"
-        try:
-            _copy(model, temporary, files, _newest(target))
-            described = Manifest(**dict(provenance), version=version, created=now, files=files)
-            if reference:
-                _write(temporary / manifest.REFERENCE_FILE, reference)
-                described = described.with_file(manifest.REFERENCE_FILE, reference)
-            return _publish(temporary, target, day, described, card)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+        if present.shadow_of:
+            shadow.supersede(target, now=now)
+        return present
+
+
+def _put(model: Path, target: Path, below: str, day: str, described: Manifest, card: Card, reference: str) -> Pushed:
+    """Copies a model, and moves the copy to a new version."""
+    place = target / below
+    refuse_links(place, target)
+    place.mkdir(exist_ok=True)
+    temporary = place / f".tmp-{described.version}-{secrets.token_hex(4)}"
+    live = versions.versions(target)
+    try:
+        _copy(model, temporary, described.files, target / live[-1] if live else None)
+        if reference:
+            _write(temporary / manifest.REFERENCE_FILE, reference)
+            described = described.with_file(manifest.REFERENCE_FILE, reference)
+        return _publish(temporary, target, below, day, described, card)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
 
 
 def _taken(target: Path) -> list[str]:
@@ -109,10 +151,11 @@ def _taken(target: Path) -> list[str]:
 
 
 def _remove_leftovers(target: Path) -> None:
-    for leftover in [entry for entry in target.iterdir() if _LEFTOVER.match(entry.name)]:
-        _LOG.warning("leftover_of_a_killed_push=%s removed=true", leftover)
-        _remove_half_moved(leftover, target)
-        remove_folder(leftover)
+    for folder in (target, target / versions.SHADOW):
+        for leftover in [entry for entry in folder.glob("*") if _LEFTOVER.match(entry.name)]:
+            _LOG.warning("leftover_of_a_killed_push=%s removed=true", leftover)
+            _remove_half_moved(leftover, folder)
+            remove_folder(leftover)
 
 
 def _remove_half_moved(leftover: Path, target: Path) -> None:
@@ -124,9 +167,14 @@ def _remove_half_moved(leftover: Path, target: Path) -> None:
         shutil.rmtree(target / version, ignore_errors=True)
 
 
-def _find(target: Path, day: str, files: dict[str, FileEntry], provenance: Provenance, reference: str) -> Pushed | None:
-    for version in manifest.reusable_versions(day, versions.versions(target)):
-        path = target / version
+def _find(
+    target: Path, day: str, files: dict[str, FileEntry], provenance: Provenance, reference: str, shadow_of: str
+) -> Pushed | None:
+    places = {version: target / version for version in manifest.reusable_versions(day, versions.versions(target))}
+    waiting = versions.shadow(target) if shadow_of else None
+    if waiting:
+        places[waiting] = target / versions.SHADOW / waiting
+    for version, path in places.items():
         if not (path / MODEL_FILE).is_file():
             continue  # A copy in progress.
         try:
@@ -135,7 +183,7 @@ def _find(target: Path, day: str, files: dict[str, FileEntry], provenance: Prove
         except (OSError, ValueError):
             continue  # Not pushed by Sangam; its number stays in use.
         if pushed_manifest.is_push_of(files, provenance, reference):
-            return Pushed(version=version, path=str(path), manifest=pushed_manifest)
+            return Pushed(version, str(target / version), pushed_manifest, shadow_of if version == waiting else "")
     return None
 
 
@@ -149,11 +197,6 @@ def _refuse_withdrawn(target: Path, files: dict[str, FileEntry]) -> None:
         except (OSError, ValueError):
             continue  # Its files are unknown.
         raise UserError(manifest.withdrawn_text(version, withdrawal.because, withdrawal.withdrawn_at, str(target)))
-
-
-def _newest(target: Path) -> Path | None:
-    available = versions.versions(target)
-    return target / available[-1] if available else None
 
 
 def _copy(model: Path, temporary: Path, files: dict[str, FileEntry], former: Path | None) -> None:
@@ -193,10 +236,10 @@ def _write(path: Path, text: str) -> None:
     sync(path)
 
 
-def _publish(temporary: Path, target: Path, day: str, described: Manifest, card: Card) -> Pushed:
+def _publish(temporary: Path, target: Path, below: str, day: str, described: Manifest, card: Card) -> Pushed:
     """Moves the copy to its version, or to the next one if a process without the lock has created it."""
     while True:
-        path = target / described.version
+        path = target / below / described.version
         described = described.with_file(manifest.CARD_FILE, card(described.version))
         _write(temporary / manifest.CARD_FILE, card(described.version))
         _write(temporary / manifest.FILE_NAME, described.text())
@@ -210,8 +253,8 @@ def _publish(temporary: Path, target: Path, day: str, described: Manifest, card:
         moving.move_in(temporary, path, but=_CLAIM)
     except BaseException:
         # Before the temporary folder, which names the incomplete version, is removed.
-        _remove_half_moved(temporary, target)
+        _remove_half_moved(temporary, target / below)
         raise
-    sync(target)
+    sync(target / below)
     _LOG.info("version=%s path=%s files=%d", described.version, path, len(described.files))
     return Pushed(version=described.version, path=str(path), manifest=described)

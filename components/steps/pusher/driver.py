@@ -47,7 +47,7 @@ def pushes_before(pushes_of_model: Sequence[BlessedModel], available: Sequence[s
     """Returns the number of a model's pushes before the push of this run.
 
     The run pushes again if the version of the last push is gone, or another version of its day is served instead. It
-    does not if that version was rolled back, or if a version of a later day is served anyway.
+    does not if that version was rolled back or is in the shadow, or if a version of a later day is served anyway.
 
     Args:
         pushes_of_model: blessings of this model with a push to this folder, oldest first.
@@ -57,6 +57,6 @@ def pushes_before(pushes_of_model: Sequence[BlessedModel], available: Sequence[s
         return 0
     last = pushes_of_model[-1]
     version, newest = posixpath.basename(last.pushed), available[-1] if available else ""
-    if last.is_withdrawn or newest == version or is_of_later_day(newest, version):
+    if not last.is_accepted or newest == version or is_of_later_day(newest, version):
         return last.pushes
     return last.pushes + 1

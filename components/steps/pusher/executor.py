@@ -34,6 +34,7 @@ from sangam.components.steps.pusher.model_card import CardFacts, Rows, model_car
 from sangam.schemas.contracts.drift_reference import DriftReference
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, Description, read_description
 from sangam.schemas.contracts.root import Root
+from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.cost import Cost
 from sangam.schemas.spec.data import TRAIN, VALIDATION
@@ -86,6 +87,8 @@ class Executor(base_executor.BaseExecutor):
                 pushed_model.set_int_custom_property("pushed", 1)
                 pushed_model.set_string_custom_property("version", pushed.version)
                 pushed_model.set_string_custom_property("path", pushed.path)
+                if pushed.shadow_of:
+                    pushed_model.set_string_custom_property("shadow_of", pushed.shadow_of)
                 pushed_path = posixpath.join(push.folder, pushed.version)
             case _:
                 assert_never(push)
@@ -140,13 +143,24 @@ def _push(
     reference = _reference(input_dict, exec_properties).text()
     root = exec_properties["pipeline_root"]
     if push.is_on_store or "://" in root or "://" in model:
+        if push.after is not None:
+            raise UserError(
+                f"push.after: needs a pipeline root that is a folder (got {root}); mount it, or leave it out"
+            )
         target = push.folder if push.is_on_store else object_store.target_uri(root, push.path)
         return object_store.push(
             model=model, target=target, day=day, provenance=provenance, card=card, now=now, reference=reference
         )
     folder = directory.target_folder(root, push.path)
     return directory.push(
-        model=Path(model), target=folder, day=day, provenance=provenance, card=card, now=now, reference=reference
+        model=Path(model),
+        target=folder,
+        day=day,
+        provenance=provenance,
+        card=card,
+        now=now,
+        reference=reference,
+        after_hours=push.hours if push.after else None,
     )
 
 

@@ -20,7 +20,7 @@ from sangam.schemas.quantities import readable
 from sangam.schemas.spec.serving import RequestLog
 
 FILE_NAME = versions.MANIFEST_FILE
-CARD_FILE = "MODEL_CARD.md"
+CARD_FILE = versions.CARD_FILE
 REFERENCE_FILE = drift_reference.FILE_NAME
 FORMAT: Literal[1] = 1
 _MAX_PER_DAY = 999

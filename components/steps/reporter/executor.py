@@ -67,5 +67,5 @@ def _draw(folder: Path, input_dict: Artifacts, exec_properties: dict[str, Any]) 
 def _pushed(pushed_model: Any) -> Pushed | None:
     if pushed_model.get_int_custom_property("pushed") != 1:
         return None
-    version, path = (pushed_model.get_string_custom_property(name) for name in ("version", "path"))
-    return Pushed(version=version, path=path)
+    fields = {name: pushed_model.get_string_custom_property(name) for name in Pushed.model_fields}
+    return Pushed.model_validate(fields)

@@ -155,4 +155,7 @@ def _note(steps: Mapping[str, Step], step: str, key: str) -> list[str]:
 
 def _pushed(steps: Mapping[str, Step]) -> Pushed | None:
     known = _properties(steps, "pusher", "pushed_model")
-    return Pushed(version=str(known["version"]), path=str(known["path"])) if known.get("pushed") else None
+    if not known.get("pushed"):
+        return None
+    shadow_of = str(known.get("shadow_of") or "")
+    return Pushed(version=str(known["version"]), path=str(known["path"]), shadow_of=shadow_of)

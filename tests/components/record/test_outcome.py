@@ -9,12 +9,14 @@ import pytest
 from sangam.components.alerts import event_of
 from sangam.components.record.outcome import ending_lines, outcome_of
 from sangam.components.record.store import read_run, started_at, stored
+from sangam.components.registry import shadow
 from sangam.components.registry.record import BlessedModel
 from sangam.components.registry.versions import withdraw
 from sangam.components.reports.evaluation import GateVerdict
 from sangam.components.reports.serving import Check
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.spec.alerts import Alerts
+from tests.components.promotion.sample_shadow import LIVE, SHADOW, put
 from tests.components.record.sample_records import gate, record, refused
 
 LOW = gate(False, "auc 0.5 is below 0.6")
@@ -41,6 +43,31 @@ def test_a_run_that_succeeded_says_what_became_of_its_model(tmp_path: Path) -> N
     assert told(**pushed) == ("pushed", "good", sentence)
     withdraw(tmp_path, because="likes fell", now=datetime.datetime(2024, 3, 8, tzinfo=datetime.UTC))
     assert told(**pushed) == ("rolled back", "bad", f"{sentence}; rolled back since, because likes fell")
+
+
+def test_a_version_in_the_shadow_says_what_it_waits_for_and_what_became_of_it(tmp_path: Path) -> None:
+    sentence = f"pushed as version {SHADOW}: every gate passed"
+    pushed = {"pushed": {"version": SHADOW, "path": str(tmp_path / SHADOW), "shadow_of": LIVE}}
+    put(tmp_path, LIVE)
+    put(tmp_path / "shadow", SHADOW)
+    waits = f"waits in the shadow of {LIVE}; `sangam promote` makes it live or drops it"
+    assert told(**pushed) == ("pushed", "good", f"{sentence}; {waits}")
+    assert ending_lines(record(**pushed, live={"version": LIVE, "folder": str(tmp_path)}))[1:3] == [
+        f"pushed: version {SHADOW}, which {waits}",
+        f"live: version {LIVE} in {tmp_path}",
+    ]
+    at = datetime.datetime(2024, 3, 8, tzinfo=datetime.UTC)
+    decision = shadow.Decision(version=SHADOW, live=LIVE, verdict="promoted", because="it is good", at=at)
+    shadow.promote(tmp_path, decision)
+    made = f"made live at 2024-03-08 00:00 UTC after the shadow of {LIVE}, because it is good"
+    assert told(**pushed) == ("pushed", "good", f"{sentence}; {made}")
+    withdraw(tmp_path, because="likes fell", now=at)
+    assert told(**pushed) == ("rolled back", "bad", f"{sentence}; rolled back since, because likes fell")
+    other = {"pushed": {"version": "20240308001", "path": str(tmp_path / "20240308001"), "shadow_of": LIVE}}
+    put(tmp_path / "shadow", "20240308001")
+    shadow.drop(tmp_path, decision.model_copy(update={"version": "20240308001", "verdict": "dropped"}))
+    word, tone, _ = told(**other)
+    assert (word, tone) == ("dropped", "warn")
 
 
 def test_a_run_that_ended_early_says_where_and_why() -> None:

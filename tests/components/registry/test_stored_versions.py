@@ -8,7 +8,7 @@ import pytest
 
 from sangam.components import object_stores
 from sangam.components.registry import stored_versions
-from sangam.components.registry.record import BlessedModel, mark_withdrawn
+from sangam.components.registry.record import BlessedModel, mark_places
 from sangam.components.registry.seal import seal
 from sangam.components.registry.served import Served, served
 from sangam.schemas.contracts.root import Root
@@ -81,7 +81,7 @@ def test_a_withdrawn_version_is_no_baseline(folder: str) -> None:
         )
         for name in NAMES
     ]  # fmt: skip
-    assert [each.is_withdrawn for each in mark_withdrawn(models, lambda _: ())] == [False, False, True]
+    assert [each.is_withdrawn for each in mark_places(models, lambda _: ())] == [False, False, True]
 
 
 def test_a_move_that_was_killed_after_its_copy_is_completed(folder: str, bucket: Bucket) -> None:

@@ -311,6 +311,16 @@ def test_a_model_is_pushed_to_an_object_store_once_and_again_after_a_change(tmp_
     assert (done.returncode, stored_versions.versions(folder)[-1]) == (0, "20111130002"), done.stderr
 
 
+def test_after_the_shadow_the_artifact_tells_what_the_version_waits_for(tmp_path: Path) -> None:
+    push = {"kind": "directory", "path": "serving/tiny", "after": "shadow"}
+    run(tmp_path, push=push)
+    waiting = run(tmp_path, push=push, graph="another graph")
+    folder = tmp_path / "serving" / "tiny"
+    told = [waiting.get_string_custom_property(name) for name in ("version", "path", "shadow_of")]
+    assert told == ["20111130002", str(folder / "20111130002"), "20111130001"]
+    assert [record.is_waiting for record in registered(tmp_path)] == [False, True]
+
+
 @pytest.mark.parametrize("path", ["../out", "a/../../out", "/etc", ".", "s3://other/bucket"])
 def test_a_remote_target_outside_the_pipeline_root_is_refused(path: str) -> None:
     from sangam.components.steps.pusher.object_store import target_uri
