@@ -37,6 +37,12 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"data.sources.clicks.keys": {"session": {"type": "string"}}}, "data", "'session'"),
     ({"data.validation_days": 2}, "data.validation_days", "got 2"),
     ({"data.format": "csv"}, "data.format", "got 'csv'"),
+    ({"data.format": "prediction_log"}, "data", "{YYYY}, {MM} and {DD}"),
+    (
+        {"data.format": "prediction_log", "data.log": "{YYYY}-{MM}-{DD}/*", "event_time": "served_delta"},
+        "data.format",
+        "no column 'served_delta' (got prediction_log)",
+    ),
     (
         {
             "data.sources.people": {
@@ -64,6 +70,14 @@ def test_served_requests_are_read_as_logs_by_day(tmp_path: Path) -> None:
     assert spec.logs.kind == "days"
     assert spec.logs.pattern == "requests/{YYYY}-{MM}-{DD}/*/*.parquet"
     assert spec.logs.sources.keys() == {"clicks"}
+
+
+def test_records_of_tensorflow_serving_may_have_columns_that_no_feature_reads(tmp_path: Path) -> None:
+    of_records = {"data.format": "prediction_log", "data.log": "tfs/{YYYY}-{MM}-{DD}/*.gz", "event_time": "served_at"}
+    keys = {"data.sources.clicks.keys": {"session": {"type": "string"}}}
+    spec = loaded(tmp_path, SERVED | of_records | keys)
+    assert spec.logs.kind == "days"
+    assert (spec.logs.format, spec.logs.pattern) == ("prediction_log", "tfs/{YYYY}-{MM}-{DD}/*.gz")
 
 
 def test_redacted_columns_do_not_matter_to_other_logs(tmp_path: Path) -> None:
