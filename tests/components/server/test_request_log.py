@@ -19,6 +19,7 @@ from tests.components.server.logged_models import EVENT_TIME, READ, put_logged, 
 from tests.components.server.sample_models import candidates
 from tests.components.server.server_process import TIMEOUT_S, Running, b64, refusal, running, wait_until
 from tests.errors import tells
+from tests.small_disk import fill, small_disk
 
 pytestmark = pytest.mark.slow
 
@@ -107,19 +108,24 @@ def test_a_log_has_what_the_server_saw_and_survives_a_kill(versions: Path, scrat
 
 
 def test_a_full_disk_fails_no_request_and_is_counted(versions: Path, scratch: Path) -> None:
-    log = scratch / "log"
-    with running(versions, scratch, "--log", str(log), "--log-key", str(scratch / "key")) as server:
-        (log / ".open").rmdir()
-        (log / ".open").symlink_to("/dev/full")  # No file can be made below it.
+    key = ("--log-key", str(scratch / "key"))
+    with small_disk(scratch / "log", "64k") as log, running(versions, scratch, "--log", str(log), *key) as server:
         assert ask(server.client, candidates(2), "a") == "a"
-        wait_until(lambda: server.metric("sangam_request_log_dropped_total", reason="disk") == 1, "it is counted")
-        (log / ".open").unlink()
-        (log / ".open").mkdir()
+        written(server, 1)
+        filler, number = fill(log), 0
+        while not server.metric("sangam_request_log_dropped_total", reason="disk"):
+            assert ask(server.client, candidates(100), f"full-{number}") == f"full-{number}"
+            number += 1
+        filler.unlink()
         assert ask(server.client, candidates(2), "b" * 129) == "b" * 129
         assert ask(server.client, candidates(2), "c") == "c"
-        written(server, 1)
+        names = [f"sangam_request_log_{name}_total" for name in ("written", "dropped")]
+        wait_until(lambda: sum(map(server.metric, names)) == number + 3, "all are written or dropped")
+        assert server.metric("sangam_request_log_chosen_total") == number + 3
+        done = server.metric("sangam_request_log_written_total")
         assert server.metric("sangam_request_log_dropped_total", reason="id") == 1
         os.kill(server.process.pid, signal.SIGTERM)
         server.process.wait(TIMEOUT_S)
         assert "request_log=not_written" in read_end(server.log, 10_000)
-    assert [row["request_id"] for row in rows_of(log)] == ["c", "c"]
+        ids = [row["request_id"] for row in rows_of(log)]
+    assert (ids[:2], ids[-2:], len(set(ids))) == (["a", "a"], ["c", "c"], done)
