@@ -37,7 +37,7 @@ class Folder:
     """Writes requests into a folder; one thread calls it.
 
     Attributes:
-        counts: files sealed and removed, requests recovered, by name.
+        counts: files sealed and removed, requests recovered and lost, by name.
     """
 
     def __init__(self, root: Path, key: bytes, clock: Callable[[], float]):
@@ -73,11 +73,12 @@ class Folder:
             OSError: they cannot be written.
         """
         hour = hour_folder(requests[0].at_s)
-        if self._open and (self._open.plan is not plan or self._open.hour < hour):
+        if self._open and (self._open.plan is not plan or self._open.hour < hour or self._open.spool.is_removed):
             self._close()
         batch = batch_of(plan, requests, self._key)
         if self._open is None:
             self._number += 1
+            self._spools.mkdir(parents=True, exist_ok=True)  # Somebody may have removed it.
             spool = Spool(self._spools, f"{self._writer}-{self._number:06d}", schema_of(plan))
             self._open, self._settings = _Open(spool, plan, hour, self._clock()), plan.settings
         self._open.spool.add(batch)
@@ -110,7 +111,13 @@ class Folder:
         opened, self._open = self._open, None
         assert opened is not None
         try:
-            self._seal(opened.spool.path)
+            if opened.spool.is_removed:
+                self.counts["lost"] += opened.spool.num_requests
+                _LOG.warning(
+                    "request_log=removed", f"{opened.spool.path}: is gone, with {opened.spool.num_requests} requests"
+                )
+            else:
+                self._seal(opened.spool.path)
         finally:
             opened.spool.close()
 

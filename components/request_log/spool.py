@@ -67,6 +67,11 @@ class Spool:
         self._write(batch.serialize())
         self.num_requests += batch.num_rows
 
+    @property
+    def is_removed(self) -> bool:
+        """Whether somebody has removed the file, for example the folder: what it has is lost."""
+        return os.fstat(self._fd).st_nlink == 0
+
     def close(self) -> None:
         """Closes the file, and releases its lock; a second call does nothing."""
         fd, self._fd = self._fd, -1

@@ -30,12 +30,12 @@ _REFUSED = {
 _MAX_BYTES = 2**20
 """Largest message: `sangam online` and brokers by default take no larger one."""
 _MEMORY_KB = 64 * 1024
-_TIMEOUT_MS = 60_000
+_DEFAULTS = {"client.id": "sangam", "log_level": 0, "compression.type": "zstd", "message.timeout.ms": 60_000}
 _CLOSE_S = 5.0
 
 
 class Topic:
-    """Sends requests to a topic; one thread calls it. Messages that the broker does not take in a minute are dropped.
+    """Sends requests to a topic; one thread calls it. Messages that the broker does not take in time are dropped.
 
     Attributes:
         counts: requests written, waiting for the broker and dropped, by name.
@@ -60,13 +60,10 @@ class Topic:
             "bootstrap.servers": match[1],
             "enable.idempotence": True,
             "queue.buffering.max.kbytes": _MEMORY_KB,
-            "message.timeout.ms": _TIMEOUT_MS,
             "message.max.bytes": 2 * _MAX_BYTES,
         }
         try:
-            self._producer = Producer(
-                {"client.id": "sangam", "log_level": 0, "compression.type": "zstd", **own, **ours}
-            )
+            self._producer = Producer({**_DEFAULTS, **own, **ours})
         except (KafkaException, ValueError, TypeError) as error:
             raise refused_by_librdkafka(f"--log-kafka-config: {properties}", own, error) from None
         look_for_pandas()

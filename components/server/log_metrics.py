@@ -18,6 +18,7 @@ _COUNTS = {
     "files": "Files sealed.",
     "recovered": "Requests of servers that had ended, sealed by this one.",
     "torn": "Files of such servers that ended within requests, which are lost.",
+    "lost": "Requests written to files that others removed before they were sealed.",
     "removed": "Files removed, as older or more than the settings allow.",
 }
 

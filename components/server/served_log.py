@@ -13,7 +13,8 @@ from sangam.schemas.contracts.export import RANK, SERVE
 from sangam.schemas.contracts.request_log import KAFKA, POSITION_INPUT, PROPENSITY_INPUT
 from sangam.schemas.errors import UserError
 
-_STOP_S = 10.0
+STOP_S = 10.0
+"""Longest time in which what waits is written after the last request."""
 _LEAST_KEY_BYTES = 16
 
 
@@ -68,7 +69,7 @@ class ServerLog:
 
     def stop(self) -> None:
         """Writes what waits, and seals it."""
-        self._queue.stop(_STOP_S)
+        self._queue.stop(STOP_S)
 
 
 def open_log(place: str, key_file: Path | None, kafka_config: Path | None) -> ServerLog:

@@ -17,7 +17,7 @@ from sangam.components.request_log.settings import settings_of
 from sangam.components.server.model import LoadedModel, NotServable
 from sangam.components.server.request_error import RequestError
 from sangam.components.skew.comparing import plain
-from sangam.components.skew.sampling import CANDIDATE, sampled
+from sangam.components.skew.sampling import CANDIDATE, candidates_of, sampled
 from sangam.components.skew.values import numbers
 from sangam.schemas.contracts.deltas import lineage_of
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, RANK, Description, ServedColumn, read_description
@@ -73,7 +73,7 @@ def check_scores(log: str, versions: Path, day: Day, num_requests: int) -> Score
             continue
         described = _described(versions / str(version))
         read = [*_ID_COLUMNS, *_columns(described)]
-        rows = sampled(log, day, num_requests, read)
+        rows = candidates_of(log, day, of_version[REQUEST_ID].unique(), read)
         rows = rows.filter(pc.equal(rows[VERSION], version))
         as_pushed = rows.filter(_is_of_folder(rows[DELTA], versions / str(version)))
         if with_delta := rows.num_rows - as_pushed.num_rows:

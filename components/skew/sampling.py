@@ -1,21 +1,23 @@
 """Takes a sample of the logged requests of a day, a row for each candidate."""
 
 import hashlib
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sangam.components.logs.files.day_files import listed_days
 from sangam.components.logs.files.light_storage import LightStorage, open_light
 from sangam.components.logs.joining.canonical import canonical, canonical_type
-from sangam.components.logs.readers import formats
+from sangam.components.logs.readers import parquet
 from sangam.schemas.contracts.request_log import AT, REQUEST_ID
 from sangam.schemas.derived.days import Day
+from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column
-from sangam.schemas.spec.data import DayLogs, ServedLogs
+from sangam.schemas.problems import listed
+from sangam.schemas.spec.data import ServedLogs
 
 CANDIDATE = "candidate"
 """Column with the number of a row within its request."""
@@ -36,34 +38,49 @@ def sampled(log: str, day: Day, num_requests: int, columns: Sequence[Column]) ->
     Raises:
         UserError: a file cannot be read.
     """
-    logs = ServedLogs(kind="served", log=".", train_days=1).parts
-    [files] = listed_days(logs, [day], log, LightStorage())
-    paths = [file.path for file in files if file.facts]
-    chosen = _chosen([_rows(logs, path, [_ID], None) for path in paths], num_requests)
+    return candidates_of(log, day, _chosen(_paths(log, day), num_requests), columns)
+
+
+def candidates_of(log: str, day: Day, requests: pa.Array, columns: Sequence[Column]) -> pa.Table:
+    """Returns the candidates of requests of a day as `sampled` does; `requests` has their ids.
+
+    Raises:
+        UserError: a file cannot be read, or has such requests without one of the columns.
+    """
     read = list({column.name: column for column in (_ID, _AT, *columns)}.values())
     empty = pa.table({column.name: pa.array([], canonical_type(column)) for column in read})
-    table = pa.concat_tables([empty, *(_rows(logs, path, read, chosen) for path in paths)])
+    tables = [table for path in _paths(log, day) for table in _rows(path, read, requests)]
+    table = pa.concat_tables([empty, *tables])
     return table.append_column(CANDIDATE, pa.array(_numbers_within(table[REQUEST_ID].combine_chunks())))
 
 
-def _chosen(ids: Sequence[pa.Table], num_requests: int) -> pa.Array:
-    distinct = {each for table in ids for each in table[REQUEST_ID].unique().to_pylist() if each}
-    drawn = sorted(distinct, key=lambda each: hashlib.blake2b(each, digest_size=8).digest())
-    return pa.array(drawn[:num_requests], pa.binary())
+def _paths(log: str, day: Day) -> list[str]:
+    logs = ServedLogs(kind="served", log=".", train_days=1).parts
+    [files] = listed_days(logs, [day], log, LightStorage())
+    return [file.path for file in files if file.facts]
 
 
-def _rows(logs: DayLogs, path: str, columns: Sequence[Column], chosen: pa.Array | None) -> pa.Table:
-    """Returns columns of the rows of a file; None for `chosen`: of all requests."""
+def _chosen(paths: Sequence[str], num_requests: int) -> pa.Array:
+    """Returns the ids with the smallest hashes; in memory are so many and those of a part of a file."""
+    chosen: dict[bytes, bytes] = {}
+    for path in paths:
+        with open_light(path) as file:
+            for ids in parquet.texts_of(file, path, REQUEST_ID):
+                hashed = {hashlib.blake2b(each, digest_size=8).digest(): each for each in ids.to_pylist() if each}
+                chosen = dict(heapq.nsmallest(num_requests, (chosen | hashed).items()))
+    return pa.array(chosen.values(), pa.binary())
+
+
+def _rows(path: str, columns: Sequence[Column], requests: pa.Array) -> Iterator[pa.Table]:
     with open_light(path) as file:
-        tables = []
-        for rows in formats.read(logs, file, path, columns):
-            table = pa.table(canonical(rows.batch, columns, path))
-            tables.append(table if chosen is None else table.filter(pc.is_in(table[REQUEST_ID], chosen)))
-    return (
-        pa.concat_tables(tables)
-        if tables
-        else pa.table({each.name: pa.array([], canonical_type(each)) for each in columns})
-    )
+        for rows in parquet.read(file, path, columns, parquet.Only(REQUEST_ID, requests)):
+            if not rows.batch.num_rows:
+                continue
+            found = rows.batch.schema.names
+            if absent := [column.name for column in columns if column.name not in found]:
+                what = f"is missing (got {listed(found)}); check the version that logged it"
+                raise UserError(f"{path}: column '{absent[0]}': {what}")
+            yield pa.table(canonical(rows.batch, columns, path))
 
 
 def _numbers_within(requests: pa.Array) -> NDArray[np.int64]:

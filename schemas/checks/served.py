@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sangam.schemas.contracts.request_log import AT, OWN, SCORE, taken
+from sangam.schemas.contracts.request_log import AT, CANDIDATE, DELTA, OWN, SCORE, taken
 from sangam.schemas.derived.columns import columns, serving_columns
 from sangam.schemas.derived.sources import columns_read_of_log
 from sangam.schemas.problems import Problem, listed
@@ -38,6 +38,9 @@ def _log(spec: Spec) -> Iterator[Problem]:
 
 
 def _data(spec: Spec, data: ServedLogs) -> Iterator[Problem]:
+    if data.format == "prediction_log":
+        yield from _prediction_log(spec, data)
+        return
     requested = {column.name for column in serving_columns(spec)}
     scores = {f"{SCORE}{task}" for task in spec.tasks}
     known = {*requested, *OWN, *scores, spec.event_time or AT}
@@ -48,6 +51,28 @@ def _data(spec: Spec, data: ServedLogs) -> Iterator[Problem]:
                 f"has no column '{column.name}', which no request has (got {listed(sorted(known))})",
                 "take it from a source of kind actions, or name one of these",
             )
+    yield from _tables(data)
+    redact = spec.serving.log.redact if spec.serving.log else {}
+    for name in sorted(requested & redact.keys()):
+        yield Problem(
+            ("serving", "log", "redact", name),
+            f"is a feature's column of data of kind served (got {redact[name]}), whose values requests have",
+            "remove it, or train on other logs",
+        )
+
+
+def _prediction_log(spec: Spec, data: ServedLogs) -> Iterator[Problem]:
+    for column in columns_read_of_log(data.parts, columns(spec)):
+        if column.name in (DELTA, CANDIDATE):
+            yield Problem(
+                ("data", "format"),
+                f"has no column '{column.name}' (got prediction_log): TensorFlow Serving does not log it",
+                "read another column",
+            )
+    yield from _tables(data)
+
+
+def _tables(data: ServedLogs) -> Iterator[Problem]:
     for name, source in data.sources.items():
         if not isinstance(source, StateTable):
             continue
@@ -58,10 +83,3 @@ def _data(spec: Spec, data: ServedLogs) -> Iterator[Problem]:
                     f"has no effect on a table of data of kind served, which is not joined (got '{got}')",
                     "remove it: the features are those that the server saw",
                 )
-    redact = spec.serving.log.redact if spec.serving.log else {}
-    for name in sorted(requested & redact.keys()):
-        yield Problem(
-            ("serving", "log", "redact", name),
-            f"is a feature's column of data of kind served (got {redact[name]}), whose values requests have",
-            "remove it, or train on other logs",
-        )

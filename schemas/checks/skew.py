@@ -19,7 +19,7 @@ def skew_problems(spec: Spec, loc: Loc, gate: SkewGate) -> Iterator[Problem]:
     if not isinstance(logs, DayLogs):
         yield Problem((*loc, "skew"), f"needs logs by day (got data.kind '{spec.data.kind}')", "remove the gate")
         return
-    if gate.log is None and not isinstance(spec.data, ServedLogs):
+    if gate.log is None and not (isinstance(spec.data, ServedLogs) and spec.data.format == "parquet"):
         yield Problem(
             (*loc, "log"), "is missing", "give the folder of the log of requests, relative to the data folder"
         )

@@ -8,7 +8,14 @@ from pydantic import AfterValidator, Field, model_validator
 from sangam.schemas.parts.base import ColumnName, FrozenModel, Name, PositiveInt
 from sangam.schemas.spec.forms import Form, Zone
 from sangam.schemas.spec.negatives import Negatives
-from sangam.schemas.spec.patterns import DayPattern, FileFormat, FilePattern, TableFormat
+from sangam.schemas.spec.patterns import (
+    DayFormat,
+    DayPattern,
+    FileFormat,
+    FilePattern,
+    TableFormat,
+    has_each_day_field_once,
+)
 from sangam.schemas.spec.sources import Source, StateTable
 
 TRAIN, VALIDATION, EVAL = "train", "validation", "eval"
@@ -125,7 +132,7 @@ class DayLogs(_ByDay):
     trains on the `train_days` before them; days are never split at random."""
 
     kind: Literal["days"]
-    format: FileFormat
+    format: DayFormat
     """Format of the files; docs/data.md."""
     pattern: DayPattern
     """Files of a day, relative to the data folder, for example `{YYYY}-{MM}-{DD}/*.parquet`."""
@@ -137,7 +144,16 @@ class ServedLogs(_ByDay):
 
     kind: Literal["served"]
     log: FilePattern
-    """Folder of the log, relative to the data folder."""
+    """Folder of the log, relative to the data folder; of `format: prediction_log`, pattern of a day's files."""
+    format: Literal["parquet", "prediction_log"] = "parquet"
+    """Format of the files. `parquet`: those of `sangam serve --log`; `prediction_log`: TFRecord of TensorFlow Serving's
+    PredictionLog, docs/data.md."""
+
+    @model_validator(mode="after")
+    def _names_its_files(self) -> "ServedLogs":
+        if self.format == "prediction_log":
+            has_each_day_field_once(self.log)
+        return self
 
     @property
     def parts(self) -> DayLogs:
@@ -154,12 +170,7 @@ class ServedLogs(_ByDay):
     @property
     def pattern(self) -> str:
         """Files of a day, relative to the data folder."""
-        return f"{self.log.rstrip('/')}/{SEALED_FILES_OF_DAY}"
-
-    @property
-    def format(self) -> FileFormat:
-        """Format of the files."""
-        return "parquet"
+        return self.log if self.format == "prediction_log" else f"{self.log.rstrip('/')}/{SEALED_FILES_OF_DAY}"
 
 
 class SplitLogs(_Logs):

@@ -105,13 +105,16 @@ def test_objects_of_a_training_job_are_valid_and_restricted(
     assert [refusal(plane, each) for each in pods] == [""] * len(pods)
 
 
-@pytest.mark.parametrize("folder", ["base", "overlays/gke", "overlays/eks", "serving", "online"])
+@pytest.mark.parametrize(
+    "folder", ["base", "overlays/gke", "overlays/eks", "overlays/serving-log", "serving", "online"]
+)
 def test_shipped_manifests_are_valid(plane: ControlPlane, team: Team, folder: str) -> None:
     namespace = f"team-{folder.replace('/', '-')}"
     plane.kubectl("create", "namespace", namespace)
     manifests = shipped(plane, folder)
-    own = [path for path in (KUBERNETES / folder).glob("*.yaml") if path.name != "kustomization.yaml"]
-    files = own or [path for path in (KUBERNETES / "base").glob("*.yaml") if path.name != "kustomization.yaml"]
+    [below, *_] = yaml.safe_load((KUBERNETES / folder / "kustomization.yaml").read_text())["resources"]
+    source = KUBERNETES / folder / (below if folder.startswith("overlays") else "")
+    files = [path for path in source.glob("*.yaml") if path.name != "kustomization.yaml"]
     written = [each["kind"] for path in files for each in yaml.safe_load_all(path.read_text()) if each]
     assert sorted(each["kind"] for each in manifests) == sorted(written)
     assert {each["metadata"]["labels"]["app.kubernetes.io/part-of"] for each in manifests} == {"sangam"}

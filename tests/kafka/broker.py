@@ -134,6 +134,16 @@ class Broker:
             self._process.wait()
             self._process = None
 
+    @contextmanager
+    def hung(self) -> Iterator[None]:
+        """Lets the broker keep its connections and answer nothing."""
+        assert self._process is not None, "it does not run"
+        os.killpg(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self._process.pid, signal.SIGCONT)
+
     def stop(self) -> None:
         """Stops the broker as an operator does, where it runs; its data stay."""
         if self._process is not None:

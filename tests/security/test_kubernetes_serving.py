@@ -1,13 +1,24 @@
 """The servers of pushed models: as the server that they start is; test_kubernetes_deployments.py has the rest."""
 
+import shutil
+import subprocess
+
+import kubernetes_validate
+import pytest
+from ruamel.yaml import YAML
+
 from sangam.components.server.options import GRPC_PORT, REST_PORT
+from sangam.components.server.served_log import STOP_S
 from sangam.pipelines.kubeflow.ir import task_name
 from sangam.schemas.loading import load_spec
+from tests.manifest_schemas import privileges
 from tests.paths import SPECS
-from tests.security.shipped import Document
+from tests.security.shipped import FOLDER as KUBERNETES_FOLDER
+from tests.security.shipped import KUBERNETES, Document
 from tests.security.test_infra_readme import sangam_problems
 
 FOLDER = "serving"
+WITH_LOG = KUBERNETES_FOLDER / "overlays" / "serving-log"
 
 
 def test_a_server_sees_what_is_pushed_and_cannot_write(pod: Document, container: Document) -> None:
@@ -79,3 +90,26 @@ def test_only_clients_come_in_and_nothing_goes_out(manifests: dict[str, Document
     [rule] = opened["ingress"]
     client = {"matchLabels": {"sangam.dev/client": "true"}}
     assert rule["from"] == [{"podSelector": client}, {"namespaceSelector": client, "podSelector": client}]
+
+
+def test_servers_with_a_log_share_a_folder_that_they_can_write_and_see_no_other_log() -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed: patches are not applied")
+    built = subprocess.run(["kubectl", "kustomize", str(WITH_LOG)], capture_output=True, timeout=60, check=True)
+    documents = {each["kind"]: each for each in YAML(typ="safe").load_all(built.stdout)}
+    for document in documents.values():
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+    spec = documents["Deployment"]["spec"]["template"]["spec"]
+    assert privileges(spec) == []
+    [server], [maker] = spec["containers"], spec["initContainers"]
+    command, mounts = server["command"], {each["name"]: each for each in server["volumeMounts"]}
+    assert sangam_problems(" ".join(command)) == []
+    assert command[command.index("--log") + 1] == mounts["data"]["mountPath"]
+    assert command[command.index("--log-key") + 1].startswith(mounts["log-key"]["mountPath"] + "/")
+    assert mounts["root"]["readOnly"]
+    [of_maker] = maker["volumeMounts"]
+    assert maker["command"][-1] == f"{of_maker['mountPath']}/{mounts['data']['subPath']}"
+    assert maker["image"] == server["image"]
+    grace_s = float(command[command.index("--grace-s") + 1])
+    _, wait_s = server["lifecycle"]["preStop"]["exec"]["command"]
+    assert spec["terminationGracePeriodSeconds"] >= float(wait_s) + grace_s + STOP_S + 5

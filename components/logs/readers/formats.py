@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import BinaryIO, assert_never
 
-from sangam.components.logs.readers import csv, jsonl, parquet, tfrecord
+from sangam.components.logs.readers import csv, jsonl, parquet, prediction_log, tfrecord
 from sangam.components.logs.readers.batches import Inspection, Rows
 from sangam.components.logs.readers.folders import absent_problem, with_folders
 from sangam.components.logs.readers.forms import as_stored, with_forms
@@ -38,6 +38,8 @@ def _inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -
             return jsonl.inspect(file, path, columns)
         case "tfrecord":
             return tfrecord.inspect(file, path, columns)
+        case "prediction_log":
+            return prediction_log.inspect(file, path, columns)
         case _:
             assert_never(logs.format)
 
@@ -62,5 +64,7 @@ def _read(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> I
             return jsonl.read(file, path, as_stored(columns, logs))
         case "tfrecord":
             return tfrecord.read(file, path, columns, logs.columns)
+        case "prediction_log":
+            return prediction_log.read(file, path, columns, logs.columns)
         case _:
             assert_never(logs.format)

@@ -1,9 +1,12 @@
 """Parquet, page by page: memory does not grow with row groups. Of served requests, each candidate is a row."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from sangam.components.arrow_files import open_parquet
 from sangam.components.logs.readers.batches import BATCH_ROWS, Inspection, Rows
@@ -19,6 +22,7 @@ from sangam.schemas.spec.forms import Form
 
 BUFFER_BYTES = 2**20
 """Bytes of a column chunk that are read at once."""
+_BATCH_TEXTS = 65_536
 
 
 def inspect(file: BinaryIO, path: str, columns: Sequence[Column], forms: Mapping[str, Form]) -> Inspection:
@@ -58,8 +62,26 @@ def _problem(column: Column, place: Place, schema: pa.Schema, forms: Mapping[str
     return form_problem(form, kind) if form else type_problem(column, kind)
 
 
-def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
-    """Yields the columns of the inputs.
+@dataclass(frozen=True)
+class Only:
+    """What is read of a file: the rows, of requests all candidates, whose text has one of some values.
+
+    Attributes:
+        column: a column, as the file has it.
+        values: values, as binary.
+    """
+
+    column: str
+    values: pa.Array
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the rows that are read."""
+        column = batch.column(batch.schema.get_field_index(self.column))
+        return batch.filter(pc.is_in(column.cast(pa.binary()), self.values))
+
+
+def read(file: BinaryIO, path: str, columns: Sequence[Column], only: Only | None = None) -> Iterator[Rows]:
+    """Yields the columns of the inputs; of `only`, from the row groups that have such rows.
 
     Raises:
         UserError: if the file is damaged, or written in a way that pyarrow cannot read.
@@ -75,8 +97,37 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
         keys = keys_of(places, schema)
         if requests:
             roots = requests.roots(roots)
-        for batch in parquet.iter_batches(batch_size=BATCH_REQUESTS if requests else BATCH_ROWS, columns=roots):
+        groups = range(parquet.num_row_groups)
+        if only:
+            roots = list(dict.fromkeys([*roots, only.column]))
+            groups = [group for group in groups if _has_any(parquet, group, only)]
+        for batch in parquet.iter_batches(
+            batch_size=BATCH_REQUESTS if requests else BATCH_ROWS, row_groups=groups, columns=roots
+        ):
+            batch = only.of(batch) if only else batch
             found = columns_of(requests.rows(batch, path) if requests else batch, places)
             yield Rows(found, frozenset(key for key in keys if found[key].null_count == found.num_rows))
     except ERRORS as error:
         raise UserError(parquet_problem(file, path, error, names)) from error
+
+
+def texts_of(file: BinaryIO, path: str, name: str) -> Iterator[pa.Array]:
+    """Yields the values of a column as the file has them, as binary; of requests, one for each.
+
+    Raises:
+        UserError: the file is damaged, or does not have the column.
+    """
+    try:
+        parquet = open_parquet(file, buffer_size=BUFFER_BYTES)
+        if name not in parquet.schema_arrow.names:
+            got = listed(parquet.schema_arrow.names)
+            raise UserError(f"{path}: column '{name}': is missing (got {got}); it is no log of requests")
+        for batch in parquet.iter_batches(batch_size=_BATCH_TEXTS, columns=[name]):
+            yield batch.column(0).cast(pa.binary())
+    except ERRORS as error:
+        raise UserError(parquet_problem(file, path, error, [name])) from error
+
+
+def _has_any(parquet: pq.ParquetFile, group: int, only: Only) -> bool:
+    batches = parquet.iter_batches(batch_size=_BATCH_TEXTS, row_groups=[group], columns=[only.column])
+    return any(only.of(batch).num_rows for batch in batches)

@@ -70,7 +70,7 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], forms: Mapping[st
         wanted, found = frozenset(column.name for column in columns), frozenset(batch.schema.names)
         absent = wanted - found
         arrays = [
-            pa.nulls(len(readable)) if column.name in absent else _array(batch, column, path, forms)
+            pa.nulls(len(readable)) if column.name in absent else column_of(batch, column, path, forms)
             for column in columns
         ]
         selected = pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
@@ -173,7 +173,7 @@ def _mixed_types(error: str, path: str) -> str:
     return f"{path}: column '{name}': has two types (got {first} in some records, {second} in others); log it as one"
 
 
-def _array(batch: pa.RecordBatch, column: Column, path: str, forms: Mapping[str, Form]) -> pa.Array:
+def column_of(batch: pa.RecordBatch, column: Column, path: str, forms: Mapping[str, Form]) -> pa.Array:
     """Returns a column, as scalars if it is not a list column."""
     array = batch.column(batch.schema.get_field_index(column.name))
     return array if column.is_list or not is_list(array.type) else _scalar(array, column, path, forms)

@@ -1,6 +1,8 @@
 """The folder of a log: what a request becomes, when files are sealed, and how much stays."""
 
 import datetime
+import shutil
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,11 +12,13 @@ import pytest
 from sangam.components.logs.readers import formats
 from sangam.components.request_log.folder import Folder
 from sangam.components.request_log.queue import RequestQueue
+from sangam.schemas.contracts.request_log import OPEN_FOLDER
 from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import ServedLogs
 from tests.components.request_log.sample_requests import READ, Clock, plan, request, rows_of, sealed, write
 from tests.errors import place_and_value
+from tests.small_disk import fill, small_disk
 
 NOON = datetime.datetime(2024, 3, 1, 12, tzinfo=datetime.UTC).timestamp()
 
@@ -153,3 +157,55 @@ def test_a_file_that_says_other_than_it_has_is_refused(tmp_path: Path, number: i
     pq.write_table(table.set_column(at, table.schema.field(at), pa.array([number], pa.int32())), file)
     with pytest.raises(UserError, match=place_and_value(str(file), value)):
         rows_of(tmp_path, [Column("price", "float")])
+
+
+def test_a_disk_that_is_full_or_read_only_drops_and_counts_and_nothing_half_written_is_taken(tmp_path: Path) -> None:
+    of, clock = plan(), Clock(NOON)
+    with small_disk(tmp_path / "disk", "16k") as disk:
+        queue, number = RequestQueue(folder := Folder(disk, b"", clock)), 0
+        while not queue.all_counts()["dropped disk"]:
+            queue.offer(request(of, number, NOON, 50)[0])
+            number += 1
+            settled(queue, number)
+        counts = queue.all_counts()
+        assert counts["written"] >= 1
+        assert counts["chosen"] == counts["written"] + counts["dropped disk"]
+        filler = fill(disk)
+        queue.stop(60)  # A file cannot be sealed now.
+        assert (folder.counts["files"], list(disk.glob("20*/*/*"))) == (0, [])
+        filler.unlink()
+        moved = tmp_path / "moved"  # To a disk with room: another server's folder.
+        shutil.copytree(disk, moved)
+        Folder(moved, b"", clock).look_after()
+        rows = rows_of(moved)
+        assert len({row["request_id"] for row in rows}) == counts["written"]
+        assert len(rows) == 50 * counts["written"]
+    (tmp_path / "read_only" / OPEN_FOLDER).mkdir(parents=True)
+    folder = Folder(tmp_path / "read_only", b"", clock)
+    with small_disk(tmp_path / "read_only" / OPEN_FOLDER, "64k", is_read_only=True):
+        queue = RequestQueue(folder)
+        queue.offer(request(of, 1, NOON, 1)[0])
+        queue.stop(60)
+        assert queue.all_counts() == {"chosen": 1, "dropped disk": 1}
+
+
+def test_a_folder_that_is_removed_is_made_again_and_what_was_in_it_is_counted(tmp_path: Path) -> None:
+    of, log = plan(), tmp_path / "log"
+    folder = Folder(log, b"", Clock(NOON))
+    for number in range(2):
+        folder.write(of, [request(of, number, NOON, 1)[0]])
+    shutil.rmtree(log)
+    folder.write(of, [request(of, 2, NOON, 1)[0]])
+    folder.close()
+    assert [row["request_id"] for row in rows_of(log)] == ["r2"]
+    assert (folder.counts["lost"], folder.counts["files"]) == (2, 1)
+
+
+def settled(queue: RequestQueue, number: int) -> None:
+    """Waits until so many requests are written or dropped."""
+    deadline = time.monotonic() + 60
+    while (
+        queue.all_counts()["waiting"] or sum(queue.all_counts()[each] for each in ("written", "dropped disk")) < number
+    ):
+        assert time.monotonic() < deadline, queue.all_counts()
+        time.sleep(0.01)

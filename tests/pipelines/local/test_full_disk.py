@@ -16,6 +16,7 @@ from sangam.schemas.loading import load_spec
 from tests.errors import mentions, tells
 from tests.paths import REPOSITORY
 from tests.pipelines.local.sample_run import SPEC
+from tests.small_disk import small_disk
 
 
 @pytest.fixture
@@ -97,19 +98,11 @@ def test_another_disk_than_the_roots_is_told_by_itself(request_: RunRequest) -> 
 
 @pytest.mark.processes
 def test_a_disk_without_room_for_a_run_is_told_at_once(tmp_path: Path) -> None:
-    root = tmp_path / "root"
     (tmp_path / "data").mkdir()
-    root.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(root)]
-    mounted = subprocess.run(command, check=False, capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"needs the right to mount a small disk: {mounted.stderr.strip()}")
-    try:
+    with small_disk(tmp_path / "root", "100k") as root:
         command = [sys.executable, "-m", "tests.pipelines.local.sample_run", str(tmp_path / "data"), str(root)]
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
         assert done.returncode == 1
         assert tells(done.stderr, "run", "(got ")
         assert f"free at {root}" in done.stderr
         assert len(done.stderr.splitlines()) == 1
-    finally:
-        subprocess.run(["umount", str(root)], check=True)

@@ -54,6 +54,12 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
         "not joined ... _DONE",
     ),
     ({"data.sources.people": PEOPLE | {"columns": {"height": {}}}}, "data.sources.people.columns.height", "'height'"),
+    ({"data.format": "prediction_log"}, "data", "{YYYY}, {MM} and {DD}"),
+    (
+        {"data.format": "prediction_log", "data.log": "{YYYY}-{MM}-{DD}/*", "event_time": "served_delta"},
+        "data.format",
+        "no column 'served_delta' (got prediction_log)",
+    ),
     (
         {
             "data.sources.people": PEOPLE | {"keys": {"session": {"type": "string"}}},
@@ -87,6 +93,14 @@ def test_tables_are_for_the_gate_of_skew_alone(tmp_path: Path) -> None:
     assert spec.logs.sources.keys() == {"clicks"}
     assert spec.logs_with_tables.sources.keys() == {"clicks", "people"}
     assert "age" in {column.name for column in columns_read_of_log(spec.logs, columns(spec))}
+
+
+def test_records_of_tensorflow_serving_may_have_columns_that_no_feature_reads(tmp_path: Path) -> None:
+    of_records = {"data.format": "prediction_log", "data.log": "tfs/{YYYY}-{MM}-{DD}/*.gz", "event_time": "served_at"}
+    keys = {"data.sources.clicks.keys": {"session": {"type": "string"}}}
+    spec = loaded(tmp_path, SERVED | of_records | keys)
+    assert spec.logs.kind == "days"
+    assert (spec.logs.format, spec.logs.pattern) == ("prediction_log", "tfs/{YYYY}-{MM}-{DD}/*.gz")
 
 
 def test_redacted_columns_do_not_matter_to_other_logs(tmp_path: Path) -> None:
