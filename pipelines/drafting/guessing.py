@@ -15,6 +15,7 @@ from sangam.pipelines.drafting.names import name_of, words_of
 from sangam.pipelines.drafting.passing import DAY_S, MOSTLY_NEW, NEVER, Earlier, returning
 from sangam.pipelines.drafting.positives import Positives, label_of, positives_of
 from sangam.pipelines.drafting.progress import Track, untracked
+from sangam.pipelines.drafting.rates import Rate, deviations_of, rates_of
 from sangam.pipelines.drafting.sample import Sample
 from sangam.pipelines.drafting.tables import Table, tables_of, user_of, with_table, with_tables
 from sangam.pipelines.drafting.times import Times, find_times, share_after
@@ -35,6 +36,7 @@ class Guesses:
     Attributes:
         labels: labels with the settings of their tasks.
         deviations: standard deviation of each label that is not 0 or 1, by its column.
+        rates: how often each other label is 1, by its column.
         event_time: column of the event's time; None without one.
         features: features in the order of the spec, with names and tables.
         left_out: columns that no feature reads.
@@ -48,6 +50,7 @@ class Guesses:
 
     labels: tuple[Guess, ...]
     deviations: Mapping[str, float]
+    rates: Mapping[str, Rate]
     event_time: Guess | None
     features: tuple[Guess, ...]
     left_out: tuple[Guess, ...]
@@ -89,27 +92,25 @@ def guess(
     refused = {**sample.refused, **labels.left_out}
     inputs = {name: values for name, values in columns.items() if name not in labels.tasks and name != times.event}
     facts = {name: ColumnFacts(is_csv, name in sample.complete) for name in inputs}
-    for name in track(inputs, "comparing columns with the labels"):
-        if why := _leak(columns[name], columns, labels.tasks):
-            refused[name] = why
+    compared = track(inputs, "comparing columns with the labels")
+    refused |= {name: why for name in compared if (why := _leak(columns[name], columns, labels.tasks))}
     made = _guesses(inputs, facts, columns, times, set(labels.tasks), refused)
     ids = {name: inputs[name] for name, one in made.items() if one.kind == "id" and name not in refused}
-    shares = returning(ids, _days(sample, columns, times, earlier), earlier)
+    days = _days(sample, columns, times)
+    shares = returning(ids, days if sample.is_whole or earlier else None, earlier)
     made |= {name: _mostly_new(made[name], share) for name, share in shares.items() if NEVER < share < MOSTLY_NEW}
     refused |= _passing(shares, positives)
     refused |= dict.fromkeys([name for name in ids if name not in refused][MOST_TABLES:], _MANY)
     kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
-    features = finished(
-        kept, [one.column for one in made.values() if one.kind == "weights"], columns, times, labels.tasks
-    )
+    weights = [one.column for one in made.values() if one.kind == "weights"]
+    features = finished(kept, weights, columns, times, labels.tasks)
     if not features:
         raise UserError("--label: no column remains as a feature (all are labels or left out); name fewer labels")
     tasks = [_label(name, why, columns[name], name in sample.complete) for name, why in labels.tasks.items()]
     return Guesses(
         labels=(label_of(positives),) if positives else tuple(tasks),
-        deviations={
-            name: float(columns[name].present_numbers.std()) for name in labels.tasks if not columns[name].is_binary
-        },
+        deviations=deviations_of(labels.tasks, columns),
+        rates=rates_of(labels.tasks, columns, days),
         event_time=Guess(times.event, "event_time", times.why) if times.event else None,
         features=tuple(features),
         left_out=_all_left_out(sample, made, refused, {*(one.name for one in features), *labels.tasks}),
@@ -122,10 +123,8 @@ def guess(
     )
 
 
-def _days(sample: Sample, columns: Mapping[str, Values], times: Times, earlier: Earlier | None) -> Any:
-    """Returns the day of each row; None without days, or where the ids of some rows alone are known."""
-    if not sample.is_whole and earlier is None:
-        return None
+def _days(sample: Sample, columns: Mapping[str, Values], times: Times) -> Any:
+    """Returns the day of each row; None without days."""
     if sample.day_starts is not None:
         return sample.day_starts // DAY_S
     return columns[times.event].numbers // DAY_S if times.event else None
