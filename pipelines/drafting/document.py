@@ -212,7 +212,7 @@ def _commented(text: str, guess: Guess) -> Iterator[str]:
 
 def _tasks(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
     calibrated = is_calibrated(layout, sample, guesses, held_out(layout, sample, guesses))
-    entries = []
+    entries: list[tuple[str, Mapping[str, Any], str]] = []
     for label in guesses.labels:
         settings = _task(label)
         if calibrated and label.column in guesses.rates:

@@ -106,8 +106,8 @@ def judge(
     warnings = [
         told for task, judged in tasks.items() for told in warnings_of(task, inputs, evaluation, measured, judged)
     ]
-    for task, judged in tasks.items():
-        notes += calibration_notes(task, inputs.tasks[task], measured, judged)
+    for task, verdict in tasks.items():
+        notes += calibration_notes(task, inputs.tasks[task], measured, verdict)
     notes += new_id_notes(inputs.features, measured, evaluation.min_slice_examples)
     return Verdict(blessed=blessed, baseline=baseline.uri, notes=notes, warnings=warnings, tasks=tasks)
 
