@@ -63,7 +63,7 @@ def rank_main(transport: str, output: Path) -> None:
     import tensorflow as tf
 
     from bench.ours import trainer_step
-    from bench.workload import pool
+    from bench.workload import pool, ranker
     from sangam.trainer_module import collectives
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -75,7 +75,8 @@ def rank_main(transport: str, output: Path) -> None:
         collectives.share_memory(folder)
     results: dict[int, dict[int, list[tuple[float, float]]]] = {}
     for size, steps in _STEPS.items():
-        step = trainer_step(pool(_BATCHES * size, seed=rank), size, rank=rank, ranks=ranks, batch_size_per_rank=size)
+        declared = ranker(batch_size_per_rank=size)
+        step = trainer_step(pool(_BATCHES * size, seed=rank), size, declared, rank=rank, ranks=ranks)
         for _ in range(2 * _BATCHES):
             step()
         results[size] = {foreign: [] for foreign in _FOREIGN}

@@ -24,7 +24,7 @@ def code_lines(source: str, names: Iterable[str] = ()) -> int:
         raise ValueError(f"no such classes in the source (got {sorted(wanted)})")
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     lines = {line for each in tokens if each.type not in _NO_CODE for line in range(each.start[0], each.end[0] + 1)}
-    texts = [node for node in ast.walk(tree) if _is_text(node)]
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and _is_text(node)]
     lines -= {line for node in texts for line in range(node.lineno, (node.end_lineno or 0) + 1)}
     if not wanted:
         return len(lines)

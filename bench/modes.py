@@ -157,7 +157,7 @@ def main() -> None:
         "--disturbances", nargs="+", default=choices, choices=choices, help="undisturbed: a slow rank too"
     )
     arguments = parser.parse_args()
-    launcher.RankGroup = functools.partial(RankGroup, module=slow_rank.__name__)
+    launcher.RankGroup = functools.partial(RankGroup, module=slow_rank.__name__)  # type: ignore[attr-defined]
     folder = arguments.folder
     folder.mkdir(parents=True)
     written = write_rows(_ranker("sync", 1), folder / "rows", arguments.examples, _pool)

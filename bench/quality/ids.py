@@ -22,16 +22,16 @@ _SAME_TABLE = {"recent_posts": "post_id"}
 NOISE_IDS = 1000
 
 
-def logs(folder: Path) -> dict[str, int]:
+def logs(folder: Path, rows_per_day: int = 60_000) -> dict[str, int]:
     """Makes the logs on the first call; returns how many ids of each column its train days have."""
     if not (folder / "_COUNTS").exists():
         days = generate(
             folder,
             first_day=FIRST_DAY,
             num_days=NUM_DAYS,
-            rows_per_day=60_000,
-            num_users=20_000,
-            num_posts=10_000,
+            rows_per_day=rows_per_day,
+            num_users=rows_per_day // 3,
+            num_posts=rows_per_day // 6,
             seed=SEED,
             overwrite=True,
         )

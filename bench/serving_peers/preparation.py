@@ -125,6 +125,7 @@ def _write_layers(folder: Path, model: Path, ranker: Ranker) -> None:
     np.savez(folder / "weights.npz", **weights)
     tables = Tables(model, ranker)
     np.savez(folder / "tables.npz", **tables.rows)
+    assert isinstance(ranker.spec.model, Mmoe)
     document = {"tasks": ranker.tasks, "num_experts": ranker.spec.model.num_experts, "parts": tables.parts()}
     (folder / "model.json").write_text(json.dumps(document))
     layers = DenseLayers(ranker, weights)

@@ -18,6 +18,8 @@ Metrics = dict[str, float | None]
 Intervals = dict[str, tuple[float, float]]
 """Metric to both ends of its confidence interval; metrics without one are absent."""
 Kind = Literal["output", "finite", "leak", "rows", "value", "change", "gain"]
+_CALIBRATION = (("calibration", "predicted over observed"), ("calibration_error", "calibration error"))
+"""Metrics of calibration in words."""
 NEVER_BY_HAND: frozenset[Kind] = frozenset({"output", "finite"})
 """Gates that cannot be overridden: a model that fails them cannot be served."""
 
@@ -168,7 +170,8 @@ class Verdict(_Record):
             headline = f"blessed: all {len(gates)} gates held" if self.blessed else f"refused: {failed}"
         baseline = f"compared with {self.baseline}" if self.baseline else "compared with no other model"
         sentences = [f"{'pass' if gate.passed else 'FAIL'} {task}: {gate.reason}" for task, gate in gates]
-        sentences += [f"{task}: {told}" for task, judged in self.tasks.items() if (told := calibrated(judged.metrics))]
+        shown = {task: calibration_text(judged.metrics) for task, judged in self.tasks.items()}
+        sentences += [f"{task}: {told}" for task, told in shown.items() if told]
         said = [*(f"warning {each}" for each in self.warnings), *(f"note {note}" for note in self.notes)]
         return "\n".join([headline, baseline, *sentences, *said]) + "\n"
 
@@ -188,13 +191,19 @@ def refusals(tasks: Mapping[str, TaskVerdict], kinds: Container[Kind] = get_args
 
 def calibrated(metrics: Metrics) -> str:
     """Returns the effect of a calibration in words, from a task's metrics; empty for a task without one."""
-    shown = (("calibration", "predicted over observed"), ("calibration_error", "calibration error"))
-    pairs = [(words, metrics.get(name), metrics.get(UNCALIBRATED_METRIC + name)) for name, words in shown]
-    if all(UNCALIBRATED_METRIC + name not in metrics for name, _ in shown):
+    pairs = [(words, metrics.get(name), metrics.get(UNCALIBRATED_METRIC + name)) for name, words in _CALIBRATION]
+    if all(UNCALIBRATED_METRIC + name not in metrics for name, _ in _CALIBRATION):
         return ""
     return ", ".join(
         f"{words} {_number(after)}, before calibration {_number(before)}" for words, after, before in pairs
     )
+
+
+def calibration_text(metrics: Metrics) -> str:
+    """Returns predicted over observed and the calibration error in words, of a calibrated task also before that; empty
+    where neither is known."""
+    told = [f"{words} {_number(metrics[name])}" for name, words in _CALIBRATION if metrics.get(name) is not None]
+    return calibrated(metrics) or ", ".join(told)
 
 
 def _number(value: float | None) -> str:

@@ -1,7 +1,8 @@
-"""The row of a task: its gated metric by name, the bound, the last model's value and the difference."""
+"""The row of a task: its gated metric by name, the bound, the last model's value, the difference, and calibration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import log
 
 from sangam.components.reports.evaluation import Difference, TaskVerdict
 from sangam.schemas.parts.judging import Direction
@@ -25,6 +26,8 @@ class Headline:
         rate: mean label; for a binary task the rate of positives.
         is_binary: whether the task is binary.
         better: direction of the metric's better values.
+        calibration: mean prediction over mean label; None where it is undefined.
+        calibration_error: expected calibration error (ECE) of a binary task; None of others.
     """
 
     metric: str
@@ -37,6 +40,8 @@ class Headline:
     rate: float | None = None
     is_binary: bool = True
     better: Direction = "higher"
+    calibration: float | None = None
+    calibration_error: float | None = None
 
     @property
     def shown_value(self) -> str:
@@ -62,6 +67,16 @@ class Headline:
         return f"{100 * self.rate:.3g} % positive" if self.is_binary else f"mean {self.rate:.4g}"
 
     @property
+    def shown_calibration(self) -> str:
+        """Predicted over observed, as text; empty where it is undefined."""
+        return "" if self.calibration is None else f"{self.calibration:.3f}"
+
+    @property
+    def shown_calibration_error(self) -> str:
+        """The expected calibration error, as text; empty without one."""
+        return "" if self.calibration_error is None else f"{self.calibration_error:.4f}"
+
+    @property
     def tone(self) -> str:
         """`good` or `bad` if the difference's interval excludes zero, else empty."""
         change = self.difference
@@ -85,6 +100,8 @@ def headline_of(task: TaskVerdict) -> Headline:
         rate=task.metrics.get("mean_label"),
         is_binary="rmse" not in task.metrics,
         better=task.direction(metric),
+        calibration=task.metrics.get("calibration"),
+        calibration_error=task.metrics.get("calibration_error"),
     )
 
 
@@ -109,6 +126,12 @@ def main_of_run(tasks: Mapping[str, TaskVerdict]) -> tuple[str, float | None]:
     known = [each.value for each in mains.values() if each.value is not None]
     prefix = "mean " if len(mains) > 1 else ""
     return f"{prefix}{metric.metric}", sum(known) / len(known) if known else None
+
+
+def calibration_of_run(tasks: Mapping[str, TaskVerdict]) -> float | None:
+    """Returns predicted over observed of the task that is furthest from 1; None where it is known of none."""
+    known = [task.metrics.get("calibration") for task in tasks.values()]
+    return max((each for each in known if each and each > 0), key=lambda each: abs(log(each)), default=None)
 
 
 def _bound(task: TaskVerdict, metric: str) -> tuple[float | None, str]:

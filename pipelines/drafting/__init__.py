@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sangam.pipelines.drafting.document import read, written
+from sangam.pipelines.drafting.earlier_days import look_back
 from sangam.pipelines.drafting.guessing import Guesses, guess
 from sangam.pipelines.drafting.layout import layout_of
 from sangam.pipelines.drafting.progress import Track, untracked
@@ -52,7 +53,7 @@ def draft(data: str | Path, name: str, labels: Sequence[str], track: Track = unt
     """
     layout, labels, ignored = with_labels(layout_of(data), labels)
     sample = read_sample(layout.root, layout, track=track)
-    guesses = guess(sample, labels, is_csv=layout.format == "csv", track=track)
+    guesses = guess(sample, labels, is_csv=layout.format == "csv", earlier=look_back(layout, sample), track=track)
     if layout.is_table and guesses.event_time:
         layout = replace(layout, days_of_rows=days_of_table(layout, sample, guesses))
     text = written(name, layout, sample, guesses)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sangam.pipelines.drafting.calibrating import band, eval_rows, held_out_days, is_calibrated
 from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
@@ -24,6 +25,7 @@ EVAL_FRACTION = 0.1
 MIN_STEPS, MOST_EPOCHS, MOST_EPOCHS_OF_IDS = 1000, 8, 2
 ROWS_OF_ID = 100
 """Fewest rows per id of a table; with fewer, its rows overfit after a few epochs."""
+_HELD_OUT = "of the train days the newest: scored after every epoch, to calibrate on; then trained on too"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./*=-]*")
 _NO_TEXTS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
@@ -52,11 +54,11 @@ def written(name: str, layout: Layout, sample: Sample, guesses: Guesses) -> str:
         ],
         # The section lists left-out columns as comments: an uncommented one is a feature.
         [*_section("features", features), *_left_out(guesses)],
-        _section("tasks", [(each.name, _task(each), each.why) for each in guesses.labels]),
+        _tasks(layout, sample, guesses),
         _model(guesses),
         _training(layout, sample, guesses),
         _evaluation(guesses),
-        _gates(guesses),
+        _gates(layout, sample, guesses),
         _entry("push", {"kind": "directory", "path": f"serving/{name}"}, ""),
     ]
     return "\n\n".join(text for section in sections if (text := "\n".join(section))) + "\n"
@@ -82,6 +84,11 @@ def train_days(layout: Layout, sample: Sample) -> int:
     first_eval = layout.days[-1] - datetime.timedelta(days=eval_days(layout) - 1)
     newest = max((day for day in layout.days if day < first_eval), default=layout.days[0])
     return max(days, (first_eval - newest).days)
+
+
+def held_out(layout: Layout, sample: Sample, guesses: Guesses) -> int:
+    """Returns the number of the newest train days that calibrate the model first."""
+    return held_out_days(layout, sample, guesses, train_days(layout, sample)) if layout.is_by_day else 0
 
 
 def _head(sample: Sample, layout: Layout) -> Iterator[str]:
@@ -120,6 +127,7 @@ def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
         ("pattern", layout.patterns["days"], layout.note),
         *read,
         ("train_days", trained, f"of {days[0]} to {days[-1]}; about {rows:,} rows, those to evaluate on included"),
+        *[("validation_days", days, _HELD_OUT) for days in [held_out(layout, sample, guesses)] if days],
         ("eval_days", evaluated, "the newest days, which end with the date of the run"),
     ]
     if missing:
@@ -165,6 +173,8 @@ def _table_splits(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[
         return
     days, trained = layout.days, train_days(layout, sample)
     yield "train_days", trained, f"of {days[0]} to {days[-1]}"
+    if held := held_out(layout, sample, guesses):
+        yield "validation", {"days": held}, _HELD_OUT
     yield "eval", {"days": eval_days(layout)}, "the newest days, which end with the date of the run"
 
 
@@ -198,6 +208,17 @@ def _commented(text: str, guess: Guess) -> Iterator[str]:
     else:
         yield f"  # {guess.why}"
         yield f"  # {text}"
+
+
+def _tasks(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
+    calibrated = is_calibrated(layout, sample, guesses, held_out(layout, sample, guesses))
+    entries: list[tuple[str, Mapping[str, Any], str]] = []
+    for label in guesses.labels:
+        settings = _task(label)
+        if calibrated and label.column in guesses.rates:
+            settings["calibration"] = {"kind": "platt"}
+        entries.append((label.name, settings, label.why))
+    yield from _section("tasks", entries)
 
 
 def _task(label: Guess) -> dict[str, Any]:
@@ -236,6 +257,10 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
     if layout.is_by_day:
         yield "  # mode: incremental  # once it runs every day: docs/incremental.md"
     yield from _entry("epochs", epochs, why, 2)
+    if held_out(layout, sample, guesses):
+        yield from _entry(
+            "early_stopping", {"refit": True}, "the model of the best epoch is trained on the newest days", 2
+        )
     yield from _entry("batch_size_per_rank", batch, "", 2)
     yield from _entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)
     yield from _entry("embedding_optimizer", {"kind": "adagrad", "learning_rate": 0.05}, "", 2)
@@ -252,7 +277,9 @@ def _evaluation(guesses: Guesses) -> Iterator[str]:
         yield from _entry("evaluation", {"group": {"by": guesses.user}, "confidence": {"by": guesses.user}}, why)
 
 
-def _gates(guesses: Guesses) -> Iterator[str]:
+def _gates(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
+    days = eval_days(layout) if layout.is_by_day else 1
+    rows = eval_rows(layout, sample, days, EVAL_FRACTION)
     yield "# Low bounds: raise them to the values of the model. max_drop and max_rise compare it with the last one."
     yield "gates:"
     for label in guesses.labels:
@@ -262,6 +289,10 @@ def _gates(guesses: Guesses) -> Iterator[str]:
             most = float(f"{guesses.deviations[label.column]:.3g}")
             gate = {"task": label.name, "metric": "rmse", "at_most": most, "max_rise": float(f"{0.02 * most:.1g}")}
         yield f"  - {_flow(gate)}"
+        rate = guesses.rates.get(label.column)
+        if ends := rate and band(rate, rows, days):
+            calibration = {"task": label.name, "metric": "calibration", "at_least": ends[0], "at_most": ends[1]}
+            yield f"  - {_flow(calibration)}  # predicted over observed"
 
 
 def _section(name: str, entries: list[tuple[str, Mapping[str, Any], str]]) -> Iterator[str]:

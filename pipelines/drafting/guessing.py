@@ -12,9 +12,10 @@ from sangam.pipelines.drafting.labels import coded, find_labels, require_label
 from sangam.pipelines.drafting.leaks import leak_of
 from sangam.pipelines.drafting.lists import guess_list, split_lists
 from sangam.pipelines.drafting.names import name_of, words_of
-from sangam.pipelines.drafting.passing import DAY_S, passing
+from sangam.pipelines.drafting.passing import DAY_S, MOSTLY_NEW, NEVER, Earlier, returning
 from sangam.pipelines.drafting.positives import Positives, label_of, positives_of
 from sangam.pipelines.drafting.progress import Track, untracked
+from sangam.pipelines.drafting.rates import Rate, deviations_of, rates_of
 from sangam.pipelines.drafting.sample import Sample
 from sangam.pipelines.drafting.tables import Table, tables_of, user_of, with_table, with_tables
 from sangam.pipelines.drafting.times import Times, find_times, share_after
@@ -35,6 +36,7 @@ class Guesses:
     Attributes:
         labels: labels with the settings of their tasks.
         deviations: standard deviation of each label that is not 0 or 1, by its column.
+        rates: how often each other label is 1, by its column.
         event_time: column of the event's time; None without one.
         features: features in the order of the spec, with names and tables.
         left_out: columns that no feature reads.
@@ -48,6 +50,7 @@ class Guesses:
 
     labels: tuple[Guess, ...]
     deviations: Mapping[str, float]
+    rates: Mapping[str, Rate]
     event_time: Guess | None
     features: tuple[Guess, ...]
     left_out: tuple[Guess, ...]
@@ -59,13 +62,21 @@ class Guesses:
     positives: Positives | None
 
 
-def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool, track: Track = untracked) -> Guesses:
+def guess(
+    sample: Sample,
+    given_labels: Sequence[str],
+    *,
+    is_csv: bool,
+    earlier: Earlier | None = None,
+    track: Track = untracked,
+) -> Guesses:
     """Returns the role of each column of a sample.
 
     Args:
         sample: sample of the logs.
         given_labels: columns that the user names; if empty, they are guessed.
         is_csv: whether types are inferred from the cells that were read.
+        earlier: looks for ids in the logs of earlier days, where the sample has some of their rows.
         track: shows progress.
 
     Raises:
@@ -81,37 +92,28 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool, track: T
     refused = {**sample.refused, **labels.left_out}
     inputs = {name: values for name, values in columns.items() if name not in labels.tasks and name != times.event}
     facts = {name: ColumnFacts(is_csv, name in sample.complete) for name in inputs}
-    for name in track(inputs, "comparing columns with the labels"):
-        if why := _leak(columns[name], columns, labels.tasks):
-            refused[name] = why
+    compared = track(inputs, "comparing columns with the labels")
+    refused |= {name: why for name in compared if (why := _leak(columns[name], columns, labels.tasks))}
     made = _guesses(inputs, facts, columns, times, set(labels.tasks), refused)
-    of_ids = {name: inputs[name] for name, one in made.items() if one.kind == "id"}
-    for name, share in passing(of_ids, _days(sample, columns, times)).items():
-        refused.setdefault(name, f"{share:.1%} of its newest day's ids came on a day before: nothing to learn")
-    refused |= dict.fromkeys([name for name in of_ids if name not in refused][MOST_TABLES:], _MANY)
+    ids = {name: inputs[name] for name, one in made.items() if one.kind == "id" and name not in refused}
+    days = _days(sample, columns, times)
+    shares = returning(ids, days if sample.is_whole or earlier else None, earlier)
+    made |= {name: _mostly_new(made[name], share) for name, share in shares.items() if NEVER < share < MOSTLY_NEW}
+    refused |= _passing(shares, positives)
+    refused |= dict.fromkeys([name for name in ids if name not in refused][MOST_TABLES:], _MANY)
     kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
-    features = finished(
-        kept, [one.column for one in made.values() if one.kind == "weights"], columns, times, labels.tasks
-    )
+    weights = [one.column for one in made.values() if one.kind == "weights"]
+    features = finished(kept, weights, columns, times, labels.tasks)
     if not features:
         raise UserError("--label: no column remains as a feature (all are labels or left out); name fewer labels")
-    taken = {*(one.name for one in features), *labels.tasks}
-    left_out = [
-        _left_out(made.get(name, Guess(name, "", "")), refused.get(name), taken)
-        for name in [*sample.columns, *sample.refused]
-        if name in refused or (name in made and made[name].kind in ("left out", "weights"))
-    ]
-    tasks = tuple(_label(name, why, columns[name], name in sample.complete) for name, why in labels.tasks.items())
-    if positives:
-        tasks = (label_of(positives),)
+    tasks = [_label(name, why, columns[name], name in sample.complete) for name, why in labels.tasks.items()]
     return Guesses(
-        labels=tasks,
-        deviations={
-            name: float(columns[name].present_numbers.std()) for name in labels.tasks if not columns[name].is_binary
-        },
+        labels=(label_of(positives),) if positives else tuple(tasks),
+        deviations=deviations_of(labels.tasks, columns),
+        rates=rates_of(labels.tasks, columns, days),
         event_time=Guess(times.event, "event_time", times.why) if times.event else None,
         features=tuple(features),
-        left_out=tuple(left_out),
+        left_out=_all_left_out(sample, made, refused, {*(one.name for one in features), *labels.tasks}),
         tables=tables_of(features, columns),
         user=user_of(features, columns),
         list_separator=separator,
@@ -122,9 +124,7 @@ def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool, track: T
 
 
 def _days(sample: Sample, columns: Mapping[str, Values], times: Times) -> Any:
-    """Returns the day of each row; None without days, or where only some rows were read, whose ids come again less."""
-    if not sample.is_whole:
-        return None
+    """Returns the day of each row; None without days."""
     if sample.day_starts is not None:
         return sample.day_starts // DAY_S
     return columns[times.event].numbers // DAY_S if times.event else None
@@ -149,6 +149,16 @@ def _guesses(
     made |= {one.column: one for one in ids}
     lists = {name: values for name, values in inputs.items() if values.is_list}
     return made | {name: guess_list(name, values, facts[name], columns, ids) for name, values in lists.items()}
+
+
+def _all_left_out(
+    sample: Sample, made: Mapping[str, Guess], refused: Mapping[str, str], taken: set[str]
+) -> tuple[Guess, ...]:
+    return tuple(
+        _left_out(made.get(name, Guess(name, "", "")), refused.get(name), taken)
+        for name in [*sample.columns, *sample.refused]
+        if name in refused or (name in made and made[name].kind in ("left out", "weights"))
+    )
 
 
 def _left_out(made: Guess, why: str | None, taken: set[str]) -> Guess:
@@ -176,6 +186,21 @@ def _single(name: str, values: Values, facts: ColumnFacts, columns: Mapping[str,
         settings["missing"] = "learned"
     stem = "_".join(word for word in words_of(name) if word not in ("at", "time", "ts", "timestamp"))
     return Guess(name, "age", "seconds since 1970, earlier than the event", f"{stem or name}_age", settings)
+
+
+def _passing(shares: Mapping[str, float], positives: Positives | None) -> dict[str, str]:
+    """Returns the columns of ids that never return, with the reason; not the two by which rows are sampled."""
+    needed = {positives.settings["user"], positives.settings["item"]} if positives else set()
+    never = {name: share for name, share in shares.items() if share <= NEVER and name not in needed}
+    return {name: f"{_of_newest(share)}: nothing to learn" for name, share in never.items()}
+
+
+def _mostly_new(made: Guess, share: float) -> Guess:
+    return replace(made, why=f"{made.why}; mostly new: {_of_newest(share)}")
+
+
+def _of_newest(share: float) -> str:
+    return f"{share:.1%} of the newest day's rows have one of an earlier day"
 
 
 def _leak(values: Values, columns: Mapping[str, Values], labels: Mapping[str, str]) -> str:

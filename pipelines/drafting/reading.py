@@ -2,8 +2,8 @@
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import assert_never
@@ -69,6 +69,30 @@ def read_piece(path: str | Path, file_format: TableFormat, max_rows: int, max_by
                 return _tfrecord(path, max_rows, max_bytes)
             case _:
                 assert_never(file_format)
+    except (*ERRORS, zlib.error) as error:
+        raise UserError(_problem(path, file_format, error)) from None
+
+
+def columns_of(
+    path: str, file_format: TableFormat, names: Sequence[str], max_rows: int, max_bytes: int, dialect: CsvDialect
+) -> Piece:
+    """Reads the first rows of some columns, as far as the file has them; see `read_piece`."""
+    if file_format not in ("parquet", "delta"):
+        piece = read_piece(path, file_format, max_rows, max_bytes, dialect)
+        there = [name for name in names if piece.table.column_names.count(name) == 1]
+        return replace(piece, table=piece.table.select(there))
+    try:
+        file = open_parquet(open_light(path) if is_stored(path) else Path(path), buffer_size=_BUFFER_BYTES)
+        schema = file.schema_arrow
+        there = [name for name in names if schema.names.count(name) == 1]
+        batches: list[pa.RecordBatch] = []
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=there):
+            batches.append(batch.slice(0, max_rows))
+            max_rows, max_bytes = max_rows - batch.num_rows, max_bytes - batch.nbytes
+            if max_rows <= 0 or max_bytes <= 0:
+                break
+        table = pa.Table.from_batches(batches, pa.schema([schema.field(name) for name in there]))
+        return Piece(table, file.metadata.num_rows, table.num_rows == file.metadata.num_rows)
     except (*ERRORS, zlib.error) as error:
         raise UserError(_problem(path, file_format, error)) from None
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sangam.components.record.store import StoredRun
-from sangam.components.reports.headline import main_of_run
+from sangam.components.reports.headline import calibration_of_run, main_of_run
 from sangam.pipelines.console import table
 from sangam.pipelines.times import duration, minute
 from sangam.schemas.quantities import shown_seconds
@@ -23,12 +23,13 @@ def print_runs(runs: Sequence[StoredRun], now: datetime.datetime, console: Conso
     for name in ("date", "run", *(["ranker"] if is_mixed else []), "state", "started (UTC)"):
         shown.add_column(name, no_wrap=True)
     shown.add_column("took", justify="right", no_wrap=True)
-    for name in ("failed step", "version", "metric"):
+    for name in ("failed step", "version", "metric", "pred/obs"):
         shown.add_column(name, no_wrap=True)
     shown.add_column("warnings", justify="right", no_wrap=True)
     for run in runs:
         took, record = run.seconds(now), run.record
         metric, value = main_of_run(record.tasks) if record else ("", None)
+        calibration = calibration_of_run(record.tasks) if record else None
         warnings = len(record.warnings) if record else 0
         shown.add_row(
             run.date,
@@ -40,6 +41,7 @@ def print_runs(runs: Sequence[StoredRun], now: datetime.datetime, console: Conso
             (record.failed_step if record else None) or "",
             record.pushed.version if record and record.pushed else "",
             f"{metric} {value:.4f}" if value is not None else "",
+            f"{calibration:.3f}" if calibration is not None else "",
             Text(str(warnings), "yellow") if warnings else "",
         )
     console.print(shown)

@@ -62,7 +62,6 @@ def _binary(loc: Loc, task: BinaryTask) -> Iterator[Problem]:
 
 
 def _calibration(spec: Spec, loc: Loc, kind: str) -> Iterator[Problem]:
-    stopping = spec.training.early_stopping
     if isinstance(spec.logs, DayLogs) and spec.logs.validation_days == 0:
         yield Problem(
             loc,
@@ -75,13 +74,6 @@ def _calibration(spec: Spec, loc: Loc, kind: str) -> Iterator[Problem]:
             f"is fitted on examples that are neither trained on nor judged on (got {kind}, and no "
             "data.splits.validation)",
             "declare data.splits.validation, or remove it",
-        )
-    if stopping is not None and stopping.refit:
-        yield Problem(
-            loc,
-            f"is fitted on the validation days, which the refit trains on (got {kind}, and "
-            "training.early_stopping.refit)",
-            "remove one of them",
         )
     if isinstance(spec.model, Esmm):
         yield Problem(

@@ -110,7 +110,7 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
             "uses the mean AUC of the binary tasks, but the spec has none (got no task)",
             f"name the task whose error counts: {listed(list(spec.tasks))}",
         )
-    if max(training.epochs, training.incremental_epochs or 0) == 1:
+    if max(training.epochs, training.incremental_epochs or 0) == 1 and not stopping.refit:
         yield Problem(_STOPPING, "has no effect: there is one epoch (got epochs 1)", "remove it, or raise epochs")
     if isinstance(spec.logs, DayLogs):
         if spec.logs.validation_days == 0:

@@ -6,7 +6,18 @@ import pytest
 from typer.main import get_command
 
 from sangam.pipelines.cli import app
-from sangam.pipelines.drafting import document, draft, labels, leaks, reading, sample, tables
+from sangam.pipelines.drafting import (
+    calibrating,
+    document,
+    draft,
+    earlier_days,
+    labels,
+    leaks,
+    passing,
+    reading,
+    sample,
+    tables,
+)
 from tests.first_hours.shapes import bank
 
 
@@ -49,6 +60,14 @@ def test_the_numbers_are_those_of_the_rules(page: str) -> None:
         f"up to {tables.FEW_IDS} ids in the sample, 8 up to {tables.MANY_IDS:,}",
         f"about {document.MIN_STEPS:,} steps, in at most {document.MOST_EPOCHS} epochs; at most "
         f"{document.MOST_EPOCHS_OF_IDS} where an id of a table has fewer than {document.ROWS_OF_ID} rows",
+        f"at most {100 * passing.NEVER:g} % of the newest day's rows have one of an earlier day. Below "
+        f"{100 * passing.MOSTLY_NEW:g} % the line says",
+        f"up to {earlier_days.MOST_ROWS // 10**6} million rows and {earlier_days.MOST_MEGABYTES} MB",
+        f"have {calibrating.FEWEST_OF_LABEL:,} rows of each label, if that is at most a "
+        f"{'tenth' if calibrating.TRAIN_DAYS_FOR_EACH == 10 else '?'} of",
+        f"from {1 - calibrating.SLACK:g} to {1 + calibrating.SLACK:g}, or within {calibrating.DEVIATIONS:g} standard "
+        f"deviations of the evaluated rate by its number of rows and as the days differ, without a gate beyond "
+        f"{calibrating.MOST_SLACK:g}",
     ]
     assert not [text for text in told if text not in page]
     assert reading.PLACES == 3

@@ -149,13 +149,15 @@ def _embedding_tables(tables: dict[str, TableReport]) -> Table:
 
 
 def _tasks(tasks: dict[str, TaskVerdict]) -> Table:
-    shown = table("task", "metric", "value", "labels", "bound", "last model", "difference")
+    shown = table("task", "metric", "value", "pred/obs", "ECE", "labels", "bound", "last model", "difference")
     for name, task in tasks.items():
         row = headline_of(task)
         last = "" if row.last is None else f"{row.last:.4f}"
         difference = Text(row.shown_difference, {"good": "green", "bad": "red"}.get(row.tone, ""))
         bound = row.bound_text or "none"
-        shown.add_row(name, row.metric, row.shown_value, row.shown_rate, bound, last or "none", difference)
+        calibration = (row.shown_calibration, row.shown_calibration_error)
+        cells = (row.metric, row.shown_value, *calibration, row.shown_rate, bound, last or "none", difference)
+        shown.add_row(name, *cells)
     return shown
 
 

@@ -63,11 +63,6 @@ SINGLE = {"model": {"kind": "single_task"}}
             "(got isotonic, and no data.splits.validation)",
         ),
         (
-            STOPPING | {"training.early_stopping": {"refit": True}, "tasks.like.calibration": {"kind": "platt"}},
-            "tasks.like.calibration",
-            "(got platt, and training.early_stopping.refit)",
-        ),
-        (
             SPLITS | {"training.order": "shuffled_within_day"},
             "training.order",
             "(got shuffled_within_day of named splits)",
@@ -100,6 +95,8 @@ def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], pl
         SPLITS | {"training.shuffle_buffer": 1},
         STOPPING,
         STOPPING | {"training.early_stopping": {"refit": True}},
+        STOPPING | {"training.early_stopping": {"refit": True}, "training.epochs": 1},
+        STOPPING | {"training.early_stopping": {"refit": True}, "tasks.like.calibration": {"kind": "platt"}},
         STOPPING | {"training.early_stopping": {"task": "stars", "patience": 2, "min_change": 0.01}},
     ],
 )

@@ -48,12 +48,12 @@ def test_a_prepared_search_has_an_hour_and_halves_successively(tmp_path: Path) -
     assert (tune.minutes, tune.trials, tune.pruning and tune.pruning.kind) == (None, 7, "median")
 
 
-def test_the_best_spec_trains_on_the_validation_days_too_unless_they_calibrate(tmp_path: Path) -> None:
+def test_the_best_spec_trains_on_the_validation_days_too_unless_negatives_are_sampled(tmp_path: Path) -> None:
     def stopping(changes: dict[str, Any]) -> Any:
         return _prepared(tmp_path, changes).changes["training.early_stopping"]
 
     assert stopping({}) == {"patience": 2, "refit": True}
-    assert stopping({"tasks.stars.calibration": {"kind": "platt"}}) == {"patience": 2, "refit": False}
+    assert stopping({"tasks.stars.calibration": {"kind": "platt"}}) == {"patience": 2, "refit": True}
     assert stopping({"tasks.stars.keep_negatives": 0.5}) == {"patience": 2, "refit": False}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sangam.schemas.spec.tasks import Platt
 from tests.trainer_module.sample_job import NUM_EXAMPLES, job, read_dense, read_rows, write_examples
 from tests.trainer_module.trained_examples import counted_ids, counting, occurrences
 
@@ -29,6 +30,8 @@ def _train(directory: Path, files: tuple[str, ...]) -> dict[str, Any]:
         schedule={"kind": "cosine", "decay_steps": 200},
         average={"kind": "last"},
     )
+    like = ranker.tasks["like"].model_copy(update={"calibration": Platt(kind="platt")})
+    ranker = ranker.model_copy(update={"tasks": {**ranker.tasks, "like": like}})
     made = job(directory, ranker, files[1:]).model_copy(
         update={"validation_files": files[:1], "days": BASE_DAYS, "validation_days": (VALIDATION_DAY,)}
     )
@@ -79,6 +82,19 @@ def test_the_days_of_the_refit_are_days_learned_from(ended: tuple[Path, dict[str
 
 
 @pytest.mark.long
+def test_the_calibration_is_that_of_the_best_epoch_on_days_that_its_model_had_not_seen(
+    ended: tuple[Path, dict[str, Any]],
+) -> None:
+    from sangam.trainer_module.checkpoint.manifest import read_manifest
+
+    directory, report = ended
+    fitted = read_manifest(directory / "final").calibrations["like"]
+    held_out = NUM_EXAMPLES - report["epochs"][0]["examples"]
+    assert (fitted.kind, fitted.days, fitted.examples, fitted.problem) == ("platt", (VALIDATION_DAY,), held_out, "")
+    assert report["calibrations"] == {"like": fitted.facts()}
+
+
+@pytest.mark.long
 def test_a_job_killed_twice_during_the_refit_ends_as_if_nothing_had_been(
     ended: tuple[Path, dict[str, Any]], files: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +121,7 @@ def test_a_job_killed_twice_during_the_refit_ends_as_if_nothing_had_been(
     resumed = _train(tmp_path, files)
     steps = resumed["resumed_from_step"]
     assert [step > before for step in steps] == [False, True]
-    for name in ("early_stopping", "refit", "days", "best_epoch", "tables"):
+    for name in ("early_stopping", "refit", "days", "best_epoch", "tables", "calibrations"):
         assert resumed[name] == report[name], name
     for group in ("adagrad_4", "adagrad_8"):
         for array, expected in zip(

@@ -19,6 +19,7 @@ from sangam.components.reports.evaluation import (
 from sangam.components.steps.evaluator.judge import bounds
 from sangam.components.steps.evaluator.judge.bounds import BoundResult, SliceMetrics
 from sangam.components.steps.evaluator.judge.leaks import Leak
+from sangam.components.steps.evaluator.judge.notes import calibration_notes, new_id_notes
 from sangam.components.steps.evaluator.judge.reduced_rows import ReducedRows, rows_verdict
 from sangam.components.steps.evaluator.judge.warnings import warnings_of
 from sangam.components.steps.evaluator.metrics.measured import UNDEFINED, SliceResult, name_of, paired_change
@@ -105,6 +106,9 @@ def judge(
     warnings = [
         told for task, judged in tasks.items() for told in warnings_of(task, inputs, evaluation, measured, judged)
     ]
+    for task, verdict in tasks.items():
+        notes += calibration_notes(task, inputs.tasks[task], measured, verdict)
+    notes += new_id_notes(inputs.features, measured, evaluation.min_slice_examples)
     return Verdict(blessed=blessed, baseline=baseline.uri, notes=notes, warnings=warnings, tasks=tasks)
 
 

@@ -32,29 +32,30 @@ def warnings_of(
     """
     if judged.failures:
         return
-    gated = {gate.metric for gate in judged.gates if not gate.slice}
-    if isinstance(inputs.tasks[task], BinaryTask) and "calibration" not in gated:
-        yield from _uncalibrated(task, measured, evaluation)
+    if isinstance(inputs.tasks[task], BinaryTask):
+        gated = [bool(gate.slice) for gate in judged.gates if gate.metric == "calibration"]
+        yield from _uncalibrated(task, measured, evaluation, of_all=False not in gated, of_slices=True not in gated)
     metric = main_metric(judged)
     yield from _worse(task, metric, judged.direction(metric), measured, evaluation)
 
 
-def _uncalibrated(task: str, measured: Mapping[str, SliceResult], evaluation: Evaluation) -> Iterator[str]:
+def _uncalibrated(
+    task: str, measured: Mapping[str, SliceResult], evaluation: Evaluation, *, of_all: bool, of_slices: bool
+) -> Iterator[str]:
     ratios = {
         name: result.candidate[task].get("calibration", UNDEFINED)
         for name, result in measured.items()
         if not name or _examples(result, task) >= evaluation.min_slice_examples
     }
     overall = ratios.pop("", UNDEFINED)
-    if _is_off(overall):
-        yield f"{task}: predicted over observed {_shown(overall)} is beyond {_band()}"
+    if of_all and is_surely_off(overall):
+        yield f"{task}: predicted over observed {shown_ratio(overall)} is beyond {_band()}"
     deviations = _deviations(evaluation.confidence.level, len(ratios))
-    slices = [name for name, ratio in ratios.items() if _is_off(ratio, deviations)]
-    if slices:
+    slices = [name for name, ratio in ratios.items() if is_surely_off(ratio, deviations)]
+    if of_slices and slices:
         slices.sort(key=lambda name: -abs(log(ratios[name].value or 1.0)))
-        told = _listed([f"{name} {_shown(ratios[name])}" for name in slices])
-        of_all = f"{len(slices)} of {len(ratios)} slices"
-        yield f"{task}: predicted over observed is beyond {_band()} on {of_all}: {told}"
+        told = _listed([f"{name} {shown_ratio(ratios[name])}" for name in slices])
+        yield (f"{task}: predicted over observed is beyond {_band()} on {len(slices)} of {len(ratios)} slices: {told}")
 
 
 def _deviations(level: float, slices: int) -> float:
@@ -65,7 +66,7 @@ def _deviations(level: float, slices: int) -> float:
     return NormalDist().inv_cdf(1 - (1 - level) / 2 / max(1, slices))
 
 
-def _is_off(ratio: Measured, deviations: float = 0.0) -> bool:
+def is_surely_off(ratio: Measured, deviations: float = 0.0) -> bool:
     """Returns whether the interval of a ratio is beyond the band, and its logarithm by that many deviations."""
     low, high = CALIBRATED
     if not ratio.value or ratio.lower is None or ratio.upper is None or (low <= ratio.upper and ratio.lower <= high):
@@ -114,8 +115,10 @@ def _examples(result: SliceResult, task: str) -> float:
     return result.candidate.get(task, {}).get("num_examples", UNDEFINED).value or 0.0
 
 
-def _shown(ratio: Measured) -> str:
-    return f"{ratio.value:.2f} [{ratio.lower:.2f}, {ratio.upper:.2f}]"
+def shown_ratio(ratio: Measured) -> str:
+    """Returns a ratio with its interval, if it has one."""
+    ends = "" if ratio.lower is None or ratio.upper is None else f" [{ratio.lower:.2f}, {ratio.upper:.2f}]"
+    return f"{ratio.value:.2f}{ends}"
 
 
 def _signed(change: Measured) -> str:

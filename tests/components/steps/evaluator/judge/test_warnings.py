@@ -1,6 +1,7 @@
 """What a verdict warns of that no gate refuses."""
 
 from tests.components.steps.evaluator.judge.sample_measurements import COMPARED, exactly, judged, metrics, slice_of
+from tests.errors import mentions
 
 GATE = {"task": "like", "metric": "auc", "at_least": 0.6}
 LAST = metrics(auc=exactly(0.76, 0.75, 0.76, 0.77))
@@ -47,9 +48,10 @@ def test_predictions_that_are_surely_off_are_warned_of_unless_a_gate_bounds_them
         "like: predicted over observed 1.40 [1.30, 1.50] is beyond 0.8 to 1.25",
         "like: predicted over observed is beyond 0.8 to 1.25 on 1 of 3 slices: tab=a 1.60 [1.50, 1.70]",
     ]
-    assert (
-        judged([GATE, {"task": "like", "metric": "calibration", "at_least": 0.1, "at_most": 2}], slices).warnings == []
-    )
+    bounded = {"task": "like", "metric": "calibration", "at_least": 0.1, "at_most": 2}
+    [of_slices] = judged([GATE, bounded], slices).warnings
+    assert mentions(of_slices, "1 of 3 slices ... tab=a")
+    assert judged([GATE, bounded, bounded | {"each": ["tab"]}], slices).warnings == []
 
 
 def test_a_slice_is_worse_only_at_a_level_that_holds_for_all_slices_together() -> None:
