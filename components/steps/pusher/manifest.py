@@ -16,7 +16,7 @@ from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
 from sangam.schemas.quantities import readable
-from sangam.schemas.spec.serving import RequestLog
+from sangam.schemas.spec.serving import RequestLog, Shadow
 
 FILE_NAME = versions.MANIFEST_FILE
 CARD_FILE = "MODEL_CARD.md"
@@ -43,6 +43,7 @@ class Provenance(_Record):
         baseline: uri of the blessed model that this one was compared with.
         notes: omissions of the evaluator.
         request_log: settings of the log of its requests; None: they are not logged.
+        shadow: what it scores while it is in the shadow of the served version; None: nothing.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Provenance(_Record):
     baseline: str | None
     notes: list[str]
     request_log: RequestLog | None = None
+    shadow: Shadow | None = None
 
 
 class Manifest(Provenance):
@@ -80,7 +82,8 @@ class Manifest(Provenance):
 
     def is_push_of(self, files: dict[str, FileEntry], provenance: Provenance) -> bool:
         """Returns whether servers would serve a model with these files and facts like this version."""
-        return self.model_files == files and self.request_log == provenance.request_log
+        settings = (provenance.request_log, provenance.shadow)
+        return self.model_files == files and (self.request_log, self.shadow) == settings
 
     def with_card(self, text: str) -> "Manifest":
         """Returns the manifest with an entry for the card."""
