@@ -30,6 +30,7 @@ def _registries() -> Iterator[tuple[str, Any]]:
 
     from sangam.components.server.log_metrics import LogMetrics
     from sangam.components.server.metrics import Metrics
+    from sangam.components.server.shadow_metrics import ShadowMetrics
     from sangam.trainer_module.launch.data_service_metrics import DispatcherMetrics, WorkerMetrics
     from sangam.trainer_module.monitoring.training import OnlineMetrics, ServerMetrics, TrainingMetrics
 
@@ -44,6 +45,7 @@ def _registries() -> Iterator[tuple[str, Any]]:
     yield "Server", Metrics().registry
     log = CollectorRegistry()
     LogMetrics(log, Counter)
+    ShadowMetrics(log)
     yield "Server with `--log`", log
 
 

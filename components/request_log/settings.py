@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from sangam.components.registry.versions import MANIFEST_FILE
 from sangam.schemas.errors import UserError
-from sangam.schemas.spec.serving import RequestLog, Shadow
+from sangam.schemas.spec.serving import InShadow, RequestLog
 
 _Kind = TypeVar("_Kind", bound=BaseModel)
 
@@ -22,13 +22,13 @@ def settings_of(version: Path) -> RequestLog | None:
     return _read(version / MANIFEST_FILE, "request_log", RequestLog)
 
 
-def shadow_of(version: Path) -> Shadow | None:
+def shadow_of(version: Path) -> InShadow | None:
     """Returns what a version scores while it is in the shadow of the served one; None: nothing.
 
     Raises:
         UserError: it cannot be read.
     """
-    return _read(version / MANIFEST_FILE, "shadow", Shadow)
+    return _read(version / MANIFEST_FILE, "shadow", InShadow)
 
 
 def _read(file: Path, key: str, kind: type[_Kind]) -> _Kind | None:

@@ -76,7 +76,7 @@ class RequestLog(FrozenModel):
         return parse_bytes("serving.log.max_size", self.max_size)
 
 
-class Shadow(FrozenModel):
+class InShadow(FrozenModel):
     """What a version scores beside the served one, without answering; docs/serving.md#a-version-in-the-shadow."""
 
     share: Annotated[float, Field(gt=0, le=1)]
@@ -98,7 +98,7 @@ class Serving(FrozenModel):
     """Time limit until the server is ready, and again for all checks, in seconds."""
     log: RequestLog | None = None
     """Log of requests; its settings are pushed with the model. Left out: none."""
-    shadow: Shadow | None = None
+    shadow: InShadow | None = None
     """What the model scores while it is in the shadow of the served one; pushed with it. Left out: nothing."""
 
     @property

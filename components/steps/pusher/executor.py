@@ -34,7 +34,7 @@ from sangam.schemas.contracts.root import Root
 from sangam.schemas.spec.cost import Cost
 from sangam.schemas.spec.data import VALIDATION
 from sangam.schemas.spec.release import DirectoryPush, Evaluation, NoPush, Push
-from sangam.schemas.spec.serving import RequestLog, Shadow
+from sangam.schemas.spec.serving import InShadow, RequestLog
 
 _LOG = logging.getLogger(__name__)
 # Any: mypy takes an annotated union for a value with a warm cache, and for a type with a cold one.
@@ -155,7 +155,7 @@ def _provenance(
         baseline=verdict.baseline,
         notes=verdict.notes,
         request_log=RequestLog.model_validate_json(log) if (log := exec_properties["request_log"]) else None,
-        shadow=Shadow.model_validate_json(shadow) if (shadow := exec_properties["shadow"]) else None,
+        shadow=InShadow.model_validate_json(shadow) if (shadow := exec_properties["shadow"]) else None,
     )
 
 

@@ -16,7 +16,7 @@ from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
 from sangam.schemas.quantities import readable
-from sangam.schemas.spec.serving import RequestLog, Shadow
+from sangam.schemas.spec.serving import InShadow, RequestLog
 
 FILE_NAME = versions.MANIFEST_FILE
 CARD_FILE = "MODEL_CARD.md"
@@ -57,7 +57,7 @@ class Provenance(_Record):
     baseline: str | None
     notes: list[str]
     request_log: RequestLog | None = None
-    shadow: Shadow | None = None
+    shadow: InShadow | None = None
 
 
 class Manifest(Provenance):

@@ -9,7 +9,7 @@ from sangam.components.logs.readers import formats
 from sangam.schemas.contracts.export import ServedColumn, ServedTask
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import DayLogs, ServedLogs
-from sangam.schemas.spec.serving import RequestLog, Shadow
+from sangam.schemas.spec.serving import InShadow, RequestLog
 from tests.components.server.sample_models import NAME, add_manifest
 from tests.schemas.sample_exports import sample_description
 
@@ -45,7 +45,7 @@ LOGS: DayLogs = ServedLogs(kind="served", log=".", train_days=1).parts
 
 
 def put_logged(
-    model: Path, versions: Path, number: int, settings: RequestLog | None, shadow: Shadow | None = None
+    model: Path, versions: Path, number: int, settings: RequestLog | None, shadow: InShadow | None = None
 ) -> Path:
     """Adds a version whose requests are logged, as the pusher does, and returns it.
 

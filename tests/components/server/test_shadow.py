@@ -22,7 +22,7 @@ from sangam.components.server.model import LoadedModel
 from sangam.components.server.shadow import Limits, Scorer
 from sangam.components.server.shadow_metrics import ShadowMetrics
 from sangam.components.server.versions import Versions
-from sangam.schemas.spec.serving import RequestLog, Shadow
+from sangam.schemas.spec.serving import InShadow, RequestLog
 from tests.components.server.logged_models import DESCRIPTION, put_logged, rows_of
 from tests.components.server.sample_models import NAME, Failing, OtherColumns, Waiting, candidates, scores
 from tests.components.server.server_process import TIMEOUT_S, Running, b64, running, wait_until
@@ -30,7 +30,7 @@ from tests.components.server.server_process import TIMEOUT_S, Running, b64, runn
 pytestmark = pytest.mark.processes
 
 POSTS = ["a", "bb", "ccc", "dddd"]
-HALF = Shadow(share=0.5)
+HALF = InShadow(share=0.5)
 
 
 def scored_by(server: Running, version: int | None, processes: int = 1) -> None:
@@ -138,7 +138,7 @@ def test_a_version_that_cannot_score_or_goes_away_hurts_no_request(models: dict[
         assert 2 not in server.client.status()
         put_logged(models[2], versions / SHADOW, 4, every)
         refused(server, 4, "no_share", "serving.shadow")
-        put_logged(scratch / "4", versions / SHADOW, 5, every, Shadow(share=1.0))
+        put_logged(scratch / "4", versions / SHADOW, 5, every, InShadow(share=1.0))
         scored_by(server, 5)
         assert server.metric("sangam_shadow_refused") == 0
         assert is_answered(server)
@@ -146,7 +146,7 @@ def test_a_version_that_cannot_score_or_goes_away_hurts_no_request(models: dict[
         assert "shadow=5 failed error=RequestError" in server.log.read_text()
 
         go_on.touch()  # It is warmed up.
-        slow = put_logged(scratch / "5", versions / SHADOW, 6, every, Shadow(share=1.0))
+        slow = put_logged(scratch / "5", versions / SHADOW, 6, every, InShadow(share=1.0))
         scored_by(server, 6)
         go_on.unlink()
         assert all(is_answered(server) for _ in range(3))

@@ -16,7 +16,7 @@ from sangam.components.steps.pusher.directory import Pushed, push, target_folder
 from sangam.components.steps.pusher.manifest import CARD_FILE, Provenance, list_files
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.lock import LOCK_FILE
-from sangam.schemas.spec.serving import RequestLog, Shadow
+from sangam.schemas.spec.serving import InShadow, RequestLog
 from tests.errors import place_and_value, tells
 
 NOW = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
@@ -44,7 +44,7 @@ def make_model(folder: Path, weights: str = "w") -> Path:
     return folder
 
 
-def pushed(model: Path, target: Path, log: RequestLog | None = None, shadow: Shadow | None = None) -> Pushed:
+def pushed(model: Path, target: Path, log: RequestLog | None = None, shadow: InShadow | None = None) -> Pushed:
     return push(
         model=model,
         target=target,
@@ -116,9 +116,9 @@ def test_another_log_of_its_requests_is_another_version(model: Path, target: Pat
 
 def test_another_share_in_the_shadow_is_another_version(model: Path, target: Path) -> None:
     log = RequestLog(share=0.1)
-    numbers = [pushed(model, target, log, Shadow(share=share)).version for share in (0.1, 0.05, 0.05)]
+    numbers = [pushed(model, target, log, InShadow(share=share)).version for share in (0.1, 0.05, 0.05)]
     assert numbers == ["20111130001", "20111130002", "20111130002"]
-    assert shadow_of(target / "20111130002") == Shadow(share=0.05)
+    assert shadow_of(target / "20111130002") == InShadow(share=0.05)
 
 
 @pytest.mark.parametrize(("change", "got"), [({}, "none"), ({"format": 2}, "2")])

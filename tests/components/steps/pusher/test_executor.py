@@ -11,7 +11,7 @@ from sangam.components.reports.evaluation import TaskVerdict, Verdict
 from sangam.components.reports.serving import Check, ServingVerdict
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
-from sangam.schemas.spec.serving import Load, RequestLog, Shadow
+from sangam.schemas.spec.serving import InShadow, Load, RequestLog
 from tests.errors import place_and_value
 from tests.object_stores import Bucket
 from tests.paths import SPECS
@@ -118,7 +118,7 @@ def run(
             "evaluation_config": "{}",
             "cost": json.dumps(PRICES),
             "request_log": RequestLog(share=0.1).model_dump_json(),
-            "shadow": Shadow(share=0.05).model_dump_json(),
+            "shadow": InShadow(share=0.05).model_dump_json(),
             "intended_use": "Ranks tiny things.",
             "ranker_digest": "d1",
             "pipeline_root": str(folder),
