@@ -1,6 +1,7 @@
 """How the files of a version are watched while it is loaded, and how requests get on meanwhile."""
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,15 +38,31 @@ def check_unchanged(folder: Path, before: Fingerprint) -> None:
         raise NotServable(CHANGED, f"{folder}: its files changed while it was loaded; the next check tries it again")
 
 
+class _Yielding:
+    """The interpreter's switch interval, which is short while at least one version loads."""
+
+    def __init__(self) -> None:
+        self._lock, self._num_loading, self._before_s = threading.Lock(), 0, 0.0
+
+    def change(self, number: int) -> None:
+        with self._lock:
+            if not self._num_loading:
+                self._before_s = sys.getswitchinterval()
+            self._num_loading += number
+            sys.setswitchinterval(_SWITCH_INTERVAL_S if self._num_loading else self._before_s)
+
+
+_YIELDING = _Yielding()
+
+
 @contextmanager
 def yielding() -> Iterator[None]:
     """Shortens the interpreter's switch interval while a version loads: by default requests would wait 5 ms for it.
 
     Only while loading, since each short wait wakes another core.
     """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    _YIELDING.change(+1)
     try:
         yield
     finally:
-        sys.setswitchinterval(before)
+        _YIELDING.change(-1)

@@ -3,6 +3,7 @@
 import gc
 import logging
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,14 +27,26 @@ class _Loaded:
     files: Fingerprint
 
 
+@dataclass(frozen=True)
+class _Loading:
+    number: int
+    files: Fingerprint
+    loaded: "Future[_Loaded]"
+
+
 class ShadowVersions:
-    """Follows the folder of versions in the shadow; one thread, which also swaps the served version, calls it."""
+    """Follows the folder of versions in the shadow; the thread that swaps the served version calls it.
+
+    A version loads in a thread of its own: the served one follows its deltas meanwhile, and may be replaced.
+    """
 
     def __init__(self, *, name: str, folder: Path, scorer: Scorer, metrics: ShadowMetrics, map_tables: bool = False):
         """Takes the folder of the served versions, and what scores requests."""
         self._name, self._folder, self._map_tables = name, folder / folders.SHADOW, map_tables
         self._scorer, self._metrics = scorer, metrics
         self._states = States(name, metrics.refused)
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix="shadow_loader")
+        self._loading: _Loading | None = None
         self._loaded: _Loaded | None = None
         self._beside: int | None = None
 
@@ -52,14 +65,12 @@ class ShadowVersions:
         for other in self._states.all().keys() - {number}:
             self._drop()
             self._states.forget(other)
+        if self._loading and self._loading.number != number and self._loading.loaded.done():
+            self._loading = None
         if number is None or served is None:
             return
         if self._loaded is None:
-            folder = self._folder / str(waiting)
-            files = fingerprint_of(folder)
-            if self._states.is_refused(number, files):
-                return
-            self._loaded, self._beside = self._load(number, folder, files, served), None
+            self._loaded, self._beside = self._load(number, served), None
         if self._loaded and self._beside != served.version:
             self._beside = served.version
             self._score_beside(served, self._loaded)
@@ -73,23 +84,25 @@ class ShadowVersions:
         self._states.forget(number)
         return loaded.model
 
-    def _load(self, number: int, folder: Path, files: Fingerprint, served: LoadedModel) -> _Loaded | None:
-        self._states.set(number, LOADING)
-        start = time.monotonic()
-        try:
-            share = _share_of(folder)
-            if problem := folders.damage(folder):
-                raise NotServable("damaged", f"{folder}: damaged ({problem})")
-            with yielding():
-                model = LoadedModel(folder, number, map_tables=self._map_tables)
-                model.warm_up()
-            check_unchanged(folder, files)
-        except NotServable as error:
-            self._states.refuse(number, files, error, served.version)
+    def _load(self, number: int, served: LoadedModel) -> _Loaded | None:
+        """Starts to load a version; returns it by a later call, once it is loaded."""
+        if self._loading is None:
+            folder = self._folder / str(number)
+            files = fingerprint_of(folder)
+            if not self._states.is_refused(number, files):
+                self._states.set(number, LOADING)
+                loaded = self._loader.submit(_load, folder, number, files, map_tables=self._map_tables)
+                self._loading = _Loading(number, files, loaded)
             return None
-        told = (self._name, number, share, time.monotonic() - start)
-        _LOG.info("model=%s version=%d in_shadow=true share=%g load_s=%.2f", *told)
-        return _Loaded(model, share, files)
+        loading = self._loading
+        if loading.number != number or not loading.loaded.done():
+            return None
+        self._loading = None
+        try:
+            return loading.loaded.result()
+        except NotServable as error:
+            self._states.refuse(number, loading.files, error, served.version)
+            return None
 
     def _score_beside(self, served: LoadedModel, loaded: _Loaded) -> None:
         """Starts to score requests to the served version, or refuses to."""
@@ -137,6 +150,23 @@ def problem_of(shadow: LoadedModel, served: LoadedModel) -> str:
             got = ", ".join(sorted(signature.outputs))
             return f"{name} predicts no task of version {served.version} (got {got}); promote it without scores"
     return ""
+
+
+def _load(folder: Path, number: int, files: Fingerprint, *, map_tables: bool) -> _Loaded:
+    """Loads a version.
+
+    Raises:
+        NotServable: with the reason.
+    """
+    start, share = time.monotonic(), _share_of(folder)
+    if problem := folders.damage(folder):
+        raise NotServable("damaged", f"{folder}: damaged ({problem})")
+    with yielding():
+        model = LoadedModel(folder, number, map_tables=map_tables)
+        model.warm_up()
+    check_unchanged(folder, files)
+    _LOG.info("version=%d in_shadow=true share=%g load_s=%.2f", number, share, time.monotonic() - start)
+    return _Loaded(model, share, files)
 
 
 def _share_of(folder: Path) -> float:
