@@ -14,6 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,9 +22,9 @@ import httpx
 
 from bench.serving import NAME, server
 from sangam.components.load.generator import Load, run
-from sangam.components.registry.seal import MANIFEST_FILE
+from sangam.components.registry.versions import MANIFEST_FILE, SHADOW
 from sangam.components.server.client import connect
-from sangam.schemas.spec.serving import RequestLog
+from sangam.schemas.spec.serving import InShadow, RequestLog
 
 MOST_RATIO = 1.1
 _ONCE = ("user_id", "language", "tab", "hour", "network_mbps", "recent_posts")
@@ -32,23 +33,36 @@ SERVER_CORE, LOAD_CORE = {0}, {1}
 
 
 class Measured:
-    """A server that logs a share of its requests, 0: none; stopped but in its turns."""
+    """A server of one version, maybe with a log of requests and the same model in the shadow; stopped but in its turns.
 
-    def __init__(self, version: Path, share: float, scratch: Path, stack: ExitStack):
-        """Starts it."""
-        folder = scratch / str(share)
-        self._version, self.share, self.p99_ms = version, share, list[float]()
-        copy = shutil.copytree(version, folder / "versions" / version.name)
-        if share:
-            told = json.loads((copy / MANIFEST_FILE).read_text())
-            told["request_log"] = RequestLog(share=share).model_dump(mode="json")
-            (copy / MANIFEST_FILE).write_text(json.dumps(told))
-        options = ("--log", str(folder / "requests")) if share else ()
+    Attributes:
+        p99_ms: of each turn.
+        rest: host:port.
+    """
+
+    def __init__(
+        self,
+        version: Path,
+        folder: Path,
+        stack: ExitStack,
+        *,
+        log: RequestLog | None = None,
+        shadow: InShadow | None = None,
+    ):
+        """Starts it in a new folder."""
+        self._version, self.p99_ms = version, list[float]()
+        _copy(version, folder / "versions", int(version.name), request_log=log)
+        if shadow:
+            _copy(version, folder / "versions" / SHADOW, int(version.name) + 1, request_log=log, shadow=shadow)
+        options = ("--log", str(folder / "requests")) if log else ()
         addresses, self._pid = stack.enter_context(server(folder / "versions", folder / "log", *options))
         stack.callback(os.kill, self._pid, signal.SIGCONT)
-        self._address, self._rest = addresses["grpc"], addresses["rest"]
+        self._address, self.rest = addresses["grpc"], addresses["rest"]
+        wanted = ["AVAILABLE", "START"] if shadow else ["AVAILABLE"]
         with connect(self._address, NAME) as client:
-            while not any("AVAILABLE" in state for state in client.status().values()):
+            while sorted(found := [state.split()[0] for state in client.status().values()]) != wanted:
+                if "END" in found:
+                    raise RuntimeError(f"a version is refused (got {client.status()})")
                 time.sleep(0.1)
         for thread in os.listdir(f"/proc/{self._pid}/task"):
             os.sched_setaffinity(int(thread), SERVER_CORE)
@@ -56,9 +70,13 @@ class Measured:
         self.p99_ms.clear()
         self._before_s = self._cpu_s()
 
+    def resume(self) -> None:
+        """Lets it run."""
+        os.kill(self._pid, signal.SIGCONT)
+
     def turn(self, *, seed: int, rate: float, seconds: float) -> None:
         """Answers a load."""
-        os.kill(self._pid, signal.SIGCONT)
+        self.resume()
         time.sleep(_SETTLE_S)
         requests = self._version / "assets.extra" / "tf_serving_warmup_requests"
         given = Load(
@@ -85,8 +103,8 @@ class Measured:
 
     def metric(self, name: str) -> float:
         """Returns the sum of a metric's values."""
-        os.kill(self._pid, signal.SIGCONT)
-        lines = httpx.get(f"http://{self._rest}/metrics", timeout=30).text.splitlines()
+        self.resume()
+        lines = httpx.get(f"http://{self.rest}/metrics", timeout=30).text.splitlines()
         os.kill(self._pid, signal.SIGSTOP)
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{name}{{"))
 
@@ -95,27 +113,50 @@ class Measured:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def main() -> int:
-    """Prints the times of all, and their ratios; fails above the goal."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def _copy(version: Path, versions: Path, number: int, **settings: RequestLog | InShadow | None) -> None:
+    copy = shutil.copytree(version, versions / str(number))
+    told = json.loads((copy / MANIFEST_FILE).read_text())
+    for name, declared in settings.items():
+        told[name] = declared.model_dump(mode="json") if declared else None
+    (copy / MANIFEST_FILE).write_text(json.dumps(told))
+
+
+def take_turns(servers: Sequence[Measured], *, rate: float, turns: int, seconds: float) -> list[float]:
+    """Has each answer the same loads in turn; returns the median of its p99 over that of the first."""
+    os.sched_setaffinity(0, LOAD_CORE)
+    for turn in range(turns):
+        for each in servers[:: 1 if turn % 2 else -1]:
+            each.turn(seed=turn + 1, rate=rate, seconds=seconds)
+    medians = [statistics.median(each.p99_ms) for each in servers]
+    return [round(each / medians[0], 3) for each in medians]
+
+
+def arguments(text: str | None) -> argparse.ArgumentParser:
+    """Returns the options of a load, and the version."""
+    parser = argparse.ArgumentParser(description=text)
     parser.add_argument("version", type=Path)
-    parser.add_argument("--share", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--rate", type=float, default=40.0)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0)
+    return parser
+
+
+def main() -> int:
+    """Prints the times of all, and their ratios; fails above the goal."""
+    parser = arguments(__doc__)
+    parser.add_argument("--share", type=float, nargs="+", default=[0.1, 1.0])
     given = parser.parse_args()
     os.sched_setaffinity(0, SERVER_CORE | LOAD_CORE)
+    shares = (0.0, *given.share)
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
-        servers = [Measured(given.version, share, Path(scratch), stack) for share in (0.0, *given.share)]
-        os.sched_setaffinity(0, LOAD_CORE)
-        for turn in range(given.turns):
-            for each in servers[:: 1 if turn % 2 else -1]:
-                each.turn(seed=turn + 1, rate=given.rate, seconds=given.seconds)
-        without = statistics.median(servers[0].p99_ms)
-        ratios = [statistics.median(each.p99_ms) / without for each in servers]
-        for each, ratio in zip(servers, ratios, strict=True):
-            line = {"share": each.share, "p99_ms": each.p99_ms, "ratio": round(ratio, 3), "cpu_s": each.spent_s()}
-            print(json.dumps(line))
+        logs = [RequestLog(share=share) if share else None for share in shares]
+        servers = [
+            Measured(given.version, Path(scratch, str(share)), stack, log=log)
+            for share, log in zip(shares, logs, strict=True)
+        ]
+        ratios = take_turns(servers, rate=given.rate, turns=given.turns, seconds=given.seconds)
+        for share, each, ratio in zip(shares, servers, ratios, strict=True):
+            print(json.dumps({"share": share, "p99_ms": each.p99_ms, "ratio": ratio, "cpu_s": each.spent_s()}))
     return int(max(ratios) > MOST_RATIO)
 
 

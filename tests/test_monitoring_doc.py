@@ -33,6 +33,7 @@ def _registries() -> Iterator[tuple[str, Any]]:
     from sangam.components.server import drift_metrics
     from sangam.components.server.log_metrics import LogMetrics
     from sangam.components.server.metrics import Metrics
+    from sangam.components.server.shadow_metrics import ShadowMetrics
     from sangam.trainer_module.launch.data_service_metrics import DispatcherMetrics, WorkerMetrics
     from sangam.trainer_module.monitoring.training import OnlineMetrics, ServerMetrics, TrainingMetrics
 
@@ -47,6 +48,7 @@ def _registries() -> Iterator[tuple[str, Any]]:
     yield "Server", Metrics().registry
     log = CollectorRegistry()
     LogMetrics(log, Counter)
+    ShadowMetrics(log)
     yield "Server with `--log`", log
     drift = CollectorRegistry()
     drift_metrics.register(drift, drift_metrics.Told)

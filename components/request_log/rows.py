@@ -24,6 +24,8 @@ from sangam.schemas.contracts.request_log import (
     PROPENSITY,
     REQUEST_ID,
     SCORE,
+    SHADOW_SCORE,
+    SHADOW_VERSION,
     VERSION,
 )
 from sangam.schemas.derived.rank_inputs import LENGTH, MISSING
@@ -55,8 +57,9 @@ def schema_of(plan: Plan) -> pa.Schema:
         (CANDIDATE, pa.list_(pa.int32())),
         (POSITION, pa.list_(pa.int64())),
         (PROPENSITY, pa.list_(pa.float32())),
+        (SHADOW_VERSION, pa.int64()),
     ]
-    scores = [(SCORE + task, pa.list_(pa.float32())) for task in plan.tasks]
+    scores = [(begin + task, pa.list_(pa.float32())) for task in plan.tasks for begin in (SCORE, SHADOW_SCORE)]
     columns = [(name, _type(column)) for name, column in plan.columns.items()]
     told = {FORMAT_KEY: str(FORMAT).encode(), EVENT_TIME_KEY: plan.event_time.encode()}
     return pa.schema([*own, *scores, *columns], metadata=told)
@@ -84,10 +87,12 @@ def batch_of(plan: Plan, requests: Sequence[Served], key: bytes) -> pa.RecordBat
         _lists(places, pa.int32()),
         _lists([_of(each.position, at) for each, at in zip(requests, places, strict=True)], pa.int64()),
         _lists([_of(each.propensity, at) for each, at in zip(requests, places, strict=True)], pa.float32()),
+        pa.array([each.shadow_version for each in requests], pa.int64()),
     ]
     for task in plan.tasks:
-        scores = [each.scores.get(task) for each in requests]
-        arrays.append(_lists([_of(score, at) for score, at in zip(scores, places, strict=True)], pa.float32()))
+        for scores in ([each.scores for each in requests], [each.shadow_scores for each in requests]):
+            of_task = [_of(each.get(task), at) for each, at in zip(scores, places, strict=True)]
+            arrays.append(_lists(of_task, pa.float32()))
     for name, column in plan.columns.items():
         arrays.append(_column(plan, name, column, inputs, places, key))
     schema = schema_of(plan)

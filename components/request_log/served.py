@@ -3,8 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ class Plan:
 
     def chooses(self, request_id: str) -> bool:
         """Returns whether a request is in the declared share, by a hash of its id alone."""
-        return _hash(request_id) < self._bound
+        return is_in_share(request_id, self.settings.share)
 
     def places(self, request_id: str, num_candidates: int) -> NDArray[np.int64] | None:
         """Returns the places of the candidates that are logged, ascending; None: all are."""
@@ -59,10 +58,6 @@ class Plan:
     def needs_key(self) -> bool:
         """Whether columns are hashed."""
         return "hash" in self.settings.redact.values()
-
-    @cached_property
-    def _bound(self) -> int:
-        return round(self.settings.share * 2**64)
 
 
 @dataclass(frozen=True)
@@ -79,6 +74,8 @@ class Served:
         scores: prediction of each row, by task.
         position: place at which each candidate was shown, as told by the caller; None: untold.
         propensity: probability of that, likewise.
+        shadow_version: version that scored it too, without answering; None: none did.
+        shadow_scores: its prediction of each row, by task.
     """
 
     plan: Plan
@@ -90,11 +87,14 @@ class Served:
     scores: Arrays
     position: NDArray[Any] | None = None
     propensity: NDArray[Any] | None = None
+    shadow_version: int | None = None
+    shadow_scores: Arrays = field(default_factory=dict)
 
     @property
     def num_bytes(self) -> int:
         """Approximate memory."""
-        return sum(_bytes(array) for array in (*self.inputs.values(), *self.scores.values()))
+        arrays = (*self.inputs.values(), *self.scores.values(), *self.shadow_scores.values())
+        return sum(map(_bytes, arrays))
 
 
 def plan_of(settings: RequestLog | None, described: Description | None, version: int) -> Plan | None:
@@ -117,6 +117,11 @@ def plan_of(settings: RequestLog | None, described: Description | None, version:
         tasks=tuple(described.tasks),
         event_time="" if event_time in described.columns else event_time,
     )
+
+
+def is_in_share(request_id: str, share: float) -> bool:
+    """Returns whether a request is in a share, by a hash of its id alone: a smaller share is part of a larger one."""
+    return _hash(request_id) < round(share * 2**64)
 
 
 def is_id(text: str) -> bool:

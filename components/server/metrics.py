@@ -17,7 +17,7 @@ from prometheus_client import (
 
 from sangam.components.server.deltas import Deltas, State
 
-_SECONDS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+SECONDS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 _ROWS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 
 _REQUESTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -40,7 +40,7 @@ class Metrics:
             "sangam_request_seconds",
             "Time of a request in the server, waiting included.",
             labels,
-            buckets=_SECONDS,
+            buckets=SECONDS,
             registry=self.registry,
         )
         self.candidates = Histogram(

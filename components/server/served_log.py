@@ -9,25 +9,23 @@ from sangam.components.request_log.queue import RequestQueue
 from sangam.components.request_log.served import Plan, Served, is_id
 from sangam.components.server.request_error import invalid
 from sangam.components.server.session import Arrays
+from sangam.components.server.shadow import Scorer
 from sangam.schemas.contracts.export import RANK, SERVE
 from sangam.schemas.contracts.request_log import KAFKA, POSITION_INPUT, PROPENSITY_INPUT
 from sangam.schemas.errors import UserError
 
-STOP_S = 10.0
-"""Longest time in which what waits is written after the last request."""
+STOP_S = 12.0
+"""Longest time in which what waits is scored in the shadow and written after the last request."""
+_SCORING_S = 2.0
 _LEAST_KEY_BYTES = 16
 
 
 class ServerLog:
-    """The log of one server.
+    """The log of one server."""
 
-    Attributes:
-        counts: returns what was counted so far.
-    """
-
-    def __init__(self, queue: RequestQueue):
-        """Takes the queue."""
-        self._queue, self.counts = queue, queue.all_counts
+    def __init__(self, queue: RequestQueue, shadow: Scorer):
+        """Takes the queue, and what scores some requests before they are logged."""
+        self._queue, self._shadow = queue, shadow
 
     def give(
         self,
@@ -63,17 +61,19 @@ class ServerLog:
                 position, propensity = told.get(POSITION_INPUT), told.get(PROPENSITY_INPUT)
                 now = time.time()
                 served = Served(plan, request_id, now, delta, inputs, num_rows, scores, position, propensity)
-                self._queue.offer(served)
+                if not self._shadow.offer(served, signature):
+                    self._queue.offer(served)
         except Exception:  # noqa: BLE001 The log fails no request.
             self._queue.refuse("error")
 
     def stop(self) -> None:
         """Writes what waits, and seals it."""
-        self._queue.stop(STOP_S)
+        self._shadow.stop(_SCORING_S)
+        self._queue.stop(STOP_S - _SCORING_S)
 
 
-def open_log(place: str, key_file: Path | None, kafka_config: Path | None) -> ServerLog:
-    """Opens the log.
+def open_queue(place: str, key_file: Path | None, kafka_config: Path | None) -> RequestQueue:
+    """Opens the log, and returns the queue before it.
 
     Args:
         place: folder, or kafka://HOST:PORT/TOPIC.
@@ -88,10 +88,10 @@ def open_log(place: str, key_file: Path | None, kafka_config: Path | None) -> Se
     if place.startswith(KAFKA):
         from sangam.components.request_log.topic import Topic
 
-        return ServerLog(RequestQueue(Topic(place, kafka_config, key), has_key=bool(key)))
+        return RequestQueue(Topic(place, kafka_config, key), has_key=bool(key))
     from sangam.components.request_log.folder import Folder
 
-    return ServerLog(RequestQueue(Folder(Path(place), key, time.time), has_key=bool(key)))
+    return RequestQueue(Folder(Path(place), key, time.time), has_key=bool(key))
 
 
 def new_id() -> str:

@@ -17,7 +17,10 @@ from sangam.components.server.model import NotServable, ranker_name
 from sangam.components.server.options import Options
 from sangam.components.server.predictor import Predictor
 from sangam.components.server.rest import RestServer
-from sangam.components.server.served_log import open_log
+from sangam.components.server.served_log import ServerLog, open_queue
+from sangam.components.server.shadow import Scorer
+from sangam.components.server.shadow_metrics import ShadowMetrics
+from sangam.components.server.shadow_versions import ShadowVersions
 from sangam.components.server.versions import Versions
 from sangam.components.server.workers_metrics import page_of_all
 
@@ -43,9 +46,11 @@ class Serving:
         tf.config.threading.set_inter_op_parallelism_threads(options.num_threads)
         self.name = options.name or _name_of(options.directory)
         self.metrics = Metrics()
-        self._log = open_log(options.log, options.log_key, options.log_kafka_config) if options.log else None
-        if self._log:
-            LogMetrics(self.metrics.registry, self._log.counts)
+        self._admission = Admission(max_running=options.num_threads, max_waiting=options.max_queued)
+        self._log: ServerLog | None = None
+        shadow: ShadowVersions | None = None
+        if options.log:
+            self._log, shadow = self._logged(options)
         self.versions = Versions(
             name=self.name,
             folder=options.directory,
@@ -53,13 +58,13 @@ class Serving:
             metrics=self.metrics,
             changed=self._tell_health,
             map_tables=options.map_tables,
+            shadow=shadow,
         )
         self.drift = DriftWatch(self.versions.compared)
         control = options.control.parent if options.control else None
         # Counts of several processes add up, distances do not: whichever is asked computes one for all.
         self._drift_registry = CollectorRegistry() if control else self.metrics.registry
         drift_metrics.register(self._drift_registry, drift_metrics.DriftTelling(self.drift, control))
-        self._admission = Admission(max_running=options.num_threads, max_waiting=options.max_queued)
         self._predictor = Predictor(
             name=self.name,
             versions=self.versions,
@@ -123,6 +128,17 @@ class Serving:
             return self.metrics.text()
         drift: bytes = generate_latest(self._drift_registry)
         return page_of_all(control.parent) + drift
+
+    def _logged(self, options: Options) -> tuple[ServerLog, ShadowVersions]:
+        """Opens the log, and what follows the version that scores requests before they are logged."""
+        queue = open_queue(options.log, options.log_key, options.log_kafka_config)
+        LogMetrics(self.metrics.registry, queue.all_counts)
+        metrics = ShadowMetrics(self.metrics.registry)
+        scorer = Scorer(queue.offer, lambda: self._admission.num_running < options.num_threads, metrics)
+        shadow = ShadowVersions(
+            name=self.name, folder=options.directory, scorer=scorer, metrics=metrics, map_tables=options.map_tables
+        )
+        return ServerLog(queue, scorer), shadow
 
     def _tell_health(self) -> None:
         if self._grpc:

@@ -2,45 +2,24 @@
 
 import gc
 import logging
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 from sangam.components.drift.comparison import Comparison
 from sangam.components.registry import versions as folders
 from sangam.components.server.deltas import Deltas, HalfApplied
+from sangam.components.server.loading import Fingerprint, check_unchanged, fingerprint_of, yielding
 from sangam.components.server.metrics import Metrics
 from sangam.components.server.model import LoadedModel, NotServable
 from sangam.components.server.request_error import Code, RequestError
+from sangam.components.server.shadow_versions import ShadowVersions
+from sangam.components.server.states import AVAILABLE, END, LOADING, State, States
 from sangam.schemas.contracts.export import MODEL_FILE
 
 _LOG = logging.getLogger("sangam.components.server")
-LOADING, AVAILABLE, END = "LOADING", "AVAILABLE", "END"
-"""States of a version, by the names of tensorflow.serving.ModelVersionStatus.State."""
-_WITHDRAWN, _CHANGED = "withdrawn", "changed"
-_EXPECTED_REASONS = (_WITHDRAWN, _CHANGED)
 _MAX_DIGITS = 18
-_SWITCH_INTERVAL_S = 5e-5
-Fingerprint = tuple[tuple[str, int, int], ...]
-
-
-@dataclass(frozen=True)
-class State:
-    """The state of a version.
-
-    Attributes:
-        state: LOADING, AVAILABLE or END.
-        problem: why it cannot be served; empty if it can.
-        reason: the problem in one word.
-    """
-
-    state: str
-    problem: str = ""
-    reason: str = ""
 
 
 class Versions:
@@ -61,17 +40,21 @@ class Versions:
         metrics: Metrics,
         changed: Callable[[], None],
         map_tables: bool = False,
+        shadow: ShadowVersions | None = None,
     ):
-        """Takes a folder of versions, or one SavedModel; `changed` is called after each swap."""
+        """Takes a folder of versions, or one SavedModel; `changed` is called after each swap.
+
+        Without `shadow` no version in the shadow of the served one is loaded.
+        """
         self._name, self._folder, self._poll_s, self._map_tables = name, folder, poll_s, map_tables
-        self._metrics, self._changed = metrics, changed
+        self._metrics, self._changed, self._shadow = metrics, changed, shadow
         self._served: LoadedModel | None = None
         self._deltas: Deltas | None = None
         self._failed_delta = ""
         self._withdrawn = ""
-        self._states: dict[int, State] = {}
-        self._refused: dict[int, Fingerprint] = {}
+        self._states = States(name, metrics.refused_version)
         self._verified: set[int] = set()
+        self._is_shadow_told = False
         self._stopped = threading.Event()
         self._first_checked = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="versions", daemon=True)
@@ -89,8 +72,9 @@ class Versions:
         return self._first_checked.wait(seconds)
 
     def states(self) -> dict[int, State]:
-        """Returns the states of all versions, newest first."""
-        return dict(sorted(self._states.copy().items(), reverse=True))
+        """Returns the states of all versions, newest first; also of one in the shadow."""
+        in_shadow = self._shadow.states() if self._shadow else {}
+        return dict(sorted((in_shadow | self._states.all()).items(), reverse=True))
 
     def is_ready(self) -> bool:
         """Returns whether a version is served."""
@@ -136,8 +120,11 @@ class Versions:
         gc.freeze()
         while not self._stopped.is_set():
             try:
+                waiting = folders.shadow(self._folder)  # First: one that is promoted meanwhile is found by `_check`.
                 self._check()
                 self._follow_deltas()
+                self._first_checked.set()
+                self._follow_shadow(waiting)
             except Exception:  # noqa: BLE001 The served version stays, and the next check may succeed.
                 _LOG.exception("model=%s folder=%s could not be checked", self._name, self._folder)
             self._first_checked.set()
@@ -150,12 +137,13 @@ class Versions:
         """
         available = self._available()
         self._withdrawn = "" if available else self._end_if_withdrawn()
-        for number_ in [number for number in self._states if number not in available and not self._is_served(number)]:
-            self._forget(number_)
+        for number in self._states.all().keys() - available.keys():
+            if not self._is_served(number):
+                self._states.forget(number)
         for number, folder in sorted(available.items(), reverse=True):
             if self._is_served(number):
                 return
-            if self._refused.get(number) == _fingerprint(folder):
+            if self._states.is_refused(number, fingerprint_of(folder)):
                 continue
             if self._load(number, folder):
                 return
@@ -194,6 +182,17 @@ class Versions:
             self._note_failed(served.version, error)
         self._load(served.version, self._folder / str(served.version))
 
+    def _follow_shadow(self, waiting: str | None) -> None:
+        if self._shadow:
+            self._shadow.check(waiting, self._served)
+        elif waiting and not self._is_shadow_told:
+            self._is_shadow_told = True
+            _LOG.warning(
+                "model=%s version=%s in the shadow scores nothing: this server has no --log, where its scores would be",
+                self._name,
+                waiting,
+            )
+
     def _available(self) -> dict[int, Path]:
         if (self._folder / MODEL_FILE).is_file():
             name = self._folder.name
@@ -201,9 +200,8 @@ class Versions:
         return {int(number): self._folder / number for number in folders.versions(self._folder)}
 
     def _load(self, number: int, folder: Path) -> bool:
-        before = _fingerprint(folder)
-        self._forget(number)
-        self._states[number] = State(LOADING)
+        before = fingerprint_of(folder)
+        self._states.set(number, LOADING)
         start = time.monotonic()
         is_verified = folders.is_verified(folder)
         try:
@@ -214,12 +212,12 @@ class Versions:
             if problem := folders.damage(folder):
                 raise NotServable("damaged", f"{folder}: damaged ({problem})")
             verified = time.monotonic()
-            with _yielding():
-                model, loaded, num_warm, following = self._caught_up(number, folder)
+            with yielding():
+                model, loaded, num_warm, following = self._caught_up(number, folder, before)
             warm = time.monotonic()
-            _check_unchanged(folder, before)
+            check_unchanged(folder, before)
         except NotServable as error:
-            self._refuse(number, before, error)
+            self._states.refuse(number, before, error, self.served_version())
             return False
         times = (verified - start, loaded - verified, warm - loaded)
         old = self._swap(model, following)
@@ -235,18 +233,22 @@ class Versions:
         )
         return True
 
-    def _caught_up(self, number: int, folder: Path) -> tuple[LoadedModel, float, int, Deltas | None]:
+    def _caught_up(
+        self, number: int, folder: Path, before: Fingerprint
+    ) -> tuple[LoadedModel, float, int, Deltas | None]:
         """Loads a version and applies all deltas so far before it is served, so that no swap goes back.
 
-        A delta that fails half-way is left out, with all later ones: the version is loaded once more.
+        One that was loaded in the shadow, from the same files, is taken. A delta that fails half-way is left out, with
+        all later ones: the version is loaded once more.
 
         Returns:
             The version, when it was loaded, the number of warm-up requests, and the object that applies deltas.
         """
         for _ in range(2):
-            model = LoadedModel(folder, number, map_tables=self._map_tables)
+            warm = self._shadow.handed_over(number, before) if self._shadow else None
+            model = warm or LoadedModel(folder, number, map_tables=self._map_tables)
             loaded = time.monotonic()
-            num_warm = model.warm_up()
+            num_warm = 0 if warm else model.warm_up()
             if folder.parent != self._folder:
                 return model, loaded, num_warm, None
             following = Deltas(model, folder, failed=self._failed_delta)
@@ -256,7 +258,7 @@ class Versions:
             except HalfApplied as error:
                 self._note_failed(number, error)
                 text = str(error)
-            del model, following
+            del model, warm, following
         raise NotServable("deltas_fail", f"{folder}: two of its deltas fail half-way ({text})")
 
     def _note_failed(self, number: int, error: HalfApplied) -> None:
@@ -267,8 +269,8 @@ class Versions:
         """Replaces the served version by a loaded one; returns the number of the old one."""
         old = self._served
         if old is not None:
-            self._states[old.version] = State(END)
-        self._states[model.version] = State(AVAILABLE)
+            self._states.set(old.version, END)
+        self._states.set(model.version, AVAILABLE)
         self._served, self._deltas = model, following
         self._metrics.follow(following)
         self._metrics.version.clear()
@@ -282,53 +284,5 @@ class Versions:
         gc.collect()
         return number
 
-    def _refuse(self, number: int, fingerprint: Fingerprint, error: NotServable) -> None:
-        self._refused[number] = fingerprint
-        self._states[number] = State(END, str(error), error.reason)
-        self._metrics.refused_version.labels(self._name, str(number), error.reason).set(1)
-        kept = self._served.version if self._served else "none"
-        level = logging.WARNING if error.reason in _EXPECTED_REASONS else logging.ERROR
-        _LOG.log(level, "model=%s version=%d refused=%s served=%s: %s", self._name, number, error.reason, kept, error)
-
-    def _forget(self, number: int) -> None:
-        state = self._states.pop(number, None)
-        self._refused.pop(number, None)
-        if state and state.reason:
-            self._metrics.refused_version.remove(self._name, str(number), state.reason)
-
     def _is_served(self, number: int) -> bool:
         return self._served is not None and self._served.version == number
-
-
-def _check_unchanged(folder: Path, before: Fingerprint) -> None:
-    """Refuses a version whose files have changed since they were verified and loaded."""
-    if not folder.is_dir():
-        raise NotServable(_WITHDRAWN, f"{folder}: withdrawn or removed while it was loaded")
-    if _fingerprint(folder) != before:
-        raise NotServable(_CHANGED, f"{folder}: its files changed while it was loaded; the next check tries it again")
-
-
-def _fingerprint(folder: Path) -> Fingerprint:
-    """Returns a value that changes with any file: a refused version is tried again after that."""
-    # lstat: a link may be the reason for the refusal.
-    entries = []
-    for path in sorted(folder.rglob("*")):
-        try:
-            entries.append((path, path.lstat()))
-        except FileNotFoundError:  # Removed since it was listed.
-            continue
-    return tuple((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in entries)
-
-
-@contextmanager
-def _yielding() -> Iterator[None]:
-    """Shortens the interpreter's switch interval while a version loads: by default requests would wait 5 ms for it.
-
-    Only while loading, since each short wait wakes another core.
-    """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)

@@ -1,8 +1,8 @@
-"""Mistakes in `serving.log` and in data of kind `served`: columns that the log does not have, or has under a hash."""
+"""Mistakes in `serving.log`, `serving.shadow` and data of kind `served`: what the log lacks, or has under a hash."""
 
 from collections.abc import Iterator
 
-from sangam.schemas.contracts.request_log import AT, CANDIDATE, DELTA, OWN, SCORE, taken
+from sangam.schemas.contracts.request_log import AT, CANDIDATE, DELTA, OWN, SCORE, SHADOW_SCORE, taken
 from sangam.schemas.derived.columns import columns, serving_columns
 from sangam.schemas.derived.sources import columns_read_of_log
 from sangam.schemas.problems import Problem, listed
@@ -12,8 +12,9 @@ from sangam.schemas.spec.sources import StateTable
 
 
 def served_problems(spec: Spec) -> Iterator[Problem]:
-    """Yields every mistake of both."""
+    """Yields every mistake of them."""
     yield from _log(spec)
+    yield from _shadow(spec)
     if isinstance(spec.data, ServedLogs):
         yield from _data(spec, spec.data)
 
@@ -37,12 +38,30 @@ def _log(spec: Spec) -> Iterator[Problem]:
             yield Problem(place, "is a float (got hash)", "drop it, or leave it as it is: only ids are hashed")
 
 
+def _shadow(spec: Spec) -> Iterator[Problem]:
+    log, shadow = spec.serving.log, spec.serving.shadow
+    if shadow is None:
+        return
+    if log is None:
+        yield Problem(
+            ("serving", "shadow"),
+            "needs the log of requests, which has its scores (got no serving.log)",
+            f"declare it, for example log: {{share: {shadow.share:g}}}",
+        )
+    elif shadow.share > log.share:
+        yield Problem(
+            ("serving", "shadow", "share"),
+            f"is larger than the share that is logged (got {shadow.share:g} of {log.share:g})",
+            f"at most {log.share:g}, or raise serving.log.share",
+        )
+
+
 def _data(spec: Spec, data: ServedLogs) -> Iterator[Problem]:
     if data.format == "prediction_log":
         yield from _prediction_log(spec, data)
         return
     requested = {column.name for column in serving_columns(spec)}
-    scores = {f"{SCORE}{task}" for task in spec.tasks}
+    scores = {f"{begin}{task}" for task in spec.tasks for begin in (SCORE, SHADOW_SCORE)}
     known = {*requested, *OWN, *scores, spec.event_time or AT}
     for column in columns_read_of_log(data.parts, columns(spec)):
         if column.name not in known:

@@ -76,8 +76,16 @@ class RequestLog(FrozenModel):
         return parse_bytes("serving.log.max_size", self.max_size)
 
 
+class InShadow(FrozenModel):
+    """What a version scores beside the served one, without answering; docs/serving.md#a-version-in-the-shadow."""
+
+    share: Annotated[float, Field(gt=0, le=1)]
+    """Share of the requests that it scores, at most that of `log`, which has its scores. A hash of the request id
+    decides: all servers choose the same, and only requests that are logged."""
+
+
 class Serving(FrozenModel):
-    """Bounds on the exported model, measured on a server in its own process, and the log of its requests."""
+    """Bounds on the exported model, measured on a server in its own process, and what of its requests is logged."""
 
     max_model_size: Size | None = None
     """Largest total size of the model's files, for example 2GB. Left out: no bound."""
@@ -90,6 +98,8 @@ class Serving(FrozenModel):
     """Time limit until the server is ready, and again for all checks, in seconds."""
     log: RequestLog | None = None
     """Log of requests; its settings are pushed with the model. Left out: none."""
+    shadow: InShadow | None = None
+    """What the model scores while it is in the shadow of the served one; pushed with it. Left out: nothing."""
 
     @property
     def max_model_bytes(self) -> int | None:

@@ -77,7 +77,7 @@ class InfraValidator(base_component.BaseComponent):
                 model=model,
                 training=training,
                 name=spec.name,
-                serving=spec.serving.model_dump_json(exclude={"log"}),
+                serving=spec.serving.model_dump_json(exclude={"log", "shadow"}),
                 evaluation=spec.evaluation.model_dump_json(exclude={"metrics", "slices"}),
                 price=_price(spec),
                 pipeline_root=pipeline_root,

@@ -40,7 +40,7 @@ from sangam.schemas.spec.cost import Cost
 from sangam.schemas.spec.data import TRAIN, VALIDATION
 from sangam.schemas.spec.drift import Drift
 from sangam.schemas.spec.release import DirectoryPush, Evaluation, NoPush, Push
-from sangam.schemas.spec.serving import RequestLog
+from sangam.schemas.spec.serving import InShadow, RequestLog
 
 _LOG = logging.getLogger(__name__)
 # Any: mypy takes an annotated union for a value with a warm cache, and for a type with a cold one.
@@ -191,6 +191,7 @@ def _provenance(
         baseline=verdict.baseline,
         notes=verdict.notes,
         request_log=RequestLog.model_validate_json(log) if (log := exec_properties["request_log"]) else None,
+        shadow=InShadow.model_validate_json(shadow) if (shadow := exec_properties["shadow"]) else None,
     )
 
 

@@ -17,7 +17,7 @@ from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.contracts.formats import refuse_other_format
 from sangam.schemas.errors import UserError
 from sangam.schemas.quantities import readable
-from sangam.schemas.spec.serving import RequestLog
+from sangam.schemas.spec.serving import InShadow, RequestLog
 
 FILE_NAME = versions.MANIFEST_FILE
 CARD_FILE = versions.CARD_FILE
@@ -45,6 +45,7 @@ class Provenance(_Record):
         baseline: uri of the blessed model that this one was compared with.
         notes: omissions of the evaluator.
         request_log: settings of the log of its requests; None: they are not logged.
+        shadow: what it scores while it is in the shadow of the served version; None: nothing.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Provenance(_Record):
     baseline: str | None
     notes: list[str]
     request_log: RequestLog | None = None
+    shadow: InShadow | None = None
 
 
 class Manifest(Provenance):
@@ -83,7 +85,8 @@ class Manifest(Provenance):
     def is_push_of(self, files: dict[str, FileEntry], provenance: Provenance, reference: str) -> bool:
         """Returns whether servers would serve a model with these files and facts like this version."""
         same = self.files.get(REFERENCE_FILE) == (entry_of(reference) if reference else None)
-        return same and self.model_files == files and self.request_log == provenance.request_log
+        settings = (provenance.request_log, provenance.shadow)
+        return same and self.model_files == files and (self.request_log, self.shadow) == settings
 
     def with_file(self, name: str, text: str) -> "Manifest":
         """Returns the manifest with an entry for a file beside the model."""

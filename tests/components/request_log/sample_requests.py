@@ -27,6 +27,8 @@ READ = (
     *(Column(name, column.type, is_list=column.is_list) for name, column in COLUMNS.items()),
     Column("request_id", "string"),
     Column("served_position", "int"),
+    Column("shadow_version", "int"),
+    Column("shadow_score_like", "float"),
     Column(EVENT_TIME, "int"),
 )
 
@@ -39,7 +41,11 @@ INPUTS = Inputs.model_validate(
             "hour": {"kind": "numeric", "normalize": "zscore", "type": "int"},
         },
         "tasks": {"like": {"kind": "binary"}, "seconds": {"kind": "regression"}},
-        "keys": {"request": {"type": "string", "column": "request_id"}, "served_position": {"type": "int"}},
+        "keys": {
+            "request": {"type": "string", "column": "request_id"},
+            "served_position": {"type": "int"},
+            "shadow_version": {"type": "int"},
+        },
         "event_time": "at",
     }
 )
@@ -74,7 +80,7 @@ def plan(**settings: Any) -> Plan:
 
 def request(of: Plan, number: int, at_s: float, num_candidates: int) -> tuple[Served, list[Row]]:
     """Returns a request of one user, and a row for each candidate: every third without a price, the second without
-    tags, in any second request without positions."""
+    tags, in any second request without positions, and in the others without a version in the shadow."""
     prices = [np.nan if place % 3 == 2 else number + place / 4 for place in range(num_candidates)]
     tags = [[] if place == 1 else [f"t{number}", "all"][: place + 1] for place in range(num_candidates)]
     positions = list(range(num_candidates, 0, -1)) if number % 2 else [None] * num_candidates
@@ -87,6 +93,8 @@ def request(of: Plan, number: int, at_s: float, num_candidates: int) -> tuple[Se
     }
     scores = {"like": np.linspace(0, 1, num_candidates, dtype=np.float32)[:, None]}
     position = np.array(positions) if number % 2 else None
+    shadow_scores = np.arange(num_candidates, dtype=np.float32) / 8
+    shadow: dict[str, Any] = {} if number % 2 else {"shadow_version": 8, "shadow_scores": {"like": shadow_scores}}
     rows = [
         {
             "user": f"u{number}",
@@ -95,11 +103,13 @@ def request(of: Plan, number: int, at_s: float, num_candidates: int) -> tuple[Se
             "hour": number,
             "request_id": f"r{number}",
             "served_position": positions[place],
+            "shadow_version": None if number % 2 else 8,
+            "shadow_score_like": None if number % 2 else place / 8,
             EVENT_TIME: int(at_s),
         }
         for place in range(num_candidates)
     ]
-    return Served(of, f"r{number}", at_s, 3, inputs, num_candidates, scores, position), rows
+    return Served(of, f"r{number}", at_s, 3, inputs, num_candidates, scores, position, **shadow), rows
 
 
 class Clock:

@@ -9,9 +9,9 @@ from sangam.components.logs.readers import formats
 from sangam.schemas.contracts.export import ServedTask
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.spec.data import DayLogs, ServedLogs
-from sangam.schemas.spec.serving import RequestLog
+from sangam.schemas.spec.serving import InShadow, RequestLog
 from tests.components.server.sample_columns import COLUMNS
-from tests.components.server.sample_models import NAME, add_manifest, put
+from tests.components.server.sample_models import NAME, add_manifest
 from tests.schemas.sample_exports import sample_description
 
 EVENT_TIME = "shown_at"
@@ -33,20 +33,34 @@ READ = (
     Column("served_position", "int"),
     Column("served_propensity", "float"),
     Column("served_score_like", "float"),
+    Column("shadow_version", "int"),
+    Column("shadow_score_like", "float"),
 )
 LOGS: DayLogs = ServedLogs(kind="served", log=".", train_days=1).parts
 
 
-def put_logged(model: Path, versions: Path, number: int, settings: RequestLog) -> None:
-    """Adds a version whose requests are logged."""
-    described = versions.parent / f"described-{number}"
-    shutil.copytree(model, described)
-    (described / "assets.extra").mkdir(exist_ok=True)
-    (described / "assets.extra/ranker.json").write_text(DESCRIPTION.text())
-    folder = put(described, versions, number, with_manifest=False)
-    add_manifest(folder)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps(manifest | {"request_log": settings.model_dump(mode="json")}))
+def put_logged(
+    model: Path, versions: Path, number: int, settings: RequestLog | None, shadow: InShadow | None = None
+) -> Path:
+    """Adds a version whose requests are logged, as the pusher does, and returns it.
+
+    Args:
+        model: a SavedModel.
+        versions: folder of versions, or of those in the shadow.
+        number: of the version.
+        settings: of the log.
+        shadow: what it scores in the shadow.
+    """
+    aside = versions / f".tmp-{number}"
+    shutil.copytree(model, aside)
+    (aside / "assets.extra").mkdir(exist_ok=True)
+    (aside / "assets.extra/ranker.json").write_text(DESCRIPTION.text())
+    add_manifest(aside)
+    manifest = json.loads((aside / "manifest.json").read_text())
+    for name, declared in (("request_log", settings), ("shadow", shadow)):
+        manifest[name] = declared.model_dump(mode="json") if declared else None
+    (aside / "manifest.json").write_text(json.dumps(manifest))
+    return aside.rename(versions / str(number))
 
 
 def sealed(log: Path) -> list[Path]:

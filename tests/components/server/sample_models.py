@@ -82,6 +82,39 @@ class SmallRanker(tf.Module):
         tf.saved_model.save(self, str(folder), signatures=signatures)
 
 
+class OtherColumns(SmallRanker):
+    """A ranker that reads another column."""
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string, name="post"), tf.TensorSpec([None], tf.float32, name="age")]
+    )
+    def rank(self, post: tf.Tensor, age: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._scores(post, age)
+
+
+class Failing(SmallRanker):
+    """A ranker that fails on prices that are not negative."""
+
+    def _scores(self, post: tf.Tensor, price: tf.Tensor) -> dict[str, tf.Tensor]:
+        with tf.control_dependencies([tf.debugging.assert_negative(price)]):
+            return super()._scores(post, tf.identity(price))
+
+
+class Waiting(SmallRanker):
+    """A ranker that computes until a file is there."""
+
+    def __init__(self, number: float, file: Path):
+        super().__init__(number)
+        self._file = str(file)
+
+    def _scores(self, post: tf.Tensor, price: tf.Tensor) -> dict[str, tf.Tensor]:
+        def is_absent(_: tf.Tensor) -> tf.Tensor:
+            return tf.equal(tf.size(tf.io.matching_files(self._file)), 0)
+
+        with tf.control_dependencies(tf.nest.flatten(tf.while_loop(is_absent, lambda turns: [turns + 1], [0]))):
+            return super()._scores(post, tf.identity(price))
+
+
 def candidates(count: int, posts: list[str] | None = None) -> dict[str, NDArray[Any]]:
     """Returns inputs of `rank`: one user, so many candidates."""
     return {

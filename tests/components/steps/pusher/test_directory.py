@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from sangam.components.registry import versions
-from sangam.components.request_log.settings import settings_of
+from sangam.components.request_log.settings import settings_of, shadow_of
 from sangam.components.steps.pusher.directory import Pushed, push, target_folder
 from sangam.components.steps.pusher.manifest import CARD_FILE, Provenance, list_files
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.lock import LOCK_FILE
-from sangam.schemas.spec.serving import RequestLog
+from sangam.schemas.spec.serving import InShadow, RequestLog
 from tests.errors import place_and_value, tells
 
 NOW = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
@@ -44,12 +44,12 @@ def make_model(folder: Path, weights: str = "w") -> Path:
     return folder
 
 
-def pushed(model: Path, target: Path, log: RequestLog | None = None) -> Pushed:
+def pushed(model: Path, target: Path, log: RequestLog | None = None, shadow: InShadow | None = None) -> Pushed:
     return push(
         model=model,
         target=target,
         day="20111130",
-        provenance=PROVENANCE.model_copy(update={"request_log": log}),
+        provenance=PROVENANCE.model_copy(update={"request_log": log, "shadow": shadow}),
         card=lambda version: f"# tiny, version {version}\n",
         now=NOW,
     )
@@ -112,6 +112,13 @@ def test_another_log_of_its_requests_is_another_version(model: Path, target: Pat
     ]
     assert settings_of(target / "20111130001") is None
     assert settings_of(target / "20111130002") == log
+
+
+def test_another_share_in_the_shadow_is_another_version(model: Path, target: Path) -> None:
+    log = RequestLog(share=0.1)
+    numbers = [pushed(model, target, log, InShadow(share=share)).version for share in (0.1, 0.05, 0.05)]
+    assert numbers == ["20111130001", "20111130002", "20111130002"]
+    assert shadow_of(target / "20111130002") == InShadow(share=0.05)
 
 
 @pytest.mark.parametrize(("change", "got"), [({}, "none"), ({"format": 2}, "2")])

@@ -12,7 +12,7 @@ from sangam.components.reports.serving import Check, ServingVerdict
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec.drift import Drift, DriftBounds
-from sangam.schemas.spec.serving import Load, RequestLog
+from sangam.schemas.spec.serving import InShadow, Load, RequestLog
 from tests.errors import place_and_value
 from tests.object_stores import Bucket
 from tests.paths import SPECS
@@ -129,6 +129,7 @@ def run(
             "request_log": RequestLog(share=0.1).model_dump_json(),
             "inputs": INPUTS.model_dump_json(),
             "drift": Drift(action="warn", every=DriftBounds(missing_share=bound)).model_dump_json(),
+            "shadow": InShadow(share=0.05).model_dump_json(),
             "intended_use": "Ranks tiny things.",
             "ranker_digest": "d1",
             "pipeline_root": str(folder),
@@ -186,6 +187,7 @@ def test_a_blessed_model_is_pushed_with_days_metrics_and_digests(tmp_path: Path)
     assert manifest["metrics"] == {"like": {"auc": 0.75, "calibration": None}}
     assert (manifest["name"], manifest["spec_digest"], manifest["git_commit"]) == ("tiny", "s1", "g1")
     assert manifest["request_log"]["share"] == 0.1
+    assert manifest["shadow"] == {"share": 0.05}
     assert (manifest["baseline"], manifest["notes"]) == ("models/7", ["a note"])
     assert sorted(manifest["files"]) == ["MODEL_CARD.md", "drift_reference.json", "saved_model.pb"]
     card = (path / "MODEL_CARD.md").read_text()
