@@ -14,7 +14,8 @@ from sangam.components.request_log.folder import Folder
 from sangam.components.server.client import Client
 from sangam.schemas.host.files import read_end
 from sangam.schemas.spec.serving import RequestLog
-from tests.components.server.logged_models import EVENT_TIME, put_logged, rows_of, sealed
+from tests.components.request_log.sample_requests import rows_of
+from tests.components.server.logged_models import EVENT_TIME, READ, put_logged, sealed
 from tests.components.server.sample_models import candidates
 from tests.components.server.server_process import TIMEOUT_S, Running, b64, refusal, running, wait_until
 from tests.errors import tells
@@ -71,7 +72,7 @@ def test_a_log_has_what_the_server_saw_and_survives_a_kill(versions: Path, scrat
     other.look_after()
     assert (other.counts["recovered"], other.counts["torn"]) == (3, 1)
     assert not list((log / ".open").iterdir())
-    rows = rows_of(log)
+    rows = rows_of(log, READ)
     assert [row["request_id"] for row in rows] == ["first"] * 2 + [response.headers["x-request-id"]] + [second] * 2
     assert [row["post id"].decode() for row in rows] == ["p", "häst", "x", "four", ""]
     assert [row["topics"] for row in rows] == [[3, 4], [5], [], [8, 9], []]
@@ -104,4 +105,4 @@ def test_a_full_disk_fails_no_request_and_is_counted(versions: Path, scratch: Pa
         os.kill(server.process.pid, signal.SIGTERM)
         server.process.wait(TIMEOUT_S)
         assert "request_log=not_written" in read_end(server.log, 10_000)
-    assert [row["request_id"] for row in rows_of(log)] == ["c", "c"]
+    assert [row["request_id"] for row in rows_of(log, READ)] == ["c", "c"]
