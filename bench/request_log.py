@@ -106,7 +106,7 @@ class Measured:
         self.resume()
         lines = httpx.get(f"http://{self.rest}/metrics", timeout=30).text.splitlines()
         os.kill(self._pid, signal.SIGSTOP)
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{name}{{"))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((f"{name}{{", f"{name} ")))
 
     def _cpu_s(self) -> float:
         fields = Path(f"/proc/{self._pid}/stat").read_text().rsplit(")", 1)[1].split()

@@ -64,10 +64,26 @@ class Files:
         """
         # Higher than the number of any reading so far, forgotten ones included: it is part of the order of rows.
         self._last_number = max([last_number, *(file.number for file in (*over, *needed))])
-        for file in sorted([*over, *needed], key=lambda each: each.number):
+        for each in sorted([*over, *needed], key=lambda each: each.number):
+            file = self._without_folder(each)
             self._note(file)
             if not file.is_over:
                 self._take_again(file)
+
+    def _without_folder(self, file: ReadFile) -> ReadFile:
+        """Returns a record that is over where topics have replaced the folder of these actions.
+
+        Raises:
+            UserError: rows or versions of the folder are still needed.
+        """
+        if file.is_over or file.facts is None or isinstance(self._arrivals, Folder):
+            return file
+        if file.source != MAIN and self._job.logs.sources[file.source].kind == "actions":
+            return file.model_copy(update={"is_over": True})  # Their rows are examples: otherwise these would wait.
+        raise UserError(
+            f"--source: rows of a folder are still needed (got {file.name}); give that folder until none waits, or "
+            "another --root"
+        )
 
     def forget(self, numbers: set[int]) -> None:
         """Forgets the rows of readings."""

@@ -3,7 +3,7 @@
 import datetime
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -176,13 +176,21 @@ class Feed:
         pq.write_table(pa.Table.from_pylist(list(rows)), folder / f"_{name}")
         (folder / f"_{name}").rename(folder / name)
 
-    def use(self, rest: str, requests: Sequence[str], *, price_unit: float = 1.0) -> None:
+    def use(
+        self,
+        rest: str,
+        requests: Sequence[str],
+        *,
+        price_unit: float = 1.0,
+        arrive: Callable[[Sequence[Row]], None] | None = None,
+    ) -> None:
         """Asks a server for each request, and clicks on what it answers to.
 
         Args:
             rest: address of the server.
             requests: ids.
             price_unit: factor of the prices that are sent: the fault of a caller.
+            arrive: takes the clicks; None: they appear in the log.
         """
         clicks: list[Row] = []
         for request_id in requests:
@@ -195,4 +203,7 @@ class Feed:
             assert answer.status_code == 200, answer.text
             assert answer.headers["x-request-id"] == request_id
             clicks += self._clicked(request_id, user, posts, int(time.time()), random)
-        self.arrive("clicks", time.time(), clicks)
+        if arrive:
+            arrive(clicks)
+        else:
+            self.arrive("clicks", time.time(), clicks)

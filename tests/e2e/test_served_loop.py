@@ -1,22 +1,24 @@
 """The log of requests as the one source of training: daily runs, deltas between them, and the gate of skew."""
 
 import json
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Consumer, Producer
 
 from sangam.schemas.contracts import segments
 from tests.components.examples.sample_files import read_file
-from tests.e2e.served_world import CANDIDATES, NAME, PER_DAY, Feed, day_of
+from tests.e2e.served_world import CANDIDATES, NAME, PER_DAY, Feed, Row
 from tests.e2e.user_run import sangam, start, summary_of, wait_until
 from tests.errors import mentions
+from tests.kafka.broker import Broker, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
@@ -29,6 +31,21 @@ def _run(feed: Feed, date: str) -> tuple[Any, dict[str, Any]]:
     folders = ["--data", str(feed.logs), "--root", str(feed.root)]
     done = sangam("run", str(feed.spec), "--date", date, *folders)
     return done, summary_of(done.stdout)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server.
+
+    Attributes:
+        rest: address of its REST interface.
+    """
+
+    rest: str
+
+    def delta(self) -> int:
+        """Returns the number of the last delta that it has applied."""
+        return int(httpx.get(f"{self.rest}/deltas").json()["delta"])
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +62,38 @@ def first(feed: Feed) -> tuple[Any, dict[str, Any]]:
 
 
 @contextmanager
-def _served(feed: Feed) -> Iterator[str]:
-    """Starts a server that logs; yields the address of its REST interface."""
-    addresses, log = feed.directory / "addresses.json", feed.directory / "serve.txt"
+def _served(feed: Feed, log: str) -> Iterator[Server]:
+    """Starts a server that logs requests to a place."""
+    addresses, output = feed.directory / "addresses.json", feed.directory / "serve.txt"
+    addresses.unlink(missing_ok=True)
     options = ["--grpc-port", "0", "--rest-port", "0", "--address-file", str(addresses), "--poll-s", "0.2"]
-    versions = str(feed.root / "serving" / NAME)
-    server = start(["serve", versions, *options, "--log", str(feed.logs / "requests")], log)
+    process = start(["serve", str(feed.root / "serving" / NAME), *options, "--log", log], output)
     try:
-        wait_until(lambda: addresses.exists() or server.poll() is not None, "the server is ready")
-        assert addresses.exists(), log.read_text()
-        yield f"http://{json.loads(addresses.read_text())['rest']}"
+        wait_until(lambda: addresses.exists() or process.poll() is not None, "the server is ready")
+        assert addresses.exists(), output.read_text()
+        yield Server(f"http://{json.loads(addresses.read_text())['rest']}")
     finally:
-        server.terminate()
-        assert server.wait(60) == 0
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+@contextmanager
+def _learning(feed: Feed, version: str, *source: str) -> Iterator[Callable[[], int]]:
+    """Starts online training; yields what returns the number of examples that it has learned from."""
+    output = feed.directory / "online.txt"
+    state = feed.root / "online" / NAME / "training" / version / "logs" / "online.json"
+    online = start(["online", str(feed.spec), "--root", str(feed.root), *source], output)
+
+    def learned() -> int:
+        assert online.poll() is None, output.read_text()
+        return int(json.loads(state.read_text())["examples"]) if state.exists() else 0
+
+    try:
+        yield learned
+    finally:
+        online.terminate()
+        code = online.wait(150)
+    assert code == _STOPPED, output.read_text()
 
 
 def _logged(feed: Feed, ids: str) -> dict[str, dict[str, Any]]:
@@ -77,39 +113,24 @@ def _learned(feed: Feed) -> Counter[tuple[str, int, int]]:
     return Counter((row["request_id"][0].decode(), row["post"][0], row["click"][0]) for row in rows)
 
 
-def test_requests_are_learned_from_once_and_the_next_ones_are_scored_with_the_delta(
-    feed: Feed, first: tuple[Any, dict[str, Any]]
-) -> None:
-    version = first[1]["pushed"]["version"]
-    online_log = feed.directory / "online.txt"
-    state = feed.root / "online" / NAME / "training" / version / "logs" / "online.json"
-    counts_file = feed.root / "online" / NAME / "joining" / "status.json"
-    source = ["--source", str(feed.logs), "--root", str(feed.root)]
-    with _served(feed) as rest:
-        online = start(["online", str(feed.spec), *source], online_log)
-
-        def learned() -> int:
-            assert online.poll() is None, online_log.read_text()
-            return int(json.loads(state.read_text())["examples"]) if state.exists() else 0
-
-        def delta() -> int:
-            return int(httpx.get(f"{rest}/deltas").json()["delta"] or 0)
-
-        try:
+@pytest.fixture(scope="module")
+def applied(feed: Feed, first: tuple[Any, dict[str, Any]]) -> int:
+    """The first delta of requests that a server has applied; it was asked before and after that, and sent cents."""
+    with _served(feed, str(feed.logs / "requests")) as server:
+        feed.use(server.rest, [f"live-{number}" for number in range(BEFORE)])
+        assert feed.write_ahead("wrong-0", seconds=3000) == CANDIDATES
+        with _learning(feed, first[1]["pushed"]["version"], "--source", str(feed.logs)) as learned:
             # The base was judged on the last day, and has not learned from it.
-            feed.use(rest, [f"live-{number}" for number in range(BEFORE)])
-            wrong = feed.write_ahead("wrong-0", seconds=3000)
             wait_until(lambda: learned() == (PER_DAY + BEFORE) * CANDIDATES, "what was served is learned")
-            wait_until(lambda: delta() > 0, "the server has what was learned")
-            applied = delta()
-            feed.use(rest, [f"live-{number}" for number in range(BEFORE, LIVE)])
+            wait_until(lambda: server.delta() > 0, "the server has what was learned")
+            delta = server.delta()
+            feed.use(server.rest, [f"live-{number}" for number in range(BEFORE, LIVE)])
             wait_until(lambda: learned() == (PER_DAY + LIVE) * CANDIDATES, "what was served with a delta is learned")
-        finally:
-            online.terminate()
-            code = online.wait(150)
-        assert code == _STOPPED, online_log.read_text()
-        # A caller that sends cents, found by the next test.
-        feed.use(rest, [f"cents-{number}" for number in range(WRONG)], price_unit=100)
+        feed.use(server.rest, [f"cents-{number}" for number in range(WRONG)], price_unit=100)
+    return delta
+
+
+def test_requests_are_learned_from_once_and_the_next_ones_are_scored_with_the_delta(feed: Feed, applied: int) -> None:
     requests = _logged(feed, "live-")
     assert requests.keys() == {f"live-{number}" for number in range(LIVE)}
     deltas = [requests[f"live-{number}"]["served_delta"] for number in range(LIVE)]
@@ -117,15 +138,60 @@ def test_requests_are_learned_from_once_and_the_next_ones_are_scored_with_the_de
     assert min(deltas[BEFORE:]) >= applied
     requests |= _logged(feed, feed.date)
     served = [(name, post) for name, row in requests.items() for post in row["post"]]
-    assert _learned(feed) == Counter((name, post, int((name, post) in feed.clicks)) for name, post in served)
-    counts = json.loads(counts_file.read_text())["counts"]
-    assert counts["rows ahead of their arrival"] == wrong == CANDIDATES
-    assert counts["rows"] == counts["examples"] + wrong == len(served) + wrong
+    learned = {key: number for key, number in _learned(feed).items() if not key[0].startswith("topic-")}
+    assert learned == Counter((name, post, int((name, post) in feed.clicks)) for name, post in served)
+    counts = json.loads((feed.root / "online" / NAME / "joining" / "status.json").read_text())["counts"]
+    assert counts["rows ahead of their arrival"] == CANDIDATES
+    assert counts["rows"] - counts["examples"] == CANDIDATES
+
+
+def test_requests_in_a_topic_are_learned_from_once_and_the_next_ones_are_scored_with_the_delta(
+    feed: Feed, first: tuple[Any, dict[str, Any]], applied: int
+) -> None:
+    with running(feed.directory / "broker") as broker:
+        broker.create_topic("requests", 2)
+        broker.create_topic("clicks")
+        producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
+
+        def click(rows: Sequence[Row]) -> None:
+            for row in rows:
+                producer.produce("clicks", value=json.dumps(row).encode())
+            assert producer.flush(60) == 0
+
+        source = ["--source", f"kafka://{broker.address}", "--topic", "requests", "--topic", "clicks=clicks"]
+        with (
+            _served(feed, f"kafka://{broker.address}/requests") as server,
+            _learning(feed, first[1]["pushed"]["version"], *source) as learned,
+        ):
+            wait_until(lambda: server.delta() >= applied, "the server has the deltas so far")
+            examples, delta = learned(), server.delta()
+            feed.use(server.rest, [f"topic-{number}" for number in range(5)], arrive=click)
+            wait_until(lambda: learned() == examples + 5 * CANDIDATES, "what was served is learned")
+            wait_until(lambda: server.delta() > delta, "the server has what was learned")
+            feed.use(server.rest, [f"topic-{number}" for number in range(5, 10)], arrive=click)
+            wait_until(lambda: learned() == examples + 10 * CANDIDATES, "what was served with a delta is learned")
+        sent = _messages(broker, "requests", 10)
+    assert sorted(each["request_id"] for each in sent) == sorted(f"topic-{number}" for number in range(10))
+    assert all((each["served_delta"] > delta) == (int(each["request_id"][6:]) >= 5) for each in sent)
+    served = [(each["request_id"], post) for each in sent for post in each["post"]]
+    found = {key: number for key, number in _learned(feed).items() if key[0].startswith("topic-")}
+    assert found == Counter((name, post, int((name, post) in feed.clicks)) for name, post in served)
+
+
+def _messages(broker: Broker, topic: str, number: int) -> list[dict[str, Any]]:
+    """Returns the messages of a topic, and fails if there are more or fewer."""
+    reader = Consumer({"bootstrap.servers": broker.address, "group.id": "test", "auto.offset.reset": "earliest"})
+    reader.subscribe([topic])
+    found = [message for message in reader.consume(number + 1, timeout=8) if not message.error()]
+    reader.close()
+    assert len(found) == number
+    return [json.loads(message.value()) for message in found]
 
 
 def test_a_run_passes_on_its_own_path_and_is_refused_while_a_server_is_sent_something_else(
-    feed: Feed, first: tuple[Any, dict[str, Any]]
+    feed: Feed, first: tuple[Any, dict[str, Any]], applied: int
 ) -> None:
+    assert applied
     passed = first[1]["serving"]
     [check] = [check for check in passed["checks"] if check["name"] == "skew of features"]
     assert (check["passed"], passed["feature_skew"]["rows"]) == (True, PER_DAY * CANDIDATES)
@@ -135,7 +201,8 @@ def test_a_run_passes_on_its_own_path_and_is_refused_while_a_server_is_sent_some
     ]
     card = Path(first[1]["pushed"]["path"], "MODEL_CARD.md").read_text()
     assert check["reason"] in card
-    done, summary = _run(feed, day_of(time.time()))
+    date = max(row["served_at"] for row in _logged(feed, "cents-").values()).date()
+    done, summary = _run(feed, str(date))
     assert done.returncode == _REFUSED, done.stdout + done.stderr
     told = "'price' differs from the logs ... likely cause: unit (100 times ... request_id cents-"
     assert mentions(done.stdout, f"fail ... skew of features: {told}")

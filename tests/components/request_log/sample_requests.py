@@ -1,6 +1,6 @@
 """Answered requests of a small ranker, and the rows that they are in a log of candidates."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from sangam.components.logs.readers import formats
 from sangam.components.request_log.folder import Folder
 from sangam.components.request_log.served import Plan, Served
 from sangam.schemas.contracts.export import ServedColumn
-from sangam.schemas.parts.columns import Column
+from sangam.schemas.parts.columns import Column, ColumnType
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.data import DayLogs, ServedLogs
 from sangam.schemas.spec.serving import RequestLog
@@ -23,14 +23,15 @@ COLUMNS = {
     "hour": ServedColumn(type="int", is_list=False, input="hour"),
 }
 EVENT_TIME = "at"
-READ = (
-    *(Column(name, column.type, is_list=column.is_list) for name, column in COLUMNS.items()),
-    Column("request_id", "string"),
-    Column("served_position", "int"),
-    Column("shadow_version", "int"),
-    Column("shadow_score_like", "float"),
-    Column(EVENT_TIME, "int"),
-)
+
+
+def read_of(columns: Mapping[str, ServedColumn], **own: ColumnType) -> tuple[Column, ...]:
+    """Returns columns of requests, and more of the log by their types, as training reads them."""
+    requested = (Column(name, column.type, is_list=column.is_list) for name, column in columns.items())
+    return *requested, Column("request_id", "string"), *(Column(name, kind) for name, kind in own.items())
+
+
+READ = read_of(COLUMNS, served_position="int", shadow_version="int", shadow_score_like="float", at="int")
 
 INPUTS = Inputs.model_validate(
     {

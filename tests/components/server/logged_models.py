@@ -1,15 +1,13 @@
-"""A version whose requests are logged, and the rows that training reads of the log."""
+"""A version whose requests are logged, and the columns that training reads of the log."""
 
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
-from sangam.components.logs.readers import formats
 from sangam.schemas.contracts.export import ServedTask
-from sangam.schemas.parts.columns import Column
-from sangam.schemas.spec.data import DayLogs, ServedLogs
+from sangam.schemas.parts.columns import ColumnType
 from sangam.schemas.spec.serving import InShadow, RequestLog
+from tests.components.request_log.sample_requests import read_of
 from tests.components.server.sample_columns import COLUMNS
 from tests.components.server.sample_models import NAME, add_manifest
 from tests.schemas.sample_exports import sample_description
@@ -24,19 +22,16 @@ DESCRIPTION = _SAMPLE.model_copy(
         tasks={task: ServedTask(kind="binary", label=task) for task in ("like", "watch")},
     )
 )
-READ = (
-    *(Column(name, column.type, is_list=column.is_list) for name, column in COLUMNS.items()),
-    Column("request_id", "string"),
-    Column("served_at", "int"),
-    Column(EVENT_TIME, "int"),
-    Column("served_version", "int"),
-    Column("served_position", "int"),
-    Column("served_propensity", "float"),
-    Column("served_score_like", "float"),
-    Column("shadow_version", "int"),
-    Column("shadow_score_like", "float"),
+_OWN: dict[str, ColumnType] = dict(
+    served_at="int",
+    served_version="int",
+    served_position="int",
+    served_propensity="float",
+    served_score_like="float",
+    shadow_version="int",
+    shadow_score_like="float",
 )
-LOGS: DayLogs = ServedLogs(kind="served", log=".", train_days=1).parts
+READ = read_of(COLUMNS, shown_at="int", **_OWN)
 
 
 def put_logged(
@@ -66,13 +61,3 @@ def put_logged(
 def sealed(log: Path) -> list[Path]:
     """Returns the sealed files, in their order."""
     return sorted(log.glob("20*/*/*.parquet"))
-
-
-def rows_of(log: Path) -> list[dict[str, Any]]:
-    """Returns the rows of all sealed files as ingestion reads them, in the order of the files."""
-    rows: list[dict[str, Any]] = []
-    for file in sealed(log):
-        with file.open("rb") as opened:
-            for batch in formats.read(LOGS, opened, str(file), READ):
-                rows += batch.batch.to_pylist()
-    return rows

@@ -15,7 +15,8 @@ from sangam.schemas.host.files import read_end
 from sangam.schemas.spec.serving import RequestLog
 from tests.components.logs.readers.sample_prediction_logs import example, predicted, write
 from tests.components.logs.readers.sample_prediction_logs import rows_of as prediction_rows
-from tests.components.server.logged_models import EVENT_TIME, READ, put_logged, rows_of, sealed
+from tests.components.request_log.sample_requests import rows_of
+from tests.components.server.logged_models import EVENT_TIME, READ, put_logged, sealed
 from tests.components.server.sample_models import candidates
 from tests.components.server.server_process import TIMEOUT_S, Running, b64, refusal, running, wait_until
 from tests.errors import tells
@@ -84,7 +85,7 @@ def test_a_log_has_what_the_server_saw_and_survives_a_kill(versions: Path, scrat
     other.look_after()
     assert (other.counts["recovered"], other.counts["torn"]) == (5, 1)
     assert not list((log / ".open").iterdir())
-    rows = rows_of(log)
+    rows = rows_of(log, READ)
     rows, both = (
         rows[:-3],
         [{name: row[name] for name in SAME} | {"request_id": row["request_id"].encode()} for row in rows[-3:]],
@@ -127,5 +128,5 @@ def test_a_full_disk_fails_no_request_and_is_counted(versions: Path, scratch: Pa
         os.kill(server.process.pid, signal.SIGTERM)
         server.process.wait(TIMEOUT_S)
         assert "request_log=not_written" in read_end(server.log, 10_000)
-        ids = [row["request_id"] for row in rows_of(log)]
+        ids = [row["request_id"] for row in rows_of(log, READ)]
     assert (ids[:2], ids[-2:], len(set(ids))) == (["a", "a"], ["c", "c"], done)

@@ -23,7 +23,8 @@ from sangam.components.server.shadow import Limits, Scorer
 from sangam.components.server.shadow_metrics import ShadowMetrics
 from sangam.components.server.versions import Versions
 from sangam.schemas.spec.serving import InShadow, RequestLog
-from tests.components.server.logged_models import DESCRIPTION, put_logged, rows_of
+from tests.components.request_log.sample_requests import rows_of
+from tests.components.server.logged_models import DESCRIPTION, READ, put_logged
 from tests.components.server.sample_models import NAME, Failing, OtherColumns, Waiting, candidates, scores
 from tests.components.server.server_process import TIMEOUT_S, Running, b64, running, wait_until
 
@@ -65,7 +66,7 @@ def logged(server: Running, log: Path, number: int) -> list[dict[str, Any]]:
     wait_until(lambda: server.metric("sangam_request_log_written_total") == number, f"{number} requests are written")
     server.process.terminate()
     server.process.wait(TIMEOUT_S)
-    return rows_of(log)
+    return rows_of(log, READ)
 
 
 def test_all_processes_score_the_same_share_as_the_version_answers_once_it_is_promoted(

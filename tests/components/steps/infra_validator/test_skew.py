@@ -11,6 +11,7 @@ from sangam.schemas.spec.serving import Load
 from tests.components.request_log.sample_requests import write
 from tests.components.skew.sample_tables import CANDIDATES, DATA, DAYS, PLAN, REQUESTS, request, write_tables
 from tests.errors import mentions
+from tests.schemas.checks.test_served import CLICKS
 from tests.schemas.sample_specs import loaded
 
 pytestmark = pytest.mark.slow
@@ -36,11 +37,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def judged(root: Path, *gates: dict[str, Any], date: str = DAYS[-1]) -> ServingVerdict:
+def judged(root: Path, *gates: dict[str, Any], date: str = DAYS[-1], data: Any = DATA) -> ServingVerdict:
     """Returns the verdict of a spec with gates, as they reach the step."""
     from sangam.components.steps.infra_validator.skew import Declared, declared, with_skew
 
-    given = declared(loaded(root, CHANGES | {"gates": [{"task": "like", "metric": "auc", "at_least": 0.6}, *gates]}))
+    given = declared(
+        loaded(root, CHANGES | {"data": data, "gates": [{"task": "like", "metric": "auc", "at_least": 0.6}, *gates]})
+    )
     assert given
     again = Declared.model_validate_json(given.model_dump_json())
     return with_skew(GOOD, again, date, str(root), str(root / "absent"))
@@ -65,6 +68,17 @@ def test_a_server_a_version_behind_refuses_the_model(root: Path) -> None:
     )
     assert "'tags'" in check.reason
     assert judged(root, {"skew": "features", "at_most": 0.99, "log": "behind"}).blessed
+
+
+@pytest.mark.parametrize(("log", "is_blessed"), [("right", True), ("behind", False)])
+def test_served_requests_are_compared_with_the_tables_that_they_are_not_joined_to(
+    root: Path, log: str, is_blessed: bool
+) -> None:
+    data = {"kind": "served", "log": log, "train_days": 1, "sources": DATA["sources"] | {"clicks": CLICKS}}
+    verdict = judged(root, {"skew": "features", "at_most": 0.001}, data=data)
+    assert verdict.blessed is is_blessed
+    assert verdict.feature_skew
+    assert verdict.feature_skew.rows == REQUESTS * CANDIDATES
 
 
 def test_what_could_not_be_compared_is_noted(root: Path) -> None:
