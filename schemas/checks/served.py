@@ -8,7 +8,6 @@ from sangam.schemas.derived.sources import columns_read_of_log
 from sangam.schemas.problems import Problem, listed
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.data import ServedLogs
-from sangam.schemas.spec.sources import StateTable
 
 
 def served_problems(spec: Spec) -> Iterator[Problem]:
@@ -47,13 +46,6 @@ def _data(spec: Spec, data: ServedLogs) -> Iterator[Problem]:
                 ("data",),
                 f"has no column '{column.name}', which no request has (got {listed(sorted(known))})",
                 "take it from a source of kind actions, or name one of these",
-            )
-    for name, source in data.sources.items():
-        if isinstance(source, StateTable):
-            yield Problem(
-                ("data", "sources", name, "kind"),
-                "is a table (got table), and the log has all that the model read",
-                "remove it: the features are those that the server saw",
             )
     redact = spec.serving.log.redact if spec.serving.log else {}
     for name in sorted(requested & redact.keys()):

@@ -172,6 +172,11 @@ class Spec(RankerSpec):
         return self.data.parts if isinstance(self.data, ServedLogs | TableLogs) else self.data
 
     @property
+    def compared_logs(self) -> Parts:
+        """The same with the tables that only served requests are compared with."""
+        return self.data.compared if isinstance(self.data, ServedLogs) else self.logs
+
+    @property
     def quality_gates(self) -> tuple[Gate, ...]:
         """The gates of metrics."""
         return tuple(gate for gate in self.gates if isinstance(gate, Gate))

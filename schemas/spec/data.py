@@ -9,7 +9,7 @@ from sangam.schemas.parts.base import ColumnName, FrozenModel, Name, PositiveInt
 from sangam.schemas.spec.forms import Form, Zone
 from sangam.schemas.spec.negatives import Negatives
 from sangam.schemas.spec.patterns import DayPattern, FileFormat, FilePattern, TableFormat
-from sangam.schemas.spec.sources import Source
+from sangam.schemas.spec.sources import Actions, Source
 
 TRAIN, VALIDATION, EVAL = "train", "validation", "eval"
 
@@ -132,7 +132,8 @@ class DayLogs(_ByDay):
 
 class ServedLogs(_ByDay):
     """The log of requests that servers write with `sangam serve --log`: a row is a candidate as the server saw it, and
-    actions follow it. Otherwise as logs by day."""
+    actions follow it. Sources of kind `table` are not joined: gates of skew compare what servers saw with them.
+    Otherwise as logs by day."""
 
     kind: Literal["served"]
     log: FilePattern
@@ -140,7 +141,14 @@ class ServedLogs(_ByDay):
 
     @property
     def parts(self) -> DayLogs:
-        """The logs that ingestion reads: the sealed files of each day."""
+        """The logs that ingestion reads: the sealed files of each day, and actions. Requests bring what tables say."""
+        logs = self.compared
+        actions = {name: source for name, source in logs.sources.items() if isinstance(source, Actions)}
+        return logs.model_copy(update={"sources": actions})
+
+    @property
+    def compared(self) -> DayLogs:
+        """The same logs with the tables, which what servers saw is compared with."""
         fields = {name: getattr(self, name) for name in _ByDay.model_fields}
         return DayLogs(kind="days", format=self.format, pattern=self.pattern, **fields)
 

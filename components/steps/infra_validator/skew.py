@@ -39,13 +39,14 @@ class Declared(BaseModel):
 
 def declared(spec: Spec) -> Declared | None:
     """Returns what a valid spec says of skew; None without a gate."""
-    if not spec.skew_gates or not isinstance(spec.logs, DayLogs):
+    logs = spec.compared_logs
+    if not spec.skew_gates or not isinstance(logs, DayLogs):
         return None
     own = spec.data.log if isinstance(spec.data, ServedLogs) else None
     return Declared(
         gates=tuple(gate.model_copy(update={"log": gate.log or own}) for gate in spec.skew_gates),
         inputs=spec.inputs(),
-        logs=spec.logs,
+        logs=logs,
         redacted=tuple(sorted(spec.serving.log.redact)) if spec.serving.log else (),
         versions=spec.push.folder if isinstance(spec.push, DirectoryPush) else "",
     )

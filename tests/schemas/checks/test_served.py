@@ -19,6 +19,15 @@ CLICKS = {
     "window_s": 3600,
     "columns": {"like": {"take": "happened"}, "rating": {"take": "sum", "column": "stars"}},
 }
+PEOPLE = {
+    "kind": "table",
+    "pattern": "people/{YYYY}-{MM}-{DD}/*.parquet",
+    "format": "parquet",
+    "keys": {"user_id": {"type": "string"}},
+    "time": "at",
+    "max_age_days": 7,
+    "columns": {"age": {}},
+}
 SERVED = {
     "event_time": "shown",
     "data": {"kind": "served", "log": "requests", "train_days": 2, "sources": {"clicks": CLICKS}},
@@ -37,18 +46,8 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"data.sources.clicks.keys": {"session": {"type": "string"}}}, "data", "'session'"),
     ({"data.validation_days": 2}, "data.validation_days", "got 2"),
     ({"data.format": "csv"}, "data.format", "got 'csv'"),
-    (
-        {
-            "data.sources.people": {
-                **{name: value for name, value in CLICKS.items() if name != "window_s"},
-                "kind": "table",
-                "max_age_days": 7,
-                "columns": {"age": {}},
-            }
-        },
-        "data.sources.people.kind",
-        "got table",
-    ),
+    ({"data.sources.people": PEOPLE | {"columns": {"nothing": {}}}}, "data.sources.people.columns.nothing", "nothing"),
+    ({"data.sources.people": PEOPLE | {"marker": "{YYYY}-{MM}-{DD}/done"}}, "data.sources.people.marker", "done"),
 ]
 
 
@@ -64,6 +63,13 @@ def test_served_requests_are_read_as_logs_by_day(tmp_path: Path) -> None:
     assert spec.logs.kind == "days"
     assert spec.logs.pattern == "requests/{YYYY}-{MM}-{DD}/*/*.parquet"
     assert spec.logs.sources.keys() == {"clicks"}
+
+
+def test_tables_are_compared_with_what_servers_saw_and_not_joined_to_it(tmp_path: Path) -> None:
+    gates = [{"task": "like", "metric": "auc", "at_least": 0.6}, {"skew": "features", "at_most": 0.001}]
+    spec = loaded(tmp_path, SERVED | {"data.sources.people": PEOPLE, "gates": gates})
+    assert spec.logs.sources.keys() == {"clicks"}
+    assert spec.compared_logs.sources.keys() == {"clicks", "people"}
 
 
 def test_redacted_columns_do_not_matter_to_other_logs(tmp_path: Path) -> None:

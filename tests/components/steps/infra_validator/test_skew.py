@@ -36,11 +36,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def judged(root: Path, *gates: dict[str, Any], date: str = DAYS[-1]) -> ServingVerdict:
+def judged(
+    root: Path, *gates: dict[str, Any], date: str = DAYS[-1], changes: dict[str, Any] = CHANGES
+) -> ServingVerdict:
     """Returns the verdict of a spec with gates, as they reach the step."""
     from sangam.components.steps.infra_validator.skew import Declared, declared, with_skew
 
-    given = declared(loaded(root, CHANGES | {"gates": [{"task": "like", "metric": "auc", "at_least": 0.6}, *gates]}))
+    given = declared(loaded(root, changes | {"gates": [{"task": "like", "metric": "auc", "at_least": 0.6}, *gates]}))
     assert given
     again = Declared.model_validate_json(given.model_dump_json())
     return with_skew(GOOD, again, date, str(root), str(root / "absent"))
@@ -65,6 +67,22 @@ def test_a_server_a_version_behind_refuses_the_model(root: Path) -> None:
     )
     assert "'tags'" in check.reason
     assert judged(root, {"skew": "features", "at_most": 0.99, "log": "behind"}).blessed
+
+
+def test_a_ranker_that_learns_from_the_log_itself_is_compared_with_its_tables(root: Path) -> None:
+    clicks = {
+        "kind": "actions",
+        "pattern": "clicks/{YYYY}-{MM}-{DD}/*.parquet",
+        "format": "parquet",
+        "keys": {"request_id": {"type": "string"}},
+        "time": "at",
+        "window_s": 60,
+        "columns": {"like": {"take": "happened"}, "rating": {"take": "sum", "column": "stars"}},
+    }
+    data = {"kind": "served", "log": "behind", "train_days": 1, "sources": DATA["sources"] | {"clicks": clicks}}
+    verdict = judged(root, {"skew": "features", "at_most": 0.001}, changes=CHANGES | {"data": data})
+    assert not verdict.blessed
+    assert mentions(verdict.checks[0].reason, "'price' ... older version of a join")
 
 
 def test_what_could_not_be_compared_is_noted(root: Path) -> None:
