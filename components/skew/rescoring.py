@@ -19,6 +19,7 @@ from sangam.components.server.request_error import RequestError
 from sangam.components.skew.comparing import plain
 from sangam.components.skew.sampling import CANDIDATE, sampled
 from sangam.components.skew.values import numbers
+from sangam.schemas.contracts.deltas import lineage_of
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, RANK, Description, ServedColumn, read_description
 from sangam.schemas.contracts.request_log import DELTA, REQUEST_ID, SCORE, VERSION
 from sangam.schemas.derived.days import Day
@@ -74,10 +75,10 @@ def check_scores(log: str, versions: Path, day: Day, num_requests: int) -> Score
         read = [*_ID_COLUMNS, *_columns(described)]
         rows = sampled(log, day, num_requests, read)
         rows = rows.filter(pc.equal(rows[VERSION], version))
-        with_delta = rows.num_rows - rows[DELTA].null_count
-        if with_delta:
+        has_delta = _has_delta(rows[DELTA], versions / str(version))
+        if with_delta := int(pc.sum(has_delta).as_py() or 0):
             left_out["scored with a delta, which the version's folder does not have"] += with_delta
-            rows = rows.filter(pc.is_null(rows[DELTA]))
+            rows = rows.filter(pc.invert(has_delta))
         if rows.num_rows:
             scored.append(_Scored(rows, _scores(versions / str(version), version, described, rows)))
     return ScoreSkew(tasks=list(_tasks(scored)), left_out=dict(left_out))
@@ -88,6 +89,13 @@ def _why_not(folder: Path) -> str:
         return "is not there"
     settings = settings_of(folder)
     return f"redacts {', '.join(sorted(settings.redact))}" if settings and settings.redact else ""
+
+
+def _has_delta(deltas: pa.ChunkedArray, folder: Path) -> pa.ChunkedArray:
+    """Returns for each row whether a delta after the version's own was applied. A version that takes deltas has the
+    number of the last one that it includes, 0 for none."""
+    own = lineage_of(folder)
+    return pc.fill_null(pc.not_equal(deltas, own.number if own else -1), fill_value=False)
 
 
 def _described(folder: Path) -> Description:

@@ -49,7 +49,8 @@ def _served(model: LoadedModel, number: int, *, delta: int | None = None, wrong:
 
 def test_a_version_gives_the_logged_scores_again(model: LoadedModel, versions: Path, tmp_path: Path) -> None:
     assert model.logged
-    write(tmp_path, model.logged, [_served(model, number) for number in range(4)])
+    # A server says delta 0 of a version that takes deltas, before the first one.
+    write(tmp_path, model.logged, [_served(model, number, delta=0 if number % 2 else None) for number in range(4)])
     found = check_scores(str(tmp_path), versions, DAY, 100)
     assert found
     # A score of a missing price is none.
