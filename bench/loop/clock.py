@@ -14,7 +14,7 @@ class Clock:
     """A clock that the world moves forward; between two moves it runs as the machine's does."""
 
     def __init__(self, folder: Path, start_s: float):
-        """Sets it to seconds since 1970, and makes the library that moves the clock of processes; needs a C compiler."""
+        """Sets it to seconds since 1970, and makes the library that shows it to processes; needs a C compiler."""
         folder.mkdir(parents=True, exist_ok=True)
         self._library, self._path = folder / "clock.so", folder / "clock"
         source = Path(__file__).with_suffix(".c")

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from tests.trainer_module.launch.warm import Warm
 _RANK, _JOINER = "sangam.trainer_module", "sangam.components.stream"
 
 
+_started: list["Program"] = []
+
+
 class Program:
     """One command that is started and looked at."""
 
@@ -26,6 +30,7 @@ class Program:
         for file in (self.log, self.errors):
             file.unlink(missing_ok=True)
         self._process: Warm = warm_commands.start(arguments, _variables(), self.log, self.errors)
+        _started.append(self)
 
     @property
     def pid(self) -> int:
@@ -55,7 +60,12 @@ class Program:
 
 
 class Server:
-    """A server that is started again whenever it has ended."""
+    """A server that is started again whenever it has ended.
+
+    Attributes:
+        starts: how often it was started.
+        program: its process.
+    """
 
     def __init__(self, folder: Path, name: str, versions: Path, requests: Path | None):
         """Starts it.
@@ -68,7 +78,7 @@ class Server:
         """
         self._folder, self._name, self._versions, self._requests = folder, name, versions, requests
         self._addresses = folder / f"{name}.json"
-        self._starts = 0
+        self.starts = 0
         self._client = httpx.Client(timeout=30)
         self._start()
 
@@ -77,8 +87,8 @@ class Server:
         self._url = ""
         words = ["serve", str(self._versions), "--grpc-port", "0", "--rest-port", "0", "--poll-s", "0.5"]
         words += ["--address-file", str(self._addresses), *(["--log", str(self._requests)] if self._requests else [])]
-        self._starts += 1
-        self.program = Program(words, self._folder / f"{self._name}-{self._starts}.log")
+        self.starts += 1
+        self.program = Program(words, self._folder / f"{self._name}-{self.starts}.log")
 
     def is_ready(self) -> bool:
         """Says whether it answers; starts it again if it has ended."""
@@ -87,6 +97,18 @@ class Server:
         if not self._url and self._addresses.exists():
             self._url = f"http://{json.loads(self._addresses.read_text())['rest']}"
         return bool(self._url)
+
+    def wait_until_ready(self, longest_s: float = 120) -> None:
+        """Waits until it answers.
+
+        Raises:
+            TimeoutError: it does not.
+        """
+        given_up = time.monotonic() + longest_s
+        while not self.is_ready():
+            if time.monotonic() > given_up:
+                raise TimeoutError(f"{self._name} does not answer:\n{self.program.said()[-3000:]}")
+            time.sleep(0.05)
 
     def kill(self) -> None:
         """Kills it."""
@@ -116,6 +138,15 @@ class Server:
         lines = self._client.get(f"{self._url}/metrics").text.splitlines()
         pairs = (line.rsplit(" ", 1) for line in lines if line.startswith("sangam_request_log"))
         return {name: float(value) for name, value in pairs}
+
+
+def end_all() -> None:
+    """Kills what still runs of all that was started."""
+    while _started:
+        program = _started.pop()
+        if program.code() is None:
+            program.kill()
+            program.wait()
 
 
 def kill_of_online(root: Path, kind: str) -> bool:

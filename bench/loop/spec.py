@@ -75,6 +75,7 @@ def document(**sections: Any) -> dict[str, Any]:
         "tasks": {"click": {"kind": "binary", "only_where": "was_shown"}},
         "model": {"kind": "mmoe", "num_experts": 2, "expert_units": [32, 16], "tower_units": [8]},
         "training": {
+            "mode": "incremental",
             "epochs": 1,
             "batch_size_per_rank": 256,
             "dense_optimizer": {"kind": "adam", "learning_rate": 0.003},
@@ -92,7 +93,7 @@ def before() -> dict[str, Any]:
     """Returns the spec of the first version, whose rows were not served by anything of Sangam's."""
     data = {"kind": "days", "format": "parquet", "pattern": "before/{YYYY}-{MM}-{DD}/*.parquet", "train_days": 1}
     gates = [{"task": "click", "metric": "auc", "at_least": 0.0}]
-    return document(data=data, gates=gates, online={})
+    return document(data=data, gates=gates, online={})  # Which reads event_time, so that the log of requests has it.
 
 
 def write(file: Path, spec: dict[str, Any]) -> Path:

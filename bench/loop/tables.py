@@ -40,8 +40,8 @@ class Counts:
 
     def copy(self, num_posts: int) -> "Counts":
         """Returns a copy with a place for each post."""
-        grown = (np.concatenate([each, np.zeros(num_posts - len(each), np.int64)]) for each in (self.views, self.clicks))
-        return Counts(*grown)
+        new = np.zeros(num_posts - len(self.views), np.int64)
+        return Counts(np.concatenate([self.views, new]), np.concatenate([self.clicks, new]))
 
 
 class Features:

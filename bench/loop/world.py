@@ -46,8 +46,8 @@ class Size:
         candidates: number of a request's posts.
         shown: number of them that the user sees.
         lives_h: age in hours at which posts are no candidates any more.
-        drift: speed of tastes: after 1 / drift days the correlation with what they were is 1 / e. Trends are four times as
-            fast.
+        drift: speed of tastes: after 1 / drift days the correlation with what they were is 1 / e. Trends are four times
+            as fast.
     """
 
     users: int = 1500
@@ -61,7 +61,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Request:
-    """One user and some posts, as indices, with the probabilities that the user would click on each in the first slot."""
+    """One user and some posts, as indices, with the probabilities of clicks on each in the first slot."""
 
     user: int
     posts: Ints
