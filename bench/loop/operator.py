@@ -19,6 +19,8 @@ from bench.loop.traffic import Traffic
 from bench.loop.world import HOUR_S
 
 _REFUSED, _HELD = 3, 4
+_SEALED_S = 1.2
+"""Seconds of the machine's clock within which servers see that an hour is over, and seal its files."""
 _MENDED_AT_MOST = 0.9
 """Bound on skew in the run that follows a refused one: its day has the rows of a bug that was found and mended."""
 
@@ -142,6 +144,9 @@ class Operator:
 
     def run(self, day: str, *, at_most: float = 0.001, kill: bool = False) -> None:
         """Starts the daily run of a day; it is killed once, and started again, if told so."""
+        for server in self._servers:
+            server.wait_until_ready()
+        time.sleep(_SEALED_S)
         gates = [{"task": "click", "metric": "auc", "at_least": 0.3}, {"skew": "features", "at_most": at_most}]
         file = spec.write(self._folder / "run.yaml", spec.document(gates=gates, **self._sections))
         words = ["run", str(file), "--date", day, *self._folders()]

@@ -80,6 +80,8 @@ def replayed(versions: Mapping[str, Path], answers: Sequence[Answer], logs: Path
     scores: dict[str, dict[str, Floats]] = {"frozen": {}, "daily": {}}
     wanted = [answer for answer in answers if not answer.is_explored]
     for number, (day, folder) in enumerate(sorted(versions.items())):
+        if number and not _of_day(wanted, day):
+            continue
         server = Server(logs, f"again-{day}", folder, None)
         try:
             server.wait_until_ready()

@@ -147,18 +147,19 @@ class Week:
         if day >= _RANDOM_DAYS:
             self._plan(start_s, operator, day - _RANDOM_DAYS)
         for hour in range(24):
-            pace_s = partial(self._pace, operator, is_open=hour < options.hours)
-            traffic.hour(pace_s, operator.tick, is_open=hour < options.hours)
+            is_open = hour < options.hours
+            pace_s = partial(self._pace, operator, is_quick=not is_open or day < _RANDOM_DAYS)
+            traffic.hour(pace_s, operator.tick, is_open=is_open)
             if options.online:
                 operator.note_freshness()
         if day >= _RANDOM_DAYS - 1:
             date, kill = day_of(start_s), options.kills and day >= _RANDOM_DAYS and self._chance.random() < 0.5
             operator.at(start_s + _DAY_S + _RUN_AT_S, lambda: operator.run(date, kill=kill))
 
-    def _pace(self, operator: Operator, *, is_open: bool) -> float:
+    def _pace(self, operator: Operator, *, is_quick: bool) -> float:
         if operator.is_running:
             return max(self._options.run_hour_s, self._options.hour_s)
-        return self._options.hour_s if is_open else 0.0
+        return 0.0 if is_quick else self._options.hour_s
 
     def _plan(self, start_s: int, operator: Operator, number: int) -> None:
         """Plans the bug of a day, its checks, and its kills."""
