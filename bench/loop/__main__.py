@@ -1,11 +1,11 @@
 """Lives a week of the closed loop: `python -m bench.loop FOLDER`."""
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from bench import results
+from bench.loop.report import draw, markdown
 from bench.loop.week import Options, Week
 from bench.loop.world import Size
 
@@ -25,7 +25,10 @@ def options(arguments: list[str]) -> Options:
     parser.add_argument("--requests", type=int, default=Size.requests, help="an hour")
     parser.add_argument("--no-online", action="store_true", help="daily runs alone")
     parser.add_argument("--no-kills", action="store_true")
+    parser.add_argument("--short", action="store_true", help="two small days and one run, for tests; other options no")
     given = parser.parse_args(arguments)
+    if given.short:
+        return short(given.folder)
     return Options(
         folder=given.folder,
         days=given.days,
@@ -40,12 +43,32 @@ def options(arguments: list[str]) -> Options:
     )
 
 
+def short(folder: Path) -> Options:
+    """Returns the smallest loop: two days at random, the second with a bug, one run of them, an hour with its model."""
+    size = Size(users=50, posts=200, requests=10, candidates=12, shown=4)
+    return Options(
+        folder,
+        days=0,
+        hour_s=0.0,
+        run_hour_s=0.0,
+        seed=14,
+        size=size,
+        hours=3,
+        servers=1,
+        online=False,
+        kills=False,
+        first_bug_day=1,
+    )
+
+
 def main(arguments: list[str]) -> int:
     """Lives the week, and writes its report; returns 1 where a bug was not named."""
     given = options(arguments)
     report = {"commit": results.commit(), "arguments": arguments} | Week(given).run()
     results.write(given.folder / "loop.json", report)
-    print(json.dumps(report, indent=1))
+    (given.folder / "loop.md").write_text(markdown(report))
+    draw(report["rates"], given.folder / "loop.svg")
+    print(markdown(report))
     return 0 if all(each["named by"] for each in report["bugs"]) else 1
 
 

@@ -57,7 +57,7 @@ class Record:
         ingested: what each blessed run has ingested.
         lags_min: minutes between the newest event that servers have learned from and now, each hour.
         deltas: number of deltas at the end of each lineage.
-        ended: programs that ended by themselves.
+        last_versions: version of each server at the end.
     """
 
     kills: list[Kill] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Record:
     ingested: list[dict[str, Any]] = field(default_factory=list)
     lags_min: list[float] = field(default_factory=list)
     deltas: dict[str, int] = field(default_factory=dict)
-    ended: list[str] = field(default_factory=list)
+    last_versions: list[int] = field(default_factory=list)
 
 
 class Operator:

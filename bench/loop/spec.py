@@ -15,6 +15,12 @@ _FEATURES: dict[str, Any] = {
     "author": {"kind": "id", "column": "author_id", "type": "int", "table": "authors", "missing": 0},
     "language": {"kind": "id", "type": "string", "table": "words", "missing": "unknown"},
     "topic": {"kind": "id", "type": "string", "table": "words", "missing": "unknown"},
+    "languages": {
+        "kind": "cross",
+        "columns": {"language": "string", "post_language": "string"},
+        "table": "pairs",
+    },
+    "taste": {"kind": "cross", "columns": {"user_id": "string", "topic": "string"}, "table": "pairs"},
     "liked": {"kind": "ids", "type": "string", "table": "words", "combiner": "mean", "max_values": 10},
     "is_liked": {"kind": "match", "column": "topic", "among": "liked", "type": "string"},
     "duration_s": {"kind": "numeric", "clip": [0, 10_000_000], "log": True},
@@ -53,7 +59,7 @@ SOURCES = {
     "shown": _actions("shown", "was_shown"),
     "clicks": _actions("clicked", "click"),
     "users": _table("users", "user_id", "string", ["language"], 2),
-    "posts": _table("posts", "post_id", "int", ["author_id", "topic", "duration_s", "posted_at"], 3),
+    "posts": _table("posts", "post_id", "int", ["author_id", "topic", "post_language", "duration_s", "posted_at"], 3),
     "counts": _table("counts", "post_id", "int", ["views", "clicks"], 1),
 }
 
@@ -70,7 +76,7 @@ def document(**sections: Any) -> dict[str, Any]:
             "missing_days": "skip",
             "sources": SOURCES,
         },
-        "tables": {"users": {"dim": 8}, "posts": {"dim": 8}, "authors": {"dim": 8}, "words": {"dim": 8}},
+        "tables": {name: {"dim": 8} for name in ("users", "posts", "authors", "words", "pairs")},
         "features": _FEATURES,
         "tasks": {"click": {"kind": "binary", "only_where": "was_shown"}},
         "model": {"kind": "mmoe", "num_experts": 2, "expert_units": [32, 16], "tower_units": [8]},

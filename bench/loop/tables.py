@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.loop.world import Ints, Request, World, topic_name
+from sangam.pipelines.synthetic.world import LANGUAGES
 
 Inputs = dict[str, list[Any]]
 """Columns of a request; one value stands for all candidates."""
@@ -72,6 +73,7 @@ class Features:
         facts = {
             "author_id": world.author_ids(new),
             "topic": [topic_name(number) for number in world.topics[new]],
+            "post_language": [LANGUAGES[number] for number in posts.language[new]],
             "duration_s": posts.duration_s[new],
             "posted_at": posts.born_s[new],
         }
@@ -94,6 +96,7 @@ class Features:
             "post_id": of.id[posts].tolist(),
             "author_id": world.author_ids(posts).tolist(),
             "topic": [topic_name(number) for number in world.topics[posts]],
+            "post_language": [LANGUAGES[number] for number in of.language[posts]],
             "duration_s": of.duration_s[posts].tolist(),
             "posted_at": of.born_s[posts].tolist(),
             "views": counts.views[posts].tolist(),

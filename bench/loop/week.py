@@ -3,7 +3,7 @@
 import os
 import random
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from bench.loop.programs import Program, Server, end_all
 from bench.loop.tables import Features, Inputs, day_of, put
 from bench.loop.traffic import Traffic
 from bench.loop.world import HOUR_S, Size, World
+from tests.e2e.user_run import wait_until
 
 FIRST_S = 1_772_323_200
 """2026-03-01: in the past, so that no file looks old by the world's clock."""
@@ -46,6 +47,7 @@ class Options:
         kills: whether programs are killed.
         explores: share of requests whose order is drawn.
         check_every_h: hours between two checks of skew.
+        first_bug_day: first day with a bug and kills, counted from 0.
     """
 
     folder: Path
@@ -60,6 +62,7 @@ class Options:
     kills: bool = True
     explores: float = 0.05
     check_every_h: int = 3
+    first_bug_day: int = _RANDOM_DAYS
 
 
 def online_section(hour_s: float) -> dict[str, Any]:
@@ -118,10 +121,21 @@ class Week:
             self._day(day, traffic, operator)
         traffic.finish()
         operator.finish()
-        for server in servers:
-            if server.is_ready():
-                server.program.end()
+        traffic.explores = options.explores
+        self._serve_last(traffic, servers)
         return traffic
+
+    def _serve_last(self, traffic: Traffic, servers: Sequence[Server]) -> None:
+        """Serves one more hour with the last version, and ends the servers."""
+        newest = int(max(each.name for folder in self.record.versions.values() for each in folder.iterdir()))
+        for server in servers:
+            server.wait_until_ready()
+            wait_until(lambda server=server: server.deltas()["version"] == newest, "the last version is served", 60)
+            self.record.last_versions.append(newest)
+        traffic.hour(lambda: 0.0, lambda: None)
+        traffic.finish()
+        for server in servers:
+            server.program.end()
 
     def _make_first_version(self) -> None:
         """Trains on a handful of rows that were shown and clicked on by chance: something must be served first."""
@@ -144,13 +158,13 @@ class Week:
 
     def _day(self, day: int, traffic: Traffic, operator: Operator) -> None:
         options, start_s = self._options, self.world.hour_s
-        if day >= _RANDOM_DAYS:
-            self._plan(start_s, operator, day - _RANDOM_DAYS)
+        if day >= options.first_bug_day:
+            self._plan(start_s, operator, day - options.first_bug_day)
         for hour in range(24):
             is_open = hour < options.hours
             pace_s = partial(self._pace, operator, is_quick=not is_open or day < _RANDOM_DAYS)
             traffic.hour(pace_s, operator.tick, is_open=is_open)
-            if options.online:
+            if options.online and is_open:
                 operator.note_freshness()
         if day >= _RANDOM_DAYS - 1:
             date, kill = day_of(start_s), options.kills and day >= _RANDOM_DAYS and self._chance.random() < 0.5
@@ -196,6 +210,7 @@ class Week:
             "runs": record.runs,
             "freshness_min": freshness,
             "deltas": record.deltas,
+            "last versions": record.last_versions,
         }
 
 

@@ -50,9 +50,9 @@ class Size:
             as fast.
     """
 
-    users: int = 1500
-    posts: int = 700
-    requests: int = 120
+    users: int = 600
+    posts: int = 240
+    requests: int = 200
     candidates: int = 24
     shown: int = 8
     lives_h: int = 24
