@@ -1,5 +1,6 @@
 """The books of a week: an answered request is in the log, or was lost with a server; what is logged is learned once."""
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -94,6 +95,24 @@ def of_run(split: Mapping[str, Any]) -> Counter[str]:
     assert not split["dropped"], f"rows were dropped (got {split['dropped']})"
     joined = split["joined"]
     return Counter({"rows": split["written"]} | {name: joined[name].get("actions joined", 0) for name in joined})
+
+
+def of_online(folder: Path, found: Mapping[str, tuple[str, int]], days: Collection[str]) -> dict[str, int | float]:
+    """Returns the books of online training, which has read every logged row of some days.
+
+    Args:
+        folder: of online training.
+        found: what `logged` says.
+        days: days in which it ran, and those before that its first base has not learned from.
+
+    Raises:
+        AssertionError: a row was not read, or twice.
+    """
+    counts = json.loads((folder / "joining" / "status.json").read_text())["counts"]
+    rows = sum(number for day, number in found.values() if day in days)
+    assert counts["rows"] == rows, f"online training has read {counts['rows']} rows of {rows} that were logged"
+    names = ("rows", "examples", "rows late", "rows with actions: shown", "rows with actions: clicks")
+    return {name: counts.get(name, 0) for name in names}
 
 
 def compared(ingested: Sequence[Mapping[str, Any]], expected: Mapping[str, Counter[str]]) -> dict[str, dict[str, int]]:

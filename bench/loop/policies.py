@@ -1,6 +1,6 @@
 """What other orders of the same candidates would have got: known probabilities need no clicks to compare them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,26 +34,40 @@ def joined(inputs: Sequence[Inputs], num_candidates: int) -> Inputs:
     return result
 
 
+def by_day(answer: Answer) -> str:
+    """Groups answers by their days."""
+    return day_of(answer.at_s)
+
+
+def by_bug(answer: Answer) -> str:
+    """Groups answers by whether the inputs were wrong."""
+    return "with a bug" if answer.has_bug else "without"
+
+
 def rates(
-    answers: Sequence[Answer], shown: int, scores: Mapping[str, Mapping[str, Floats]]
+    answers: Sequence[Answer],
+    shown: int,
+    scores: Mapping[str, Mapping[str, Floats]],
+    group_of: Callable[[Answer], str] = by_day,
 ) -> dict[str, dict[str, float]]:
-    """Returns by day the share of shown posts that are clicked on, by each policy; requests without exploration.
+    """Returns by group the share of shown posts that are clicked on, by each policy; requests without exploration.
 
     Args:
         answers: what was answered.
         shown: number of posts that are shown of a request.
         scores: scores of other policies, by name and request.
+        group_of: returns the group of an answer.
     """
-    of_day: dict[str, dict[str, list[float]]] = {}
+    groups: dict[str, dict[str, list[float]]] = {}
     for answer in answers:
         if answer.is_explored:
             continue
-        day = of_day.setdefault(day_of(answer.at_s), {name: [] for name in POLICIES})
+        group = groups.setdefault(group_of(answer), {name: [] for name in POLICIES})
         for name, clicks in _clicks(answer, shown, scores):
-            day[name].append(clicks / shown)
+            group[name].append(clicks / shown)
     return {
-        day: {name: float(np.mean(values)) for name, values in found.items() if values}
-        for day, found in sorted(of_day.items())
+        name: {policy: float(np.mean(values)) for policy, values in found.items() if values}
+        for name, found in sorted(groups.items())
     }
 
 

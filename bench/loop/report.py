@@ -72,11 +72,16 @@ def _bugs(bugs: list[dict[str, Any]]) -> str:
 
 def _other(report: Mapping[str, Any]) -> str:
     kills = ", ".join(f"{kind} {number}" for kind, number in report["kills"].items()) or "none"
-    lags = report["freshness_min"]
+    lags, online = report["freshness_min"], report["online"]
+    of_lags = f"{lags['median']:.0f}, {lags['most']:.0f}" if lags else "no deltas"
+    of_bug = {name: f"{of['served']:.4f} of {of['oracle']:.4f}" for name, of in report["rates by bug"].items()}
     rows = [
         ["kills (SIGKILL)", kills],
         ["deltas", f"{sum(report['deltas'].values()):,}"],
-        ["minutes since the newest event learned, median and most", f"{lags['median']:.0f}, {lags['most']:.0f}"],
+        ["minutes since the newest event that was served had happened, median and most", of_lags],
+        ["click rate served, and the oracle's, while inputs were right", of_bug.get("without", "-")],
+        ["the same while they were wrong", of_bug.get("with a bug", "-")],
+        *([name, f"{number:,}"] for name, number in online.items()),
         ["daily runs, refused of them", f"{len(report['runs'])}, {sum(run['code'] == 3 for run in report['runs'])}"],
     ]
     return table(["what else", ""], rows)

@@ -82,7 +82,8 @@ def document(**sections: Any) -> dict[str, Any]:
         "model": {"kind": "mmoe", "num_experts": 2, "expert_units": [32, 16], "tower_units": [8]},
         "training": {
             "mode": "incremental",
-            "epochs": 1,
+            "epochs": 2,
+            "incremental_epochs": 1,
             "batch_size_per_rank": 256,
             "dense_optimizer": {"kind": "adam", "learning_rate": 0.003},
             "embedding_optimizer": {"kind": "adagrad", "learning_rate": 0.1},

@@ -197,18 +197,19 @@ class Week:
         told = books.of_log(traffic.answers, traffic.failed, found, record.kills)
         expected = books.of_days(traffic.answers, found, shown)
         learned = books.compared(record.ingested, expected)
+        streamed = {day for run in record.ingested for day in run["days"]["eval"]}  # All but the first base's.
         scores = policies.replayed(record.versions, traffic.answers, folder / "logs")
-        lags = np.array(record.lags_min or [np.nan])
-        freshness = {"median": float(np.median(lags)), "most": float(lags.max()), "hours": len(record.lags_min)}
         return {
             "requests": told,
             "examples": learned,
             "rates": policies.rates(traffic.answers, shown, scores),
+            "rates by bug": policies.rates(traffic.answers, shown, scores, policies.by_bug),
             "bugs": [_of_bug(each) for each in record.found],
             "named without a bug": record.false,
             "kills": _counted(record),
             "runs": record.runs,
-            "freshness_min": freshness,
+            "online": books.of_online(folder / "root" / "online" / spec.NAME, found, streamed) if record.deltas else {},
+            "freshness_min": _freshness(record.lags_min),
             "deltas": record.deltas,
             "last versions": record.last_versions,
         }
@@ -236,6 +237,12 @@ def _of_bug(found: Any) -> dict[str, Any]:
         "named after minutes": after_min,
         "its day's run was refused": found.refused,
     }
+
+
+def _freshness(lags_min: Sequence[float]) -> dict[str, float]:
+    if not lags_min:
+        return {}
+    return {"median": float(np.median(lags_min)), "most": max(lags_min), "hours": len(lags_min)}
 
 
 def _counted(record: Record) -> Mapping[str, int]:

@@ -29,7 +29,7 @@ HOUR_S = 3600
 _CLICK = TASKS.index("like")
 _TREND_PACE = 4.0
 """Ratio of the speed of trends to that of tastes."""
-_HEAT_EFFECT, _AGE_EFFECT, _OFFSET = 0.7, 0.04, -2.6
+_HEAT_EFFECT, _AGE_EFFECT, _OFFSET = 1.0, 0.04, -1.6
 """Of a standard deviation of a post's trend, and of an hour of its age, on the logit of a click; of the mean."""
 _NEXT_SLOT = 0.9
 _LIKED = 10
@@ -56,7 +56,7 @@ class Size:
     candidates: int = 24
     shown: int = 8
     lives_h: int = 24
-    drift: float = 1.0
+    drift: float = 0.5
 
 
 @dataclass(frozen=True)
