@@ -12,6 +12,8 @@ FILE_NAME = "ingestion.json"
 
 POSITIVES, SAMPLED, WITHOUT = "positives", "sampled rows", "positives without a candidate"
 """Counts of data.negatives."""
+EARLIER_ONLY = "rows with earlier actions only"
+"""Count of a source of actions: rows whose actions were all before them, by the clocks that wrote both."""
 
 
 class _Report(BaseModel):

@@ -99,7 +99,7 @@ class Folder:
         for path in orphans(self._spools):
             self._seal(path)
         if self._settings:
-            self._remove_old(self._settings, now)
+            self._remove_old(self._settings, min(now, self._storage_s(now)))
 
     def close(self) -> None:
         """Seals what is open."""
@@ -125,6 +125,17 @@ class Folder:
         if not spool.name.startswith(self._writer):
             self.counts["recovered"] += num_requests
             self.counts["torn"] += is_torn
+
+    def _storage_s(self, now: float) -> float:
+        """Returns the time by the storage's clock: a server that is ahead must not remove what others have written."""
+        probe = self._spools / f"{self._writer}.clock"
+        try:
+            probe.touch()
+            written_s = probe.stat().st_mtime
+            probe.unlink()
+        except OSError:
+            return now  # The disk may be full: removing helps.
+        return written_s
 
     def _remove_old(self, settings: RequestLog, now: float) -> None:
         """Removes the oldest sealed files beyond the declared days and size."""

@@ -75,13 +75,19 @@ def check_scores(log: str, versions: Path, day: Day, num_requests: int) -> Score
         read = [*_ID_COLUMNS, *_columns(described)]
         rows = sampled(log, day, num_requests, read)
         rows = rows.filter(pc.equal(rows[VERSION], version))
-        has_delta = _has_delta(rows[DELTA], versions / str(version))
-        if with_delta := int(pc.sum(has_delta).as_py() or 0):
+        as_pushed = rows.filter(_is_of_folder(rows[DELTA], versions / str(version)))
+        if with_delta := rows.num_rows - as_pushed.num_rows:
             left_out["scored with a delta, which the version's folder does not have"] += with_delta
-            rows = rows.filter(pc.invert(has_delta))
+        rows = as_pushed
         if rows.num_rows:
             scored.append(_Scored(rows, _scores(versions / str(version), version, described, rows)))
     return ScoreSkew(tasks=list(_tasks(scored)), left_out=dict(left_out))
+
+
+def _is_of_folder(deltas: pa.ChunkedArray, folder: Path) -> pa.ChunkedArray:
+    """Returns which rows were scored with what the folder has: with no delta, or with the last one that it includes."""
+    place = lineage_of(folder)
+    return pc.fill_null(pc.equal(deltas, place.number), True) if place else pc.is_null(deltas)
 
 
 def _why_not(folder: Path) -> str:
@@ -89,13 +95,6 @@ def _why_not(folder: Path) -> str:
         return "is not there"
     settings = settings_of(folder)
     return f"redacts {', '.join(sorted(settings.redact))}" if settings and settings.redact else ""
-
-
-def _has_delta(deltas: pa.ChunkedArray, folder: Path) -> pa.ChunkedArray:
-    """Returns for each row whether a delta after the version's own was applied. A version that takes deltas has the
-    number of the last one that it includes, 0 for none."""
-    own = lineage_of(folder)
-    return pc.fill_null(pc.not_equal(deltas, own.number if own else -1), fill_value=False)
 
 
 def _described(folder: Path) -> Description:

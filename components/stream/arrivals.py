@@ -87,7 +87,7 @@ class Folder:
         self._files: dict[tuple[str, str], Arrival] = {}
         self._changing: dict[tuple[str, str], _Changing] = {}
         self._turn: list[tuple[str, str]] = []
-        self.is_behind = False
+        self._has_listed = self.is_behind = False
 
     def complete(self, known: Callable[[Arrival], tuple[bool, Facts | None]]) -> list[Arrival]:
         """Returns the files that are complete and new or changed, oldest day first, then by source and name.
@@ -170,13 +170,22 @@ class Folder:
                         if (facts := _facts(listed.path)) is not None:
                             self._changing[source, listed.name] = _Changing(facts, now, now, wall)
 
+        self._has_listed = True
+
     def _listed(self, source: str, path: str) -> Arrival | None:
         """Returns a file of a day that is read; None for another one."""
         if not visible([Listed(path, None)], self._patterns[source]):
             return None
         name = posixpath.relpath(path, self._root)
         day = day_in(self._expressions[source], name)
-        if day is None or day < self._oldest[source]:
+        if day is None:
+            return None
+        if day < self._oldest[source]:
+            if self._has_listed:  # What lay there before is the base's.
+                reason = (
+                    f"{path}: is of a day that the base has learned from (got {day}); correct the clock that wrote it"
+                )
+                self._dead.add(name, source, f"{reason}, or leave it to the daily run")
             return None
         if day > self._today() + self._tolerance:
             self._dead.add(name, source, f"{path}: its day is still to come (got {day}); it is read on that day")

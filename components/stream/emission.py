@@ -1,5 +1,6 @@
 """Converts rows whose windows have ended into examples, with the functions of the batch joiner."""
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -7,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from sangam.components.logs.joining.bucket import IS_MATCHED, join_bucket
+from sangam.components.logs.joining.notes import is_of_requests
 from sangam.components.logs.joining.sides import DAY, ROW, VALUE, numbers_of
 from sangam.components.logs.joining.slices import single
 from sangam.components.logs.joining.splitting import source_schema
 from sangam.components.logs.rows.conversion import convert
 from sangam.components.logs.rows.limits import limits_of
 from sangam.components.logs.rows.sampling import sampled, sampling_of
+from sangam.components.reports.ingestion import EARLIER_ONLY
 from sangam.components.stream.reading import Integers, MainFile, OtherFile, key_hashes
 from sangam.schemas.contracts.joining_job import JoiningJob
 from sangam.schemas.derived.columns import columns
@@ -20,6 +23,7 @@ from sangam.schemas.derived.sources import origins
 from sangam.schemas.spec.data import TRAIN
 from sangam.schemas.spec.sources import StateTable
 
+_LOG = logging.getLogger("sangam.components.stream")
 _PLACE = "place of the row"
 """Column added to those of the inputs; no spec can declare a column of this name."""
 
@@ -107,8 +111,12 @@ class Emission:
                 elif column == IS_MATCHED and isinstance(source, StateTable) and source.missing == "drop":
                     stays &= np.asarray(array, dtype=bool)
             for of_day in joined.counts.values():
-                for what in ("rows with actions", "rows without actions", "rows with a version"):
+                for what in ("rows with actions", "rows without actions", EARLIER_ONLY, "rows with a version"):
                     counts[f"{what}: {name}"] += of_day.get(what, 0)
+                if of_day.get(EARLIER_ONLY) and is_of_requests(source):
+                    _LOG.warning(
+                        "source=%s rows=%d: have earlier actions only: clocks differ", name, of_day[EARLIER_ONLY]
+                    )
         one = pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
         converted = convert(one, self._joined, "data.sources", limits=limits_of(self._logs, file.day))
         stays &= np.isin(np.arange(len(chosen)), converted.rows)

@@ -59,7 +59,7 @@ def skew(
         raise UserError(f"--date: {error}") from None
     loaded = load_spec(spec)
     redact = loaded.serving.log.redact if loaded.serving.log else {}
-    found = check_features(loaded, loaded.compared_logs, redact, log, data, day, sample)
+    found = check_features(loaded, loaded.logs_with_tables, redact, log, data, day, sample)
     if found is None:
         raise UserError(
             f"--log: has no requests of {day} (got {log}); give the folder of `sangam serve --log`, or --date"

@@ -9,7 +9,7 @@ from sangam.components.stream.kafka_client import reader_of
 from sangam.schemas.contracts.joining_job import Kafka
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Spec
-from sangam.schemas.spec.data import DayLogs
+from sangam.schemas.spec.data import DayLogs, ServedLogs
 
 _KAFKA = "kafka://"
 _SERVER = re.compile(r"[^\s/:,\[\]]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
@@ -32,6 +32,7 @@ def source_of(
         UserError: the options contradict each other or the spec.
     """
     if not source.startswith(_KAFKA):
+        _refuse_late_requests(spec)
         return _folder(source, {"--topic": bool(topics), "--group": bool(group), "--kafka-config": bool(properties)})
     servers = source.removeprefix(_KAFKA)
     wrong = [server for server in servers.split(",") if not _SERVER.fullmatch(server)]
@@ -45,6 +46,19 @@ def source_of(
     )
     reader_of(kafka).close()  # Raises an error for invalid properties.
     return kafka
+
+
+def _refuse_late_requests(spec: Spec) -> None:
+    """Refuses files of requests that are sealed so late that their actions are no longer kept."""
+    if not isinstance(spec.data, ServedLogs) or spec.serving.log is None or spec.online is None:
+        return
+    joining, every_s = spec.online.joining, spec.serving.log.file_every_s
+    if joining.lateness_s < every_s + joining.settle_s:
+        raise UserError(
+            f"online.joining.lateness_s: is less than a request may come after its actions: serving.log.file_every_s "
+            f"and settle_s (got {joining.lateness_s}, {every_s:g} and {joining.settle_s:g}); raise it, or lower "
+            "file_every_s: labels would be lost"
+        )
 
 
 def _folder(source: str, options: dict[str, bool]) -> Path:

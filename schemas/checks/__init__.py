@@ -65,7 +65,7 @@ def find_problems(spec: Spec) -> list[Problem]:
 def _data(spec: Spec) -> Iterator[Problem]:
     lists = [name for name in spec.features if any(column.is_list for column in feature_columns(spec, name))]
     separator = spec.data.list_separator
-    is_csv = "csv" in (spec.data.format, *(source.format for source in sources_of(spec.compared_logs).values()))
+    is_csv = "csv" in (spec.data.format, *(source.format for source in sources_of(spec.logs_with_tables).values()))
     if separator is None and is_csv and lists:
         yield Problem(
             ("data",), f"CSV needs a list_separator for {listed(lists)} (got none)", "for example list_separator: '|'"

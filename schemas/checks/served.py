@@ -8,6 +8,7 @@ from sangam.schemas.derived.sources import columns_read_of_log
 from sangam.schemas.problems import Problem, listed
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.data import ServedLogs
+from sangam.schemas.spec.sources import StateTable
 
 
 def served_problems(spec: Spec) -> Iterator[Problem]:
@@ -47,6 +48,16 @@ def _data(spec: Spec, data: ServedLogs) -> Iterator[Problem]:
                 f"has no column '{column.name}', which no request has (got {listed(sorted(known))})",
                 "take it from a source of kind actions, or name one of these",
             )
+    for name, source in data.sources.items():
+        if not isinstance(source, StateTable):
+            continue
+        for setting, default in (("missing", "keep"), ("marker", None)):
+            if (got := getattr(source, setting)) != default:
+                yield Problem(
+                    ("data", "sources", name, setting),
+                    f"has no effect on a table of data of kind served, which is not joined (got '{got}')",
+                    "remove it: the features are those that the server saw",
+                )
     redact = spec.serving.log.redact if spec.serving.log else {}
     for name in sorted(requested & redact.keys()):
         yield Problem(

@@ -15,7 +15,8 @@ def skew_problems(spec: Spec, loc: Loc, gate: SkewGate) -> Iterator[Problem]:
     if gate is not next(other for other in spec.skew_gates if other.skew == gate.skew):
         what = f"bounds the skew of {gate.skew}, as an earlier gate does (got a second one)"
         yield Problem(loc, what, "leave one of them out")
-    if not isinstance(spec.compared_logs, DayLogs):
+    logs = spec.logs_with_tables
+    if not isinstance(logs, DayLogs):
         yield Problem((*loc, "skew"), f"needs logs by day (got data.kind '{spec.data.kind}')", "remove the gate")
         return
     if gate.log is None and not isinstance(spec.data, ServedLogs):
@@ -23,7 +24,7 @@ def skew_problems(spec: Spec, loc: Loc, gate: SkewGate) -> Iterator[Problem]:
             (*loc, "log"), "is missing", "give the folder of the log of requests, relative to the data folder"
         )
     if gate.skew == "features":
-        yield from _features(spec, loc, spec.compared_logs)
+        yield from _features(spec, loc, logs)
     elif not isinstance(spec.push, DirectoryPush) or spec.push.is_on_store:
         got = spec.push.path if isinstance(spec.push, DirectoryPush) else spec.push.kind
         yield Problem(

@@ -16,7 +16,7 @@ _OF_A_VALUE = ("sum", "max", "last")
 
 def source_problems(spec: Spec) -> Iterator[Problem]:
     """Yields every mistake in the sources."""
-    if not sources_of(spec.compared_logs):
+    if not sources_of(spec.logs_with_tables):
         return
     if spec.event_time is None:
         yield Problem(
@@ -28,7 +28,7 @@ def source_problems(spec: Spec) -> Iterator[Problem]:
     yield from _leaks(spec)
     by_name = {column.name: column for _, column in readings(spec)}
     in_log = dict(by_name)
-    for name, source in sources_of(spec.compared_logs).items():
+    for name, source in sources_of(spec.logs_with_tables).items():
         yield from _keys((*_PLACE, name), source, spec, in_log)
         yield from _columns((*_PLACE, name), source, by_name)
         yield from _marker((*_PLACE, name), source, spec)
@@ -37,7 +37,7 @@ def source_problems(spec: Spec) -> Iterator[Problem]:
 def _origins(spec: Spec) -> Iterator[Problem]:
     """Yields columns of two sources, and joined columns that are the event's time."""
     first: dict[str, str] = {}
-    for name, source in sources_of(spec.compared_logs).items():
+    for name, source in sources_of(spec.logs_with_tables).items():
         for column in source.columns:
             known = first.setdefault(column, name)
             where = (*_PLACE, name, "columns", column)
@@ -53,11 +53,11 @@ def _origins(spec: Spec) -> Iterator[Problem]:
 
 def _leaks(spec: Spec) -> Iterator[Problem]:
     """Yields features that read an action, which is known only after the event."""
-    of = origins(spec.compared_logs)
+    of = origins(spec.logs_with_tables)
     for name in spec.features:
         for column in feature_columns(spec, name):
             source = of.get(column.name)
-            if source and isinstance(sources_of(spec.compared_logs)[source], Actions):
+            if source and isinstance(sources_of(spec.logs_with_tables)[source], Actions):
                 yield Problem(
                     ("features", name),
                     f"reads an action of source '{source}' (got '{column.name}')",
@@ -67,7 +67,7 @@ def _leaks(spec: Spec) -> Iterator[Problem]:
 
 
 def _keys(where: Loc, source: Source, spec: Spec, in_log: dict[str, Column]) -> Iterator[Problem]:
-    of = origins(spec.compared_logs)
+    of = origins(spec.logs_with_tables)
     for name, key in source.keys.items():
         place = (*where, "keys", name)
         if name in of:
@@ -129,8 +129,8 @@ def _shape(column: Column) -> str:
 
 
 def _marker(where: Loc, source: Source, spec: Spec) -> Iterator[Problem]:
-    assert isinstance(spec.compared_logs, DayLogs)
-    if source.marker and not spec.compared_logs.arrival:
+    assert isinstance(spec.logs, DayLogs)
+    if source.marker and not spec.logs.arrival:
         yield Problem(
             (*where, "marker"),
             f"has no effect without data.arrival, which sets the wait (got '{source.marker}')",

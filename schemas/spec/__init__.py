@@ -172,9 +172,9 @@ class Spec(RankerSpec):
         return self.data.parts if isinstance(self.data, ServedLogs | TableLogs) else self.data
 
     @property
-    def compared_logs(self) -> Parts:
-        """The same with the tables that only served requests are compared with."""
-        return self.data.compared if isinstance(self.data, ServedLogs) else self.logs
+    def logs_with_tables(self) -> Parts:
+        """The logs with all tables that features come from: those of served requests are not joined."""
+        return self.data.with_tables if isinstance(self.data, ServedLogs) else self.logs
 
     @property
     def quality_gates(self) -> tuple[Gate, ...]:

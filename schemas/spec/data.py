@@ -9,7 +9,7 @@ from sangam.schemas.parts.base import ColumnName, FrozenModel, Name, PositiveInt
 from sangam.schemas.spec.forms import Form, Zone
 from sangam.schemas.spec.negatives import Negatives
 from sangam.schemas.spec.patterns import DayPattern, FileFormat, FilePattern, TableFormat
-from sangam.schemas.spec.sources import Actions, Source
+from sangam.schemas.spec.sources import Source, StateTable
 
 TRAIN, VALIDATION, EVAL = "train", "validation", "eval"
 
@@ -116,7 +116,8 @@ class _ByDay(_Logs):
     times: DayTimes = DayTimes()
     """Bounds on times of events."""
     sources: dict[Name, Source] = Field(default_factory=dict)
-    """Other logs, joined to these by keys and `event_time`, by name; docs/data.md."""
+    """Other logs, joined to these by keys and `event_time`, by name; docs/data.md. Tables of data of kind `served` are
+    not joined: skew is judged by them."""
 
 
 class DayLogs(_ByDay):
@@ -132,8 +133,7 @@ class DayLogs(_ByDay):
 
 class ServedLogs(_ByDay):
     """The log of requests that servers write with `sangam serve --log`: a row is a candidate as the server saw it, and
-    actions follow it. Sources of kind `table` are not joined: gates of skew compare what servers saw with them.
-    Otherwise as logs by day."""
+    actions follow it. Otherwise as logs by day."""
 
     kind: Literal["served"]
     log: FilePattern
@@ -141,14 +141,13 @@ class ServedLogs(_ByDay):
 
     @property
     def parts(self) -> DayLogs:
-        """The logs that ingestion reads: the sealed files of each day, and actions. Requests bring what tables say."""
-        logs = self.compared
-        actions = {name: source for name, source in logs.sources.items() if isinstance(source, Actions)}
-        return logs.model_copy(update={"sources": actions})
+        """The logs that ingestion reads: the sealed files of each day, joined to the actions."""
+        sources = {name: source for name, source in self.sources.items() if not isinstance(source, StateTable)}
+        return self.with_tables.model_copy(update={"sources": sources})
 
     @property
-    def compared(self) -> DayLogs:
-        """The same logs with the tables, which what servers saw is compared with."""
+    def with_tables(self) -> DayLogs:
+        """The same, also with the tables that the servers' features come from."""
         fields = {name: getattr(self, name) for name in _ByDay.model_fields}
         return DayLogs(kind="days", format=self.format, pattern=self.pattern, **fields)
 

@@ -23,6 +23,7 @@ class Windows:
         is_early: whether it is before every row of its keys.
         is_late: whether it is after the windows of the rows of its keys, and not before all of them.
         is_alone: no row has its keys.
+        has_earlier_only: for each row, whether it has no action in its window, and one before its time.
     """
 
     order: Integers
@@ -32,6 +33,7 @@ class Windows:
     is_early: Mask
     is_late: Mask
     is_alone: Mask
+    has_earlier_only: Mask
 
 
 def windows(
@@ -61,6 +63,7 @@ def windows(
     is_joined[order] = open_windows[:-1] > 0
     has_row = counts & np.isin(keys, row_keys)
     earliest = _is_after_a_row(starts, row_keys, numbers, keys)
+    key_before = np.append(keys[order], NO_KEY)[first - 1]
     return Windows(
         order=order,
         first=first,
@@ -69,6 +72,7 @@ def windows(
         is_early=has_row & ~earliest,
         is_late=has_row & earliest & ~is_joined,
         is_alone=counts & ~has_row,
+        has_earlier_only=(first == last) & (key_before == row_keys) & (row_keys != NO_KEY),
     )
 
 

@@ -13,6 +13,7 @@ from sangam.components.logs.joining.actions import Mask, Windows, repeated, take
 from sangam.components.logs.joining.as_of import as_of
 from sangam.components.logs.joining.keys import NO_KEY, Integers, by_key_and_time, codes
 from sangam.components.logs.joining.sides import FILE, ROW, VALUE, Side, sides
+from sangam.components.reports.ingestion import EARLIER_ONLY
 from sangam.schemas.derived.sources import days_read
 from sangam.schemas.spec.sources import ActionColumn, Actions, Source, StateTable
 
@@ -141,6 +142,7 @@ def _actions(source: Actions, day: _Day, absent: Sequence[int]) -> dict[str, pa.
     found = windows(rows, actions, source.window_s, is_repeated)
     day.add("rows with actions", found.last > found.first)
     day.add("rows without actions", (found.last == found.first) & (rows[0] != NO_KEY))
+    day.add(EARLIER_ONLY, found.has_earlier_only)
     day.add("rows without a key or a time", rows[0] == NO_KEY)
     day.add("rows that may lack actions: days without files", _reaches(rows[1], source.window_s, absent))
     day.counts["actions joined"] += int(found.is_joined.sum())

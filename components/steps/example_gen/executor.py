@@ -31,6 +31,7 @@ from sangam.components.logs.files.resolve import (
 from sangam.components.logs.files.source_files import logs_of
 from sangam.components.logs.files.storage import TfxStorage, open_file
 from sangam.components.logs.joining.judged import counts_by_day, refuse_problems
+from sangam.components.logs.joining.notes import notes_on_clocks
 from sangam.components.logs.joining.pipeline import JoinRun, join
 from sangam.components.logs.joining.plan import plan_of
 from sangam.components.logs.negatives.collecting import Catalogs, collect, files_of_candidates, write_catalog
@@ -107,7 +108,7 @@ class Executor(BeamExecutor):
         }
         history = of_split.pop(HISTORY)
         notes = [*request.notes, *start.notes, *_history_notes(request, start, files, history)]
-        notes += [*equal_notes, *notes_on_columns(counts)]
+        notes += [*equal_notes, *notes_on_columns(counts), *notes_on_clocks(request.logs, report)]
         meaning = notes_on_negatives(request, report)
         report = report.model_copy(
             update={

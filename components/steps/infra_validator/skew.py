@@ -39,7 +39,7 @@ class Declared(BaseModel):
 
 def declared(spec: Spec) -> Declared | None:
     """Returns what a valid spec says of skew; None without a gate."""
-    logs = spec.compared_logs
+    logs = spec.logs_with_tables
     if not spec.skew_gates or not isinstance(logs, DayLogs):
         return None
     own = spec.data.log if isinstance(spec.data, ServedLogs) else None

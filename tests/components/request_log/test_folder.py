@@ -113,6 +113,13 @@ def test_the_oldest_files_go_beyond_the_declared_days_and_size(tmp_path: Path) -
     assert len(sealed(tmp_path / "sizes")) == 10_000 // one + 1
 
 
+def test_a_server_whose_clock_is_ahead_removes_nothing_of_others(tmp_path: Path) -> None:
+    of, now, years = plan(keep_days=2), datetime.datetime.now(datetime.UTC).timestamp(), 70 * 365 * 86_400
+    write(tmp_path, of, [request(of, 1, now, 1)[0]])
+    write(tmp_path, of, [request(of, 2, now + years + after_s, 1)[0] for after_s in (0, 31)])
+    assert sorted({row["request_id"] for row in rows_of(tmp_path)}) == ["r1", "r2"]
+
+
 def test_several_servers_write_into_one_folder(tmp_path: Path) -> None:
     of, clock = plan(), Clock(NOON)
     folders = [Folder(tmp_path, b"", clock) for _ in range(3)]

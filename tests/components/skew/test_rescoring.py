@@ -1,5 +1,6 @@
 """Logged requests get the scores again that their version gave; others are found, with the candidate."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from sangam.components.request_log.served import Plan, Served
 from sangam.components.server.model import LoadedModel
 from sangam.components.skew.rescoring import check_scores
+from sangam.schemas.contracts.deltas import LINEAGE_FILE, Lineage
 from sangam.schemas.derived.days import parse_day
 from sangam.schemas.spec.serving import RequestLog
 from tests.components.request_log.sample_requests import write
@@ -16,7 +18,7 @@ from tests.components.server.sample_models import SmallRanker, candidates
 
 pytestmark = pytest.mark.slow
 
-VERSION, REDACTED, ABSENT = 20240228001, 20240228002, 20240228003
+VERSION, REDACTED, ABSENT, FULL = 20240228001, 20240228002, 20240228003, 20240228004
 DAY, AT_S = parse_day("2024-02-29"), 1_709_200_000.5
 
 
@@ -26,6 +28,9 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     SmallRanker(3.0).save(folder / "model")
     put_logged(folder / "model", folder / "versions", VERSION, RequestLog(share=1.0))
     put_logged(folder / "model", folder / "versions", REDACTED, RequestLog(share=1.0, redact={"user": "hash"}))
+    put_logged(folder / "model", folder / "versions", FULL, RequestLog(share=1.0))
+    place = Lineage(lineage=str(VERSION), number=7, sha256="")
+    (folder / "versions" / str(FULL) / LINEAGE_FILE).write_text(place.model_dump_json())
     return folder / "versions"
 
 
@@ -47,10 +52,23 @@ def _served(model: LoadedModel, number: int, *, delta: int | None = None, wrong:
     return Served(model.logged, f"r{number}", AT_S + number, delta, inputs, 3, scores)
 
 
+@pytest.mark.parametrize("version", [VERSION, FULL])
+def test_what_was_scored_without_a_later_delta_is_scored_again(
+    model: LoadedModel, versions: Path, tmp_path: Path, version: int
+) -> None:
+    assert model.logged
+    plan = replace(model.logged, version=version)
+    requests = [_served(model, delta, delta=delta) for delta in (0, 6, 7, 8)]
+    write(tmp_path, plan, [replace(each, plan=plan) for each in requests])
+    found = check_scores(str(tmp_path), versions, DAY, 100)
+    assert found
+    assert [(task.compared, task.different) for task in found.tasks] == [(2, 0), (2, 0)]
+    assert list(found.left_out.values()) == [9]
+
+
 def test_a_version_gives_the_logged_scores_again(model: LoadedModel, versions: Path, tmp_path: Path) -> None:
     assert model.logged
-    # A server says delta 0 of a version that takes deltas, before the first one.
-    write(tmp_path, model.logged, [_served(model, number, delta=0 if number % 2 else None) for number in range(4)])
+    write(tmp_path, model.logged, [_served(model, number) for number in range(4)])
     found = check_scores(str(tmp_path), versions, DAY, 100)
     assert found
     # A score of a missing price is none.

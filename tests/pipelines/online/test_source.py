@@ -12,6 +12,8 @@ from sangam.schemas.loading import load_spec
 from sangam.schemas.spec import Spec
 from tests.components.logs.sample_sources import logs
 from tests.errors import place_and_value
+from tests.schemas.checks.test_served import SERVED
+from tests.schemas.sample_specs import loaded
 
 _ALL = ["shown", "likes=liked", "items=things"]
 _BROKER = "kafka://127.0.0.1:9"
@@ -33,6 +35,15 @@ def test_a_folder_stays_one_and_topics_have_a_group_of_the_rankers_name(spec: Sp
     assert _source(spec, "kafka://a:1,[::1]:2", _ALL) == Kafka(
         servers="a:1,[::1]:2", group="sangam-short_video", topics=topics
     )
+
+
+def test_files_of_requests_that_come_after_their_actions_are_over_are_refused(tmp_path: Path) -> None:
+    quick = {"online": {"joining": {"lateness_s": 11}}, "serving": {"log": {"share": 1, "file_every_s": 10}}}
+    assert _source(loaded(tmp_path, SERVED | quick), str(tmp_path)) == tmp_path.resolve()
+    default = loaded(tmp_path, SERVED | {"online": {}})
+    with pytest.raises(UserError, match=place_and_value("online.joining.lateness_s", "(got 10, 300 and 1)")):
+        _source(default, str(tmp_path))
+    assert isinstance(_source(default, _BROKER, ["requests", "clicks=clicks"]), Kafka)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from sangam.schemas.derived.columns import columns
+from sangam.schemas.derived.sources import columns_read_of_log
 from sangam.schemas.loading import load_spec
 from sangam.schemas.problems import SpecError
+from sangam.schemas.spec.data import DayLogs
 from tests.errors import tells
 from tests.schemas.sample_specs import changed, loaded, write
 
@@ -20,11 +23,9 @@ CLICKS = {
     "columns": {"like": {"take": "happened"}, "rating": {"take": "sum", "column": "stars"}},
 }
 PEOPLE = {
+    **{name: value for name, value in CLICKS.items() if name not in ("kind", "window_s")},
     "kind": "table",
-    "pattern": "people/{YYYY}-{MM}-{DD}/*.parquet",
-    "format": "parquet",
     "keys": {"user_id": {"type": "string"}},
-    "time": "at",
     "max_age_days": 7,
     "columns": {"age": {}},
 }
@@ -46,8 +47,21 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"data.sources.clicks.keys": {"session": {"type": "string"}}}, "data", "'session'"),
     ({"data.validation_days": 2}, "data.validation_days", "got 2"),
     ({"data.format": "csv"}, "data.format", "got 'csv'"),
-    ({"data.sources.people": PEOPLE | {"columns": {"nothing": {}}}}, "data.sources.people.columns.nothing", "nothing"),
-    ({"data.sources.people": PEOPLE | {"marker": "{YYYY}-{MM}-{DD}/done"}}, "data.sources.people.marker", "done"),
+    ({"data.sources.people": PEOPLE | {"missing": "drop"}}, "data.sources.people.missing", "got 'drop'"),
+    (
+        {"data.sources.people": PEOPLE | {"marker": "{YYYY}-{MM}-{DD}/_DONE"}},
+        "data.sources.people.marker",
+        "not joined ... _DONE",
+    ),
+    ({"data.sources.people": PEOPLE | {"columns": {"height": {}}}}, "data.sources.people.columns.height", "'height'"),
+    (
+        {
+            "data.sources.people": PEOPLE | {"keys": {"session": {"type": "string"}}},
+            "gates.1": {"skew": "features", "at_most": 0},
+        },
+        "gates[1].skew",
+        "got session",
+    ),
 ]
 
 
@@ -65,11 +79,14 @@ def test_served_requests_are_read_as_logs_by_day(tmp_path: Path) -> None:
     assert spec.logs.sources.keys() == {"clicks"}
 
 
-def test_tables_are_compared_with_what_servers_saw_and_not_joined_to_it(tmp_path: Path) -> None:
+def test_tables_are_for_the_gate_of_skew_alone(tmp_path: Path) -> None:
     gates = [{"task": "like", "metric": "auc", "at_least": 0.6}, {"skew": "features", "at_most": 0.001}]
     spec = loaded(tmp_path, SERVED | {"data.sources.people": PEOPLE, "gates": gates})
+    assert isinstance(spec.logs, DayLogs)
+    assert isinstance(spec.logs_with_tables, DayLogs)
     assert spec.logs.sources.keys() == {"clicks"}
-    assert spec.compared_logs.sources.keys() == {"clicks", "people"}
+    assert spec.logs_with_tables.sources.keys() == {"clicks", "people"}
+    assert "age" in {column.name for column in columns_read_of_log(spec.logs, columns(spec))}
 
 
 def test_redacted_columns_do_not_matter_to_other_logs(tmp_path: Path) -> None:

@@ -175,6 +175,13 @@ def test_every_action_that_is_left_out_is_counted() -> None:
     }
 
 
+def test_rows_with_earlier_actions_only_are_counted() -> None:
+    rows = [event(10), event(300), Row(0, 10, (8, b"bob"), ())]
+    _, counts = joined(actions(), rows, [action(12), action(5)])
+    assert counts[0]["rows with earlier actions only"] == 1
+    assert counts[0]["rows without actions"] == 2
+
+
 def test_without_actions_there_are_zeros_or_no_values() -> None:
     values, _ = joined(actions(), [event(10)], [action(10, what="hide", n=None), action(10, float("nan"), "hide")])
     assert values[0, 0] == {
