@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from bench.loop.tables import day_of
 from bench.loop.traffic import Answer
+from sangam.components.arrow_files import open_parquet
 
 LOST_S = 1.5
 """Seconds before a kill whose requests may be lost: the half second between two writes, and a busy machine."""
@@ -44,7 +43,7 @@ def logged(folder: Path) -> dict[str, tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     for file in sorted(folder.glob("20*/*/*.parquet")):
         columns = ["request_id", "served_at", "post_id"]
-        table = pq.read_table(file, columns=columns)
+        table = open_parquet(file).read(columns)
         for request_id, at, of in zip(*(table[name].to_pylist() for name in columns), strict=True):
             assert request_id not in found, f"{file}: request {request_id} is logged twice"
             found[request_id] = day_of(at.timestamp()), len(of)
