@@ -119,6 +119,11 @@ bench-quality: setup ## measure models on real data, into docs/quality.md; sever
 bench-freshness: setup ## measure what deltas each minute, hour and day give, into docs/online.md; 2 quiet cores, 1 hour
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.freshness
 
+.PHONY: loop
+loop: setup ## live a week of the closed loop with kills and bugs, in runs/loop; 2 cores, 4 hours; HOUR=5: seconds of an hour, 40 minutes; SEED=2
+	@rm -rf runs/loop
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.loop runs/loop --hour $(or $(HOUR),60) --seed $(or $(SEED),1)
+
 .PHONY: lint
 lint: setup ## check style, types, imports between packages, structure; changes nothing
 	$(BIN)/ruff check .

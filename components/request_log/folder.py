@@ -67,13 +67,13 @@ class Folder:
         self.counts: Counter[str] = Counter()
 
     def write(self, plan: Plan, requests: Sequence[Served]) -> int:
-        """Adds requests of one version, all or none; returns their number.
+        """Adds requests of one version and one hour, all or none; returns their number.
 
         Raises:
             OSError: they cannot be written.
         """
         hour = hour_folder(requests[0].at_s)
-        if self._open and (self._open.plan is not plan or self._open.hour < hour or self._open.spool.is_removed):
+        if self._open and (self._open.plan is not plan or self._open.hour != hour or self._open.spool.is_removed):
             self._close()
         batch = batch_of(plan, requests, self._key)
         if self._open is None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sangam.components.request_log.served import Plan, Served
+from sangam.schemas.contracts.request_log import hour_folder
 from sangam.schemas.host.limited_log import LimitedLog
 
 _LOG = LimitedLog(logging.getLogger("sangam.components.server"))
@@ -106,13 +107,14 @@ class RequestQueue:
             self.counts[f"dropped {reason}"] += number
 
     def _take(self) -> list[Served]:
-        """Returns the next requests of one version, a bounded number of rows."""
+        """Returns the next requests of one version and one hour, a bounded number of rows."""
         taken: list[Served] = []
-        rows = size = 0
+        hour, rows, size = "", 0, 0
         while self._waiting and rows < _ROWS_AT_ONCE:
             request, num_bytes = self._waiting[0]
-            if taken and request.plan is not taken[0].plan:
+            if taken and (request.plan is not taken[0].plan or hour_folder(request.at_s) != hour):
                 break
+            hour = hour_folder(request.at_s)
             self._waiting.popleft()
             taken.append(request)
             rows, size = rows + request.num_candidates, size + num_bytes

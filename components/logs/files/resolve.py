@@ -213,10 +213,14 @@ def fingerprint(files: Files, data_root: str, digests: Mapping[str, str]) -> str
 
 
 def changed_files(before: Files, after: Files) -> list[str]:
-    """Returns a text for each file that differs between two listings."""
+    """Returns a text for each file that differs between two listings.
+
+    Files that come to a day after the run's date do not count: a window reaches into that day, which is not over.
+    """
     first = {file.path: file.facts for file in before.all_files}
     second = {file.path: file.facts for file in after.all_files}
-    texts = {path: "was added" for path in second.keys() - first.keys()}
+    later = {file.path for file in after.all_files if before.date and file.day and file.day > before.date}
+    texts = {path: "was added" for path in second.keys() - first.keys() - later}
     texts |= {path: "was removed" for path in first.keys() - second.keys()}
     for path in first.keys() & second.keys():
         if first[path] != second[path]:

@@ -132,6 +132,17 @@ def test_the_fingerprint_and_the_watch_on_changes_cover_the_sources(tmp_path: Pa
     assert change == f"{tmp_path}/items/{DAYS[0]}/a.parquet: was changed (got 1 bytes, then 7)"
 
 
+def test_actions_may_come_while_a_run_reads_to_the_day_after_its_date_alone(tmp_path: Path) -> None:
+    write_main(tmp_path)
+    touch(tmp_path, *(f"likes/{day}/a.parquet" for day in [*DAYS, "2024-03-02"]))
+    before = resolved(tmp_path, {"likes": LIKES})
+    touch(tmp_path, "likes/2024-03-02/b.parquet")
+    assert changed_files(before, resolved(tmp_path, {"likes": LIKES})) == []
+    touch(tmp_path, f"likes/{DATE}/b.parquet")
+    [change] = changed_files(before, resolved(tmp_path, {"likes": LIKES}))
+    assert change == f"{tmp_path}/likes/{DATE}/b.parquet: was added"
+
+
 def test_two_sources_may_read_the_same_files(tmp_path: Path) -> None:
     write_main(tmp_path)
     touch(tmp_path, *(f"likes/{day}/a.parquet" for day in [*DAYS, "2024-03-02"]))

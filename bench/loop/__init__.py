@@ -1,0 +1,1 @@
+"""The closed loop, shown: users click on what they are served, and rankers learn from the log of that alone."""
