@@ -97,7 +97,7 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], only: Only | None
         keys = keys_of(places, schema)
         if requests:
             roots = requests.roots(roots)
-        groups = range(parquet.num_row_groups)
+        groups = list(range(parquet.num_row_groups))
         if only:
             roots = list(dict.fromkeys([*roots, only.column]))
             groups = [group for group in groups if _has_any(parquet, group, only)]
