@@ -25,6 +25,12 @@ def shadow_problems(spec: Spec, push: DirectoryPush) -> Iterator[Problem]:
         return
     if spec.serving.log is None:
         yield Problem(loc, "needs `serving.log` (got none)", "add it: the log has what both versions predicted")
+    elif spec.serving.shadow is None:
+        yield Problem(
+            loc,
+            "needs `serving.shadow` (got none)",
+            f"add the share of requests that it scores, for example shadow: {{share: {spec.serving.log.share:g}}}",
+        )
     joined = origins(spec.logs)
     if not any(spec.label_of(task) in joined for task in spec.tasks):
         yield Problem(

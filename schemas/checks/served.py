@@ -8,6 +8,7 @@ from sangam.schemas.derived.sources import columns_read_of_log
 from sangam.schemas.problems import Problem, listed
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.data import ServedLogs
+from sangam.schemas.spec.release import DirectoryPush
 from sangam.schemas.spec.sources import StateTable
 
 
@@ -53,6 +54,10 @@ def _shadow(spec: Spec) -> Iterator[Problem]:
             ("serving", "shadow", "share"),
             f"is larger than the share that is logged (got {shadow.share:g} of {log.share:g})",
             f"at most {log.share:g}, or raise serving.log.share",
+        )
+    elif not isinstance(spec.push, DirectoryPush) or spec.push.after is None:
+        yield Problem(
+            ("serving", "shadow"), "has no effect: no version is pushed into the shadow", "add push.after: shadow"
         )
 
 

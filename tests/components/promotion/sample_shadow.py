@@ -55,7 +55,7 @@ _CHANGES: dict[str, Any] = {
     "event_time": "at",
     "evaluation": {"confidence": {"by": "user", "level": 0.9}},
     "gates": [{"task": "like", "metric": "auc", "at_least": 0.6}],
-    "serving": {"log": {"share": 1.0}},
+    "serving": {"log": {"share": 1.0}, "shadow": {"share": 1.0}},
     "push": {
         "kind": "directory",
         "path": "serving/small",

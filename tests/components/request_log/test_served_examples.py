@@ -47,7 +47,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prediction_log(served: Served) -> bytes:
     """Returns TensorFlow Serving's record of a request, whose collector adds what no model reads."""
-    told = {} if served.position is None else {"served_position": served.position}
+    told: dict[str, Any] = {} if served.position is None else {"served_position": served.position}
+    if served.shadow_version is not None:
+        told["shadow_version"] = [served.shadow_version]
     return ranked({**served.inputs, **told, "request_id": [served.request_id.encode()], EVENT_TIME: [int(served.at_s)]})
 
 

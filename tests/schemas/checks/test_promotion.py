@@ -18,6 +18,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"push.hours": 0}, "push.hours", "got 0"),
     ({"push.path": "s3://bucket/serving"}, "push.after", "got path 's3://bucket/serving'"),
     ({"serving": {}}, "push.after", "serving.log ... got none"),
+    ({"serving": {"log": {"share": 0.5}}}, "push.after", "serving.shadow ... got none ... 0.5"),
     ({"data": DAYS}, "push.after", "(got data.kind 'days')"),
 ]
 
@@ -30,5 +31,7 @@ def test_mistake_is_told_with_its_place(tmp_path: Path, changes: dict[str, Any],
 
 
 def test_a_spec_without_the_shadow_keeps_its_digest(tmp_path: Path) -> None:
-    push = load_spec(write(tmp_path / "spec.yaml", document({"push": {"kind": "directory", "path": "x"}}))).push
+    push = load_spec(
+        write(tmp_path / "spec.yaml", document({"push": {"kind": "directory", "path": "x"}, "serving": {}}))
+    ).push
     assert push.model_dump(mode="json") == {"kind": "directory", "path": "x"}

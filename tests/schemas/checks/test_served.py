@@ -45,6 +45,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"features.age.column": "served_at"}, "serving.log", "got served_at"),
     ({"serving.shadow": {"share": 0.2}}, "serving.shadow.share", "got 0.2 of 0.1"),
     ({"serving": {"shadow": {"share": 0.2}}}, "serving.shadow", "got no serving.log"),
+    ({"serving.shadow": {"share": 0.1}}, "serving.shadow", "no effect ... push.after"),
     ({"serving.shadow": {"share": 0}}, "serving.shadow.share", "got 0"),
     ({"data.sources": {}}, "data", "'like'"),
     ({"data.sources.clicks.keys": {"session": {"type": "string"}}}, "data", "'session'"),

@@ -326,7 +326,7 @@ def test_what_is_left_out_is_as_before(tmp_path: Path) -> None:
     assert spec.data.arrival is None
     assert spec.cluster.launcher == LocalLauncher()
     assert spec.cluster.step("trainer") == Step()
-    assert Alerts().on == ("failed", "refused", "warning")
+    assert Alerts().on == ("failed", "refused", "warning", "promoted", "dropped")
 
 
 def test_what_the_trainer_step_is_told_survives_its_json() -> None:
