@@ -64,7 +64,8 @@ class DriftBounds(FrozenModel):
 
 
 class Drift(FrozenModel):
-    """The gate on the input data, before training."""
+    """The gate on the input data, before training. Servers judge what they are asked by the same bounds;
+    docs/monitoring.md."""
 
     action: Literal["stop", "warn"]
     """Consequence of a feature out of bounds. `stop`: the run fails and names it. `warn`: the run's summary notes
