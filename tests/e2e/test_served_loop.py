@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sangam.schemas.contracts import segments
 from tests.components.examples.sample_files import read_file
@@ -180,11 +180,12 @@ def test_requests_in_a_topic_are_learned_from_once_and_the_next_ones_are_scored_
 
 def _messages(broker: Broker, topic: str, number: int) -> list[dict[str, Any]]:
     """Returns the messages of a topic, and fails if there are more or fewer."""
-    reader = Consumer({"bootstrap.servers": broker.address, "group.id": "test", "auto.offset.reset": "earliest"})
-    reader.subscribe([topic])
-    found = [message for message in reader.consume(number + 1, timeout=8) if not message.error()]
+    reader = Consumer({"bootstrap.servers": broker.address, "group.id": "test"})
+    partitions = [TopicPartition(topic, each, 0) for each in range(2)]
+    assert sum(reader.get_watermark_offsets(each, timeout=60)[1] for each in partitions) == number
+    reader.assign(partitions)
+    found = reader.consume(number, timeout=60)
     reader.close()
-    assert len(found) == number
     return [json.loads(message.value()) for message in found]
 
 

@@ -26,8 +26,8 @@ from tests.schemas.sample_specs import loaded
 FIRST, SECOND, THIRD = (f"2024030{day}T020000-1a2b3c4d" for day in (5, 6, 7))
 
 
-def task(auc: float, *gates: GateVerdict) -> TaskVerdict:
-    return TaskVerdict(metrics={"auc": auc}, gates=list(gates))
+def task(auc: float, *gates: GateVerdict, calibration: float = 1.0) -> TaskVerdict:
+    return TaskVerdict(metrics={"auc": auc, "calibration": calibration}, gates=list(gates))
 
 
 def step(state: str = "ran", seconds: float = 2.0) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def root(tmp_path: Path) -> Path:
     version = tmp_path / "serving" / "small" / "20240305001"
     version.mkdir(parents=True)
     pushed = Pushed(version=version.name, path=str(version))
-    tasks = {"like": task(0.7, gate(True, "auc 0.7000 is above the bound 0.6000")), "share": task(0.8)}
+    tasks = {"like": task(0.7, gate(True, "auc 0.7000 is above the bound 0.6000")), "share": task(0.8, calibration=0.8)}
     whole = {"example_gen": step("cached"), "trainer": step(seconds=8.0)}
     first = record(name="small", date="2024-03-05", tasks=tasks, pushed=pushed, steps=whole, exit_code=0)
     leave(tmp_path, FIRST, first)
@@ -76,7 +76,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_runs_are_listed_newest_first_in_the_words_for_kubeflow(root: Path) -> None:
     head, *lines = sangam("runs", str(root)).stdout.splitlines()
-    assert " ".join(head.split()) == "date run state started (UTC) took failed step version metric warnings"
+    assert " ".join(head.split()) == "date run state started (UTC) took failed step version metric pred/obs warnings"
     rows = [line.split() for line in lines]
     assert [row[:5] for row in rows] == [
         ["2024-03-07", THIRD, "refused", "2024-03-07", "02:00"],
@@ -84,7 +84,8 @@ def test_runs_are_listed_newest_first_in_the_words_for_kubeflow(root: Path) -> N
         ["2024-03-05", FIRST, "pushed", "2024-03-05", "02:00"],
     ]
     assert rows[1][-1] == "trainer"
-    assert rows[2][-4:] == ["20240305001", "mean", "auc", "0.7500"]
+    # Of the task that is furthest from 1.
+    assert rows[2][-5:] == ["20240305001", "mean", "auc", "0.7500", "0.800"]
     assert len(sangam("runs", str(root), "--last", "2").stdout.splitlines()) == 3
 
 
@@ -95,7 +96,7 @@ def test_the_json_of_a_run_has_the_keys_that_one_on_kubeflow_has(root: Path) -> 
     assert failed["steps"][1] == {"name": "trainer", "state": "failed", "seconds": 2.0}
     assert (first["id"], first["name"], first["pushed"]) == (FIRST, "small", "20240305001")
     assert (first["started"], first["finished"]) == ("2024-03-05T02:00:00Z", "2024-03-05T02:00:01Z")
-    assert first["metrics"]["share"] == {"auc": 0.8}
+    assert first["metrics"]["share"] == {"auc": 0.8, "calibration": 0.8}
 
 
 def test_a_run_without_a_summary_is_running_while_the_root_is_locked(root: Path) -> None:

@@ -203,7 +203,7 @@ def test_the_report_gives_every_gates_reason_and_the_models_place(tmp_path: Path
     assert _says(
         _report(_judged_run(tmp_path, pushed=True)),
         [
-            "task metric value labels bound last model difference",
+            "task metric value pred/obs ECE labels bound last model difference",
             "income auc 0.9100 at least 0.9 none",
             "",
             "task gate verdict reason",
@@ -235,7 +235,7 @@ def test_the_report_says_where_a_gate_stands_and_leaves_out_what_every_model_hol
 
     finite = {"kind": "finite", "metric": "non_finite", "bound": 0.0}
     task = TaskVerdict(
-        metrics={"auc": 0.91},
+        metrics={"auc": 0.91, "calibration": 1.0212, "calibration_error": 0.01},
         intervals={"auc": (0.9, 0.92)},
         slices={},
         gates=[gate(**finite), gate(slice="tab=[a]", upper_bound=0.8, passed=False), gate()],
@@ -244,8 +244,8 @@ def test_the_report_says_where_a_gate_stands_and_leaves_out_what_every_model_hol
     bare = TaskVerdict(metrics={"auc": 0.5}, slices={}, gates=[gate(**finite)])
     verdict = VERDICT.model_copy(update={"tasks": {"like": task, "watch": broken, "share": bare}})
     assert _report(_judged_run(tmp_path, pushed=False, verdict=verdict))[:9] == [
-        "task metric value labels bound last model difference",
-        "like auc 0.9100 [0.9000, 0.9200] at least 0.6 none",
+        "task metric value pred/obs ECE labels bound last model difference",
+        "like auc 0.9100 [0.9000, 0.9200] 1.021 0.0100 at least 0.6 none",
         "watch rmse undefined none none",
         "share auc 0.5000 none none",
         "",
