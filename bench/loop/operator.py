@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.loop import spec
+from bench.loop import promoting, spec
 from bench.loop.books import Kill
 from bench.loop.bugs import Bug
 from bench.loop.clock import Clock
 from bench.loop.programs import Program, Server, kill_of_online
+from bench.loop.promoting import Promoter
 from bench.loop.tables import day_of
 from bench.loop.traffic import Traffic
 from bench.loop.world import HOUR_S
@@ -84,6 +85,7 @@ class Operator:
         *,
         seed: int,
         online: Mapping[str, Any] | None,
+        shadow: bool,
     ):
         """Takes what it runs.
 
@@ -95,6 +97,7 @@ class Operator:
             record: where to note what happens.
             seed: of the victims of kills.
             online: section of the spec; None: no training between daily runs.
+            shadow: whether versions wait in the shadow of the live one, but the first that is learned.
         """
         self._folder, self._clock, self._traffic, self._servers = folder, clock, traffic, servers
         self._record, self._chance = record, random.Random(seed)
@@ -102,7 +105,8 @@ class Operator:
         self._run_day, self._run_begun, self._kill_run_s = "", (0.0, 0.0), 0.0
         self._check: Program | None = None
         self._online: Program | None = None
-        self._sections = {"online": dict(online)} if online else {}
+        self._sections: dict[str, Any] = {"online": dict(online)} if online else {}
+        self._shadow, self.promoter = shadow, Promoter(folder, clock.now)
         self._due: list[tuple[float, Callable[[], None]]] = []
 
     @property
@@ -125,6 +129,7 @@ class Operator:
         self._look_at_run()
         self._look_at_check()
         self._look_at_online()
+        self.promoter.check()
 
     def finish(self) -> None:
         """Does what is planned, waits for the run under way, and ends online training."""
@@ -192,8 +197,12 @@ class Operator:
         files = (self._folder / "root" / "artifacts").glob("example_gen/examples/*/ingestion.json")
         ingested = [json.loads(file.read_text()) for file in sorted(files, key=lambda each: int(each.parent.name))]
         self._record.ingested.append(next(each for each in reversed(ingested) if each["date"] == day))
-        if self._sections and self._online is None:
+        if "online" in self._sections and self._online is None:
             self._start_online()
+        if "shadow" in Path(summary["pushed"]["path"]).parts:
+            self.promoter.waits(version)
+        elif self._shadow:
+            self._sections |= promoting.sections()
 
     # Checks of skew.
 
