@@ -22,8 +22,8 @@ from bench.loop.world import HOUR_S
 _REFUSED, _HELD = 3, 4
 _SEALED_S = 1.2
 """Seconds of the machine's clock within which servers see that an hour is over, and seal its files."""
-_MENDED_AT_MOST = 0.9
-"""Bound on skew in the run that follows a refused one: its day has the rows of a bug that was found and mended."""
+_AT_MOST, _MENDED_AT_MOST = 0.001, 0.9
+"""Bounds on skew: of most runs, and of those of a day that has the rows of a bug that was named and mended."""
 
 
 @dataclass
@@ -147,8 +147,13 @@ class Operator:
 
     # Daily runs.
 
-    def run(self, day: str, *, at_most: float = 0.001, kill: bool = False) -> None:
-        """Starts the daily run of a day; it is killed once, and started again, if told so."""
+    def run(self, day: str, *, kill: bool = False) -> None:
+        """Starts the daily run of a day; it is killed once, and started again, if told so.
+
+        Its bound on skew is raised where the day has rows of a bug that was named and mended.
+        """
+        is_known = any(day_of(each.began_s) == day and each.named_s is not None for each in self._record.found)
+        at_most = _MENDED_AT_MOST if is_known else _AT_MOST
         for server in self._servers:
             server.wait_until_ready()
         time.sleep(_SEALED_S)
@@ -181,10 +186,12 @@ class Operator:
             raise RuntimeError(f"the run of {day} ended with {code}:\n{said[-4000:]}")
         summary = _summary(said)
         if code == _REFUSED:
-            self._named(summary["serving"]["feature_skew"]["columns"], f"the run of {day}", 0.001)
+            self._named(summary["serving"]["feature_skew"]["columns"], f"the run of {day}")
             for found in self._record.found:
                 found.refused |= day_of(found.began_s) == day
-            self.run(day, at_most=_MENDED_AT_MOST)
+            if not any(found.refused and found.named_s for found in self._record.found if day_of(found.began_s) == day):
+                raise RuntimeError(f"the run of {day} was refused for no bug that was planted:\n{said[-4000:]}")
+            self.run(day)
             return
         self._pushed(day, summary)
 
@@ -219,16 +226,16 @@ class Operator:
             return
         said, check, self._check = self._check.log.read_text(), self._check, None
         if code in (0, _REFUSED):
-            self._named(json.loads(said)["features"]["columns"], "sangam skew", 0.001)
+            self._named(json.loads(said)["features"]["columns"], "sangam skew")
         elif "has no requests" not in check.said():
             raise RuntimeError(f"sangam skew ended with {code}:\n{check.said()[-3000:]}")
 
-    def _named(self, columns: Sequence[Mapping[str, Any]], by: str, at_most: float) -> None:
+    def _named(self, columns: Sequence[Mapping[str, Any]], by: str) -> None:
         """Notes what a check has named, and mends the bug if that is it."""
         named = {
             each["column"]: each["cause"]["kind"]
             for each in columns
-            if each["different"] > at_most * max(each["compared"], 1)
+            if each["different"] > _AT_MOST * max(each["compared"], 1)
         }
         today = [each for each in self._record.found if named.keys() & set(each.bug.columns)]
         known = {column for each in today for column in each.bug.columns}

@@ -186,7 +186,9 @@ class Week:
         options, hours = self._options, self._options.hours
         order = random.Random(options.seed).sample(BUGS, len(BUGS))
         bug = order[number % len(order)]
-        began_s = start_s + self._chance.uniform(0.15, 0.6) * hours * HOUR_S
+        # By turns the first check after it, or only the gate of the day's run can name it.
+        share = self._chance.uniform(0.15, 0.6) if number % 2 == 0 else 1 - self._chance.uniform(0.05, 0.1)
+        began_s = start_s + share * hours * HOUR_S
         operator.at(began_s, lambda: operator.plant(bug))
         for hour in range(1, hours):
             operator.at(start_s + hour * HOUR_S + 120, operator.promoter.look)
