@@ -120,7 +120,7 @@ bench-freshness: setup ## measure what deltas each minute, hour and day give, in
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.freshness
 
 .PHONY: loop
-loop: setup ## live a week of the closed loop with kills and bugs, in runs/loop; 2 cores, 4 hours; HOUR=5: seconds of an hour, 40 minutes; SEED=2
+loop: setup ## live a week of the closed loop with kills and bugs, in runs/loop; 2 cores, 3 hours; HOUR=5: seconds of an hour, half an hour; SEED=2
 	@rm -rf runs/loop
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.loop runs/loop --hour $(or $(HOUR),60) --seed $(or $(SEED),1)
 

@@ -24,6 +24,7 @@ def options(arguments: list[str]) -> Options:
     parser.add_argument("--posts", type=int, default=Size.posts)
     parser.add_argument("--requests", type=int, default=Size.requests, help="an hour")
     parser.add_argument("--no-online", action="store_true", help="daily runs alone")
+    parser.add_argument("--no-shadow", action="store_true", help="versions are live at once")
     parser.add_argument("--no-kills", action="store_true")
     parser.add_argument("--short", action="store_true", help="two small days and one run, for tests; other options no")
     given = parser.parse_args(arguments)
@@ -39,6 +40,7 @@ def options(arguments: list[str]) -> Options:
         servers=given.servers,
         size=Size(users=given.users, posts=given.posts, requests=given.requests),
         online=not given.no_online,
+        shadow=not given.no_shadow,
         kills=not given.no_kills,
     )
 
@@ -56,6 +58,7 @@ def short(folder: Path) -> Options:
         hours=3,
         servers=1,
         online=False,
+        shadow=False,
         kills=False,
         first_bug_day=1,
     )

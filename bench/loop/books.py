@@ -83,9 +83,9 @@ def of_days(answers: Sequence[Answer], found: Mapping[str, tuple[str, int]], sho
         days.setdefault(day, Counter())["rows"] += rows
     for answer in answers:
         if answer.request_id in found:
-            day = days[found[answer.request_id][0]]
-            day["shown"] += shown
-            day["clicks"] += len(answer.clicked)
+            of_day = days[found[answer.request_id][0]]
+            of_day["shown"] += shown
+            of_day["clicks"] += len(answer.clicked)
     return days
 
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.loop import spec
+from bench.loop import promoting, spec
 from bench.loop.books import Kill
 from bench.loop.bugs import Bug
 from bench.loop.clock import Clock
 from bench.loop.programs import Program, Server, kill_of_online
+from bench.loop.promoting import Promoter
 from bench.loop.tables import day_of
 from bench.loop.traffic import Traffic
 from bench.loop.world import HOUR_S
@@ -21,8 +22,8 @@ from bench.loop.world import HOUR_S
 _REFUSED, _HELD = 3, 4
 _SEALED_S = 1.2
 """Seconds of the machine's clock within which servers see that an hour is over, and seal its files."""
-_MENDED_AT_MOST = 0.9
-"""Bound on skew in the run that follows a refused one: its day has the rows of a bug that was found and mended."""
+_AT_MOST, _MENDED_AT_MOST = 0.001, 0.9
+"""Bounds on skew: of most runs, and of those of a day that has the rows of a bug that was named and mended."""
 
 
 @dataclass
@@ -84,6 +85,7 @@ class Operator:
         *,
         seed: int,
         online: Mapping[str, Any] | None,
+        shadow: bool,
     ):
         """Takes what it runs.
 
@@ -95,6 +97,7 @@ class Operator:
             record: where to note what happens.
             seed: of the victims of kills.
             online: section of the spec; None: no training between daily runs.
+            shadow: whether versions wait in the shadow of the live one, but the first that is learned.
         """
         self._folder, self._clock, self._traffic, self._servers = folder, clock, traffic, servers
         self._record, self._chance = record, random.Random(seed)
@@ -102,7 +105,8 @@ class Operator:
         self._run_day, self._run_begun, self._kill_run_s = "", (0.0, 0.0), 0.0
         self._check: Program | None = None
         self._online: Program | None = None
-        self._sections = {"online": dict(online)} if online else {}
+        self._sections: dict[str, Any] = {"online": dict(online)} if online else {}
+        self._shadow, self.promoter = shadow, Promoter(folder, clock.now)
         self._due: list[tuple[float, Callable[[], None]]] = []
 
     @property
@@ -125,6 +129,7 @@ class Operator:
         self._look_at_run()
         self._look_at_check()
         self._look_at_online()
+        self.promoter.check()
 
     def finish(self) -> None:
         """Does what is planned, waits for the run under way, and ends online training."""
@@ -142,8 +147,13 @@ class Operator:
 
     # Daily runs.
 
-    def run(self, day: str, *, at_most: float = 0.001, kill: bool = False) -> None:
-        """Starts the daily run of a day; it is killed once, and started again, if told so."""
+    def run(self, day: str, *, kill: bool = False) -> None:
+        """Starts the daily run of a day; it is killed once, and started again, if told so.
+
+        Its bound on skew is raised where the day has rows of a bug that was named and mended.
+        """
+        is_known = any(day_of(each.began_s) == day and each.named_s is not None for each in self._record.found)
+        at_most = _MENDED_AT_MOST if is_known else _AT_MOST
         for server in self._servers:
             server.wait_until_ready()
         time.sleep(_SEALED_S)
@@ -176,10 +186,12 @@ class Operator:
             raise RuntimeError(f"the run of {day} ended with {code}:\n{said[-4000:]}")
         summary = _summary(said)
         if code == _REFUSED:
-            self._named(summary["serving"]["feature_skew"]["columns"], f"the run of {day}", 0.001)
+            self._named(summary["serving"]["feature_skew"]["columns"], f"the run of {day}")
             for found in self._record.found:
                 found.refused |= day_of(found.began_s) == day
-            self.run(day, at_most=_MENDED_AT_MOST)
+            if not any(found.refused and found.named_s for found in self._record.found if day_of(found.began_s) == day):
+                raise RuntimeError(f"the run of {day} was refused for no bug that was planted:\n{said[-4000:]}")
+            self.run(day)
             return
         self._pushed(day, summary)
 
@@ -192,8 +204,12 @@ class Operator:
         files = (self._folder / "root" / "artifacts").glob("example_gen/examples/*/ingestion.json")
         ingested = [json.loads(file.read_text()) for file in sorted(files, key=lambda each: int(each.parent.name))]
         self._record.ingested.append(next(each for each in reversed(ingested) if each["date"] == day))
-        if self._sections and self._online is None:
+        if "online" in self._sections and self._online is None:
             self._start_online()
+        if "shadow" in Path(summary["pushed"]["path"]).parts:
+            self.promoter.waits(version)
+        elif self._shadow:
+            self._sections |= promoting.sections()
 
     # Checks of skew.
 
@@ -210,16 +226,16 @@ class Operator:
             return
         said, check, self._check = self._check.log.read_text(), self._check, None
         if code in (0, _REFUSED):
-            self._named(json.loads(said)["features"]["columns"], "sangam skew", 0.001)
+            self._named(json.loads(said)["features"]["columns"], "sangam skew")
         elif "has no requests" not in check.said():
             raise RuntimeError(f"sangam skew ended with {code}:\n{check.said()[-3000:]}")
 
-    def _named(self, columns: Sequence[Mapping[str, Any]], by: str, at_most: float) -> None:
+    def _named(self, columns: Sequence[Mapping[str, Any]], by: str) -> None:
         """Notes what a check has named, and mends the bug if that is it."""
         named = {
             each["column"]: each["cause"]["kind"]
             for each in columns
-            if each["different"] > at_most * max(each["compared"], 1)
+            if each["different"] > _AT_MOST * max(each["compared"], 1)
         }
         today = [each for each in self._record.found if named.keys() & set(each.bug.columns)]
         known = {column for each in today for column in each.bug.columns}

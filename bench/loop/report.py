@@ -32,7 +32,8 @@ _COLORS = {
 
 def markdown(report: Mapping[str, Any]) -> str:
     """Returns the tables."""
-    return "\n\n".join([_rates(report["rates"]), _books(report), _bugs(report["bugs"]), _other(report)]) + "\n"
+    parts = [_rates(report["rates"]), _books(report), _bugs(report["bugs"]), _promotions(report["promotions"])]
+    return "\n\n".join([*parts, _other(report)]) + "\n"
 
 
 def _rates(rates: Mapping[str, Mapping[str, float]]) -> str:
@@ -68,6 +69,17 @@ def _bugs(bugs: list[dict[str, Any]]) -> str:
         for each in bugs
     ]
     return table(["day", "planted bug", "columns named", "cause named", "by"], rows)
+
+
+def _promotions(promotions: list[dict[str, Any]]) -> str:
+    rows = []
+    for each in promotions:
+        auc = each["auc"]
+        of_auc = (
+            f"{auc['live']:.4f}, {auc['difference']:+.4f} ({auc['lower']:+.4f} to {auc['upper']:+.4f})" if auc else "-"
+        )
+        rows.append([each["version"], f"{each['decision']}, after {each['hours']} h", of_auc])
+    return table(["version in the shadow", "decision", "AUC of the live one, difference, always-valid interval"], rows)
 
 
 def _other(report: Mapping[str, Any]) -> str:

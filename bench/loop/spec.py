@@ -64,6 +64,10 @@ SOURCES = {
 }
 
 
+SERVING = {"log": {"share": 1.0, "file_every_s": LOG_FILE_S}, "load": {"candidates": 24, "seconds": 0.2}}
+PUSH = {"kind": "directory", "path": f"serving/{NAME}"}
+
+
 def document(**sections: Any) -> dict[str, Any]:
     """Returns a spec that learns from the log of requests, with some sections of one's own."""
     return {
@@ -91,8 +95,8 @@ def document(**sections: Any) -> dict[str, Any]:
         "cluster": {"ranks": 1, "data_workers": 0},
         "evaluation": {"group": {"by": "user"}},
         "gates": [{"task": "click", "metric": "auc", "at_least": 0.3}, {"skew": "features", "at_most": 0.001}],
-        "serving": {"log": {"share": 1.0, "file_every_s": LOG_FILE_S}, "load": {"candidates": 24, "seconds": 0.2}},
-        "push": {"kind": "directory", "path": f"serving/{NAME}"},
+        "serving": SERVING,
+        "push": PUSH,
     } | sections
 
 

@@ -17,6 +17,7 @@ from bench.loop.bugs import BUGS
 from bench.loop.clock import Clock
 from bench.loop.operator import Operator, Record
 from bench.loop.programs import Program, Server, end_all
+from bench.loop.promoting import Promoter
 from bench.loop.tables import Features, Inputs, day_of, put
 from bench.loop.traffic import Traffic
 from bench.loop.world import HOUR_S, Size, World
@@ -44,6 +45,7 @@ class Options:
         hours: hours of each day in which requests come, from the first.
         servers: number of servers.
         online: whether the ranker is trained between the daily runs.
+        shadow: whether each version but the first waits in the shadow of the live one.
         kills: whether programs are killed.
         explores: share of requests whose order is drawn.
         check_every_h: hours between two checks of skew.
@@ -59,6 +61,7 @@ class Options:
     hours: int = 24
     servers: int = 2
     online: bool = True
+    shadow: bool = True
     kills: bool = True
     explores: float = 0.05
     check_every_h: int = 3
@@ -101,11 +104,11 @@ class Week:
             AssertionError: the books do not agree.
         """
         try:
-            return self._report(self._live())
+            return self._report(*self._live())
         finally:
             end_all()
 
-    def _live(self) -> Traffic:
+    def _live(self) -> tuple[Traffic, Promoter]:
         options, folder = self._options, self._options.folder
         self._make_first_version()
         versions, requests = folder / "root" / "serving" / spec.NAME, folder / "data" / "requests"
@@ -114,7 +117,9 @@ class Week:
             server.wait_until_ready()
         traffic = Traffic(self.world, self.features, self.clock, folder / "data", servers)
         section = online_section(options.hour_s) if options.online else None
-        operator = Operator(folder, self.clock, traffic, servers, self.record, seed=options.seed, online=section)
+        operator = Operator(
+            folder, self.clock, traffic, servers, self.record, seed=options.seed, online=section, shadow=options.shadow
+        )
         for day in range(_RANDOM_DAYS + options.days):
             if day == _RANDOM_DAYS:
                 traffic.explores = options.explores
@@ -123,11 +128,12 @@ class Week:
         operator.finish()
         traffic.explores = options.explores
         self._serve_last(traffic, servers)
-        return traffic
+        return traffic, operator.promoter
 
     def _serve_last(self, traffic: Traffic, servers: Sequence[Server]) -> None:
         """Serves one more hour with the last version, and ends the servers."""
-        newest = int(max(each.name for folder in self.record.versions.values() for each in folder.iterdir()))
+        live = self._options.folder / "root" / "serving" / spec.NAME
+        newest = max(int(each.name) for each in live.iterdir() if each.name.isdecimal())
         for server in servers:
             server.wait_until_ready()
             wait_until(lambda server=server: server.deltas()["version"] == newest, "the last version is served", 60)
@@ -180,9 +186,12 @@ class Week:
         options, hours = self._options, self._options.hours
         order = random.Random(options.seed).sample(BUGS, len(BUGS))
         bug = order[number % len(order)]
-        began_s = start_s + self._chance.uniform(0.15, 0.6) * hours * HOUR_S
+        # By turns the first check after it, or only the gate of the day's run can name it.
+        share = self._chance.uniform(0.15, 0.6) if number % 2 == 0 else 1 - self._chance.uniform(0.05, 0.1)
+        began_s = start_s + share * hours * HOUR_S
         operator.at(began_s, lambda: operator.plant(bug))
         for hour in range(1, hours):
+            operator.at(start_s + hour * HOUR_S + 120, operator.promoter.look)
             if hour % options.check_every_h == 0:
                 operator.at(start_s + hour * HOUR_S - 60, operator.check)
         if options.kills:
@@ -191,7 +200,7 @@ class Week:
                 at_s = start_s + self._chance.uniform(0.1, 0.95) * hours * HOUR_S
                 operator.at(at_s, lambda kind=kind: operator.kill(kind))
 
-    def _report(self, traffic: Traffic) -> dict[str, Any]:
+    def _report(self, traffic: Traffic, promoter: Promoter) -> dict[str, Any]:
         folder, record, shown = self._options.folder, self.record, self._options.size.shown
         found = books.logged(folder / "data" / "requests")
         told = books.of_log(traffic.answers, traffic.failed, found, record.kills)
@@ -211,6 +220,8 @@ class Week:
             "online": books.of_online(folder / "root" / "online" / spec.NAME, found, streamed) if record.deltas else {},
             "freshness_min": _freshness(record.lags_min),
             "deltas": record.deltas,
+            "promotions": [vars(each) for each in promoter.promotions],
+            "looks at versions in the shadow": promoter.looks,
             "last versions": record.last_versions,
         }
 

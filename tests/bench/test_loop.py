@@ -13,9 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bench.loop import books, policies
+from bench.loop.books import Kill
 from bench.loop.bugs import BUGS, Bug
 from bench.loop.clock import Clock
 from bench.loop.tables import Features
+from bench.loop.traffic import Answer
 from bench.loop.world import HOUR_S, Size, World, examined, expected_clicks
 from tests.paths import REPOSITORY
 
@@ -100,6 +103,76 @@ def _rows(inputs: dict[str, list[Any]], number: int) -> list[dict[str, Any]]:
 def _table(rows: list[dict[str, Any]]) -> pa.Table:
     texts = {"request_id", "language", "topic"}
     return pa.table({name: [row[name].encode() if name in texts else row[name] for row in rows] for name in rows[0]})
+
+
+def answer(request_id: str, *, real_s: float = 10.0, clicked: int = 1) -> Answer:
+    """Returns an answer of server 0 in its second process, with two of three candidates shown."""
+    return Answer(
+        request_id=request_id,
+        at_s=START_S + 90.0,
+        real_s=real_s,
+        server=0,
+        served=2,
+        is_explored=False,
+        has_bug=False,
+        inputs={},
+        probabilities=np.array([0.5, 0.2, 0.1]),
+        order=np.array([1, 0, 2]),
+        popularity=np.array([0, 1, 2]),
+        posts=np.array([7, 8, 9]),
+        clicked=np.array([7, 8, 9])[:clicked],
+    )
+
+
+def test_a_request_that_no_log_has_is_lost_with_the_server_that_was_killed_then_or_the_books_are_wrong() -> None:
+    answers, logged = (
+        [answer("a"), answer("b"), answer("c", real_s=19.9)],
+        {"a": ("2026-03-01", 3), "d": ("2026-03-01", 3)},
+    )
+    killed, other = Kill("server", START_S, 20.0, 0, 2), Kill("server", START_S, 10.1, 0, 1)
+    with pytest.raises(AssertionError, match="request b is in no log"):
+        books.of_log(answers, ["d"], logged, [killed, other])
+    told = books.of_log([answers[0], answers[2]], ["d"], logged, [killed, other])
+    assert (told["sent"], told["logged"], told["lost with a killed server"], told["logged without an answer"]) == (
+        3,
+        2,
+        1,
+        1,
+    )
+    with pytest.raises(AssertionError, match="never sent"):
+        books.of_log([answers[0]], [], logged, [])
+
+
+def test_an_example_or_a_click_that_is_lost_or_doubled_is_found() -> None:
+    day = "2026-03-01"
+    expected = books.of_days([answer("a"), answer("b", clicked=2)], {"a": (day, 3), "b": (day, 3)}, 2)
+    assert expected == {day: Counter(rows=6, shown=4, clicks=3)}
+    for rows, clicks in ((6, 3), (9, 3), (3, 3), (6, 2), (6, 4)):
+        joined = {"shown": {"actions joined": 4}, "clicks": {"actions joined": clicks}}
+        split = {"written": rows, "dropped": {}, "joined": joined}
+        run = {
+            "days": {"train": [day], "eval": []},
+            "splits": {"train": split, "eval": {**split, "written": 0, "joined": {}}},
+        }
+        if (rows, clicks) == (6, 3):
+            assert books.compared([run], expected) == {day: {"rows": 6, "shown": 4, "clicks": 3}}
+        else:
+            with pytest.raises(AssertionError, match="were joined"):
+                books.compared([run], expected)
+
+
+def test_rates_are_those_of_the_same_requests() -> None:
+    found = policies.rates([answer("a")], 2, {"frozen": {"a": np.array([0.1, 0.2, 0.3])}})
+    first, second = 0.5, 0.9
+    assert found == {
+        "2026-03-01": {
+            "random": pytest.approx((0.8 / 3) * (1 + second) / 2),
+            "popularity": pytest.approx((0.1 + second * 0.2) / 2),
+            "frozen": pytest.approx((0.1 + second * 0.2) / 2),
+            "served": pytest.approx((0.2 + second * first) / 2),
+            "oracle": pytest.approx((first + second * 0.2) / 2),
+        }
+    }
 
 
 _LOOK = """
