@@ -78,7 +78,7 @@ class ShadowVersions:
     def handed_over(self, number: int, files: Fingerprint) -> LoadedModel | None:
         """Gives the loaded version away, which is promoted, if it was loaded from these files; None otherwise."""
         loaded = self._loaded
-        if loaded is None or loaded.model.version != number or loaded.files != files:
+        if loaded is None or loaded.model.version != number or _of_model(loaded.files) != _of_model(files):
             return None
         self._drop()
         self._states.forget(number)
@@ -150,6 +150,11 @@ def problem_of(shadow: LoadedModel, served: LoadedModel) -> str:
             got = ", ".join(sorted(signature.outputs))
             return f"{name} predicts no task of version {served.version} (got {got}); promote it without scores"
     return ""
+
+
+def _of_model(files: Fingerprint) -> Fingerprint:
+    """Leaves out what a promotion changes: it tells the model card, whose checksum the manifest has."""
+    return tuple(entry for entry in files if entry[0] not in (folders.CARD_FILE, folders.MANIFEST_FILE))
 
 
 def _load(folder: Path, number: int, files: Fingerprint, *, map_tables: bool) -> _Loaded:

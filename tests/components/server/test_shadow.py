@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from sangam.components.registry.versions import SHADOW
+from sangam.components.registry.shadow import Decision, promote
+from sangam.components.registry.versions import CARD_FILE, SHADOW
 from sangam.components.request_log.served import Served, is_in_share, plan_of
 from sangam.components.server.client import connect
 from sangam.components.server.metrics import Metrics
@@ -87,7 +88,9 @@ def test_all_processes_score_the_same_share_as_the_version_answers_once_it_is_pr
             is_in_share(each, 0.5) for request_id in ids * 2 for each in (request_id, f"{request_id}-rest")
         )
         wait_until(lambda: server.metric("sangam_shadow_seconds_count") == num_chosen, "the share is scored")
-        waiting.rename(versions / "2")
+        (waiting / CARD_FILE).write_text("# Two\n")
+        now = datetime.datetime.now(datetime.UTC)
+        promote(versions, Decision(version="2", live="1", verdict="promoted", because="it is better", at=now))
         wait_until(lambda: server.metric("sangam_version_served", version="2") == 2, "both serve it")
         answered = ask(server, "promoted")
         scored_by(server, None)
