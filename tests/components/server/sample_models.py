@@ -108,8 +108,10 @@ class Waiting(SmallRanker):
         self._file = str(file)
 
     def _scores(self, post: tf.Tensor, price: tf.Tensor) -> dict[str, tf.Tensor]:
-        def is_absent(_: tf.Tensor) -> tf.Tensor:
-            return tf.equal(tf.size(tf.io.matching_files(self._file)), 0)
+        def is_absent(turns: tf.Tensor) -> tf.Tensor:
+            # Of a constant TensorFlow would look once, and compute with what it found.
+            nothing = tf.strings.substr(tf.strings.as_string(turns), 0, 0)
+            return tf.equal(tf.size(tf.io.matching_files(tf.strings.join([self._file, nothing]))), 0)
 
         with tf.control_dependencies(tf.nest.flatten(tf.while_loop(is_absent, lambda turns: [turns + 1], [0]))):
             return super()._scores(post, tf.identity(price))

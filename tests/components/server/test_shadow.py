@@ -156,13 +156,21 @@ def test_a_version_that_cannot_score_or_goes_away_hurts_no_request(models: dict[
         assert all(is_answered(server) for _ in range(3))
         assert server.metric("sangam_shadow_seconds_count") == 0
         go_on.touch()
-        wait_until(lambda: server.metric("sangam_shadow_seconds_count") == 3, "it scores all, slowly")
+
+        def num_old() -> int:
+            return int(server.metric("sangam_shadow_dropped_total", reason="old"))
+
+        wait_until(
+            lambda: server.metric("sangam_shadow_seconds_count") + num_old() == 3, "it scores all that are young"
+        )
+        num_scored = 3 - num_old()  # On a busy machine the last ones may be old before the first is scored.
 
         slow.rename(scratch / "gone")
         scored_by(server, 5)
         rows = logged(server, log, next(told))
     found = {row["request_id"]: row["shadow_version"] for row in rows}
-    assert found == {f"r{number}": None for number in range(4)} | {f"r{number}": 6 for number in range(4, 7)}
+    assert num_scored >= 1
+    assert found == {f"r{number}": 6 if 4 <= number < 4 + num_scored else None for number in range(7)}
 
 
 def test_without_a_log_nothing_is_scored_and_the_server_says_so_once(
