@@ -18,6 +18,7 @@ from bench.loop.promoting import Promoter
 from bench.loop.tables import day_of
 from bench.loop.traffic import Traffic
 from bench.loop.world import HOUR_S
+from sangam.components.registry.shadow import place_of
 
 _REFUSED, _HELD = 3, 4
 _SEALED_S = 1.2
@@ -196,17 +197,18 @@ class Operator:
         self._pushed(day, summary)
 
     def _pushed(self, day: str, summary: Mapping[str, Any]) -> None:
-        version = summary["pushed"]["version"]
+        pushed = summary["pushed"]
+        version = pushed["version"]
         serves = day_of(self._clock.now())
         copy = self._folder / "versions" / serves
-        shutil.copytree(summary["pushed"]["path"], copy / version)
+        shutil.copytree(place_of(Path(pushed["path"])), copy / version)
         self._record.versions[serves] = copy
         files = (self._folder / "root" / "artifacts").glob("example_gen/examples/*/ingestion.json")
         ingested = [json.loads(file.read_text()) for file in sorted(files, key=lambda each: int(each.parent.name))]
         self._record.ingested.append(next(each for each in reversed(ingested) if each["date"] == day))
         if "online" in self._sections and self._online is None:
             self._start_online()
-        if "shadow" in Path(summary["pushed"]["path"]).parts:
+        if pushed["shadow_of"]:
             self.promoter.waits(version)
         elif self._shadow:
             self._sections |= promoting.sections()
