@@ -199,8 +199,8 @@ def test_the_page_of_the_run_and_an_alert_tell_why(
         (["--now"], {}, "--because", "got ''"),
         (["--because", "x"], {}, "--because", "got 'x'"),
         (["--now", "--drop", "--because", "x"], {}, "--now", "got both"),
-        ([], {"push": {"kind": "none"}}, "push", "got none"),
-        ([], {"push": {"kind": "directory", "path": "serving/small"}}, "push.after", "got none"),
+        ([], {"push": {"kind": "none"}, "serving": {}}, "push", "got none"),
+        ([], {"push": {"kind": "directory", "path": "serving/small"}, "serving": {}}, "push.after", "got none"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -86,9 +86,10 @@ def test_first_model_is_blessed_and_says_that_nothing_was_there_to_compare_with(
     judged, root = first
     assert judged.verdict.blessed
     assert judged.verdict.baseline is None
-    like, watch = judged.verdict.notes
+    like, watch, download = judged.verdict.notes
     assert mentions(like, "no blessed model ... like auc max_drop 0.02")
     assert mentions(watch, "no blessed model ... watch rmse max_rise 0.1")
+    assert mentions(download, "download: predicted over observed 0.88 ... is beyond 0.9 to 1.1")
     assert [gate.kind for task in judged.verdict.tasks.values() for gate in task.gates] == ["finite", "value"] * 3
     assert judged.blessing.get_int_custom_property("blessed") == 1
     assert judged.blessing.get_string_custom_property("current_model") == str(models / "good")
@@ -200,8 +201,9 @@ def test_a_better_candidate_is_blessed_though_the_old_model_lacks_a_task_and_new
     assert change.value < 0
     assert "above the blessed model's" in change.reason
     assert [gate.kind for gate in judged.verdict.tasks["watch"].gates] == ["finite", "value"]
-    [note] = judged.verdict.notes
+    note, download = judged.verdict.notes
     assert mentions(note, f"{models / 'one_task'} ... 'watch' ... watch rmse max_rise 0.1")
+    assert mentions(download, "download: predicted over observed 0.88 ... is beyond 0.9 to 1.1")
     assert judged.verdict.blessed
     assert judged.blessing.get_string_custom_property("baseline_model") == str(models / "one_task")
 
