@@ -20,7 +20,8 @@ from bench.loop.traffic import Traffic
 from bench.loop.world import HOUR_S
 from sangam.components.registry.shadow import place_of
 
-_REFUSED, _HELD = 3, 4
+_MISTAKE, _REFUSED, _HELD = 2, 3, 4
+_CHANGED = "files were added, removed or changed since the run began"
 _SEALED_S = 1.2
 """Seconds of the machine's clock within which servers see that an hour is over, and seal its files."""
 _AT_MOST, _MENDED_AT_MOST = 0.001, 0.9
@@ -183,6 +184,10 @@ class Operator:
         said, day, self._run = self._run.said(), self._run_day, None
         seconds, hours = time.monotonic() - self._run_begun[0], (self._clock.now() - self._run_begun[1]) / HOUR_S
         self._record.runs.append({"date": day, "code": code, "seconds": round(seconds), "hours": round(hours, 1)})
+        if code == _MISTAKE and _CHANGED in said:
+            # What a killed server has left is sealed within half a minute of the machine, hours of the world.
+            self.run(day)
+            return
         if code not in (0, _REFUSED):
             raise RuntimeError(f"the run of {day} ended with {code}:\n{said[-4000:]}")
         summary = _summary(said)
