@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from sangam.components.registry import seal
+from sangam.components.registry.versions import SHADOW
 from sangam.schemas.contracts.drift_reference import FILE_NAME, Bins, ColumnReference, DriftReference
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.export import DESCRIPTION_FILE, read_description
@@ -21,11 +23,12 @@ from sangam.schemas.contracts.root import Root
 from sangam.schemas.contracts.training_job import TrainJob, read_job
 from sangam.schemas.contracts.training_job import write_job as write_job_file
 from sangam.schemas.spec.monitoring import Monitoring
+from sangam.schemas.spec.serving import RequestLog
 from tests.components.server.server_process import Running, running
 from tests.prometheus import server as prometheus
 from tests.prometheus.server import Prometheus, promtool
 from tests.trainer_module.launch.launched_job import group_of, launch, wait_until
-from tests.trainer_module.serving.sample_deltas import publish, push
+from tests.trainer_module.serving.sample_deltas import LINEAGE, publish, push
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 tf = pytest.importorskip("tensorflow")
@@ -88,6 +91,17 @@ def _add_reference(version: Path) -> None:
     seal.seal(str(version))
 
 
+def _add_shadow(version: Path) -> None:
+    """Has each request to a version be logged, and scored by the same model in its shadow."""
+    aside = version.parent / SHADOW / str(int(LINEAGE) + 1)
+    shutil.copytree(version, aside)
+    for folder in (version, aside):
+        file = folder / seal.MANIFEST_FILE
+        told = json.loads(file.read_text())
+        every = RequestLog(share=1.0).model_dump(mode="json")
+        file.write_text(json.dumps(told | {"request_log": every, "shadow": {"share": 1.0}}))
+
+
 class _Client:
     """Asks a server, and publishes the deltas that it follows."""
 
@@ -125,7 +139,9 @@ def scraped(
     training = _training(folder / "training", root)
     online_file, online = _online_training(folder / "online", root)
     versions = folder / "versions"
-    _add_reference(push(Path(exported("stock", "float32").model_dir), versions))
+    live = push(Path(exported("stock", "float32").model_dir), versions)
+    _add_reference(live)
+    _add_shadow(live)
     launched = [launch(training), launch(online_file)]
     config = prometheus.shipped_config(folder, root.path)
     try:
