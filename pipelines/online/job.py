@@ -97,9 +97,14 @@ def _refuse_other_model(ranker: RankerSpec, base: OnlineBase) -> None:
         raise UserError(
             f"{file}: cannot be read (got {error.strerror}); push the model again, or start from another base"
         ) from error
-    same = {"cluster": Cluster()}
-    if digest(described.ranker.model_copy(update=same)) != digest(ranker.model_copy(update=same)):
+    if digest(_model_of(described.ranker)) != digest(_model_of(ranker)):
         raise UserError(
             f"--base: version {base.lineage} has another model than the spec (got another digest of its features, "
             "tables, model or training); run the daily pipeline with this spec first, or start with that version's spec"
         )
+
+
+def _model_of(ranker: RankerSpec) -> RankerSpec:
+    """Returns the ranker without where it trains and how often: an incremental training has epochs of its own."""
+    training = ranker.training.model_copy(update={"epochs": 1})
+    return ranker.model_copy(update={"cluster": Cluster(), "training": training})
