@@ -18,6 +18,8 @@ from tests.errors import tells
 from tests.paths import SPECS
 from tests.schemas.sample_exports import sample_description
 
+pytestmark = pytest.mark.slow
+
 
 def request_with(folder: Path, **training: Any) -> OnlineRequest:
     """Returns a request whose base was trained with some settings of its own."""
