@@ -12,6 +12,8 @@ from sangam.schemas.host.cgroup import usable_cores
 
 GRPC_PORT, REST_PORT = 8500, 8501
 """TensorFlow Serving's ports."""
+LOG_STOP_S = 12.0
+"""Longest time in which what waits is scored in the shadow and logged after the last request."""
 _PATHS = ("address_file", "metrics_target", "control", "log_key", "log_kafka_config")
 
 

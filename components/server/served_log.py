@@ -7,6 +7,7 @@ from typing import Any
 
 from sangam.components.request_log.queue import RequestQueue
 from sangam.components.request_log.served import Plan, Served, is_id
+from sangam.components.server.options import LOG_STOP_S
 from sangam.components.server.request_error import invalid
 from sangam.components.server.session import Arrays
 from sangam.components.server.shadow import Scorer
@@ -14,8 +15,6 @@ from sangam.schemas.contracts.export import RANK, SERVE
 from sangam.schemas.contracts.request_log import KAFKA, POSITION_INPUT, PROPENSITY_INPUT
 from sangam.schemas.errors import UserError
 
-STOP_S = 12.0
-"""Longest time in which what waits is scored in the shadow and written after the last request."""
 _SCORING_S = 2.0
 _LEAST_KEY_BYTES = 16
 
@@ -69,7 +68,7 @@ class ServerLog:
     def stop(self) -> None:
         """Writes what waits, and seals it."""
         self._shadow.stop(_SCORING_S)
-        self._queue.stop(STOP_S - _SCORING_S)
+        self._queue.stop(LOG_STOP_S - _SCORING_S)
 
 
 def open_queue(place: str, key_file: Path | None, kafka_config: Path | None) -> RequestQueue:

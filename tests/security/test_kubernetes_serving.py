@@ -7,8 +7,7 @@ import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
-from sangam.components.server.options import GRPC_PORT, REST_PORT
-from sangam.components.server.served_log import STOP_S
+from sangam.components.server.options import GRPC_PORT, LOG_STOP_S, REST_PORT
 from sangam.pipelines.kubeflow.ir import task_name
 from sangam.schemas.loading import load_spec
 from tests.manifest_schemas import privileges
@@ -112,4 +111,4 @@ def test_servers_with_a_log_share_a_folder_that_they_can_write_and_see_no_other_
     assert maker["image"] == server["image"]
     grace_s = float(command[command.index("--grace-s") + 1])
     _, wait_s = server["lifecycle"]["preStop"]["exec"]["command"]
-    assert spec["terminationGracePeriodSeconds"] >= float(wait_s) + grace_s + STOP_S + 5
+    assert spec["terminationGracePeriodSeconds"] >= float(wait_s) + grace_s + LOG_STOP_S + 5
