@@ -17,6 +17,7 @@ ORDINARY = 1.645
 """Standard errors of an interval of 90 % for one look."""
 
 
+@pytest.mark.slow
 def test_looking_every_hour_makes_no_more_false_decisions_than_promised() -> None:
     """Both versions are equally good, and a bound of no drop at all: each decision on it is false."""
     push = DirectoryPush(kind="directory", path="x", after="shadow", hours=0.5, max_auc_drop=0, judge="bound")
