@@ -22,6 +22,7 @@ from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.host.early_sigterm import exit_on
 from sangam.schemas.host.needless_imports import leave_out_needless
 from sangam.schemas.host.plain_text import LOG_FORM, log_to_stderr
+from sangam.schemas.host.stop_signal import StopSignal
 
 if TYPE_CHECKING:
     from sangam.components.server.serving import Serving
@@ -60,9 +61,7 @@ def _serve(options: Options) -> int:
     leave_out_needless()
     from sangam.components.server.serving import Serving  # TensorFlow reads its environment when it is imported.
 
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    stopped = StopSignal(signal.SIGTERM, signal.SIGINT)
     serving = Serving(options)
     try:
         ports = _open(serving, options)
@@ -116,7 +115,7 @@ def _open(serving: "Serving", options: Options) -> tuple[int, int] | None:
     return None
 
 
-def _wait(stopped: threading.Event) -> None:
+def _wait(stopped: StopSignal) -> None:
     # With a timeout: the kernel may give the signal to another thread, which does not wake this one.
     while not stopped.wait(_SIGNAL_S):
         pass

@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -25,6 +24,7 @@ from sangam.components.server.ports import held
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.backoff import Backoff
+from sangam.schemas.host.stop_signal import StopSignal
 
 _LOG = logging.getLogger("sangam.components.server")
 _MODULE = "sangam.components.server"
@@ -63,9 +63,7 @@ def supervise(options: Options) -> int:
     Raises:
         UserError: the folder of temporary files has too long a path.
     """
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    stopped = StopSignal(signal.SIGTERM, signal.SIGINT)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sangam-serve-")))
         if is_too_long(folder):

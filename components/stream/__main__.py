@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from sangam.schemas.host.environment import settle
 from sangam.schemas.host.files import write_whole
 from sangam.schemas.host.parent_process import end_with_parent
 from sangam.schemas.host.plain_text import log_to_stderr
+from sangam.schemas.host.stop_signal import StopSignal
 
 if TYPE_CHECKING:
     from sangam.components.stream.joiner import Joiner
@@ -34,8 +34,7 @@ _STATUS_EVERY_S = 1.0
 def main(job_file: str, parent_pid: str) -> int:
     """Joins until SIGTERM; returns the exit code."""
     settle()
-    stopped = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    stopped = StopSignal(signal.SIGTERM)
     end_with_parent(int(parent_pid), signal.SIGTERM)
     log_to_stderr()
     try:
@@ -47,7 +46,7 @@ def main(job_file: str, parent_pid: str) -> int:
     return ExitCode.DONE
 
 
-def _join(job: JoiningJob, stopped: threading.Event) -> None:
+def _join(job: JoiningJob, stopped: StopSignal) -> None:
     from sangam.components.stream.joiner import (
         Joiner,  # TensorFlow's import takes seconds; SIGTERM must be handled by then.
     )
