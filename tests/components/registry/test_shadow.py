@@ -1,9 +1,7 @@
 """Versions in the shadow are made live, dropped and superseded whole, also where folders cannot be renamed."""
 
 import datetime
-import errno
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from sangam.schemas.errors import UserError
 from tests.components.promotion.sample_shadow import LIVE, PUSHED, SHADOW, put
 from tests.components.registry.sample_blessings import blessing
 from tests.errors import mentions, place_and_value
+from tests.fakes.killed_moves import killed_at_move
 
 NOW = PUSHED + datetime.timedelta(hours=24)
 
@@ -72,20 +71,8 @@ def test_a_newer_version_takes_the_place_of_those_that_wait(folder: Path) -> Non
 
 def dying(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], object]) -> None:
     """Acts on a file system without renames of folders until it is killed in the n-th move of a file, from 0."""
-    left, real = [number], os.rename
-
-    def rename(source: Path, target: Path) -> None:
-        if Path(source).is_dir():
-            raise OSError(errno.EXDEV, "no renames of folders")
-        left[0] -= 1
-        if left[0] < 0:
-            raise KeyboardInterrupt
-        real(source, target)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "rename", rename)
-        with pytest.raises(KeyboardInterrupt):
-            act()
+    with killed_at_move(number, moves_folders=False):
+        act()
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3])

@@ -20,6 +20,7 @@ from sangam.schemas.errors import UserError
 from sangam.schemas.host import lock
 from sangam.schemas.host.lock import LockHeld
 from tests.errors import place_and_value, tells
+from tests.fakes.killed_moves import killed_at_move
 
 NOW = datetime.datetime(2024, 3, 8, 9, 30, tzinfo=datetime.UTC)
 
@@ -86,18 +87,8 @@ def killed_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], ob
     """Returns what acts until it is killed in the n-th move of a file, from 0."""
 
     def act_until(number: int, act: Callable[[], object]) -> None:
-        left, real = [number], os.rename
-
-        def dying(source: Path, target: Path) -> None:
-            left[0] -= 1
-            if left[0] < 0:
-                raise KeyboardInterrupt
-            real(source, target)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "rename", dying)
-            with pytest.raises(KeyboardInterrupt):
-                act()
+        with killed_at_move(number):
+            act()
 
     return act_until
 

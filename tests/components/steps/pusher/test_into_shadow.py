@@ -1,6 +1,5 @@
 """A push into the shadow of the live version: whole or not at all, and one version at a time."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from sangam.components.steps.pusher.manifest import CARD_FILE
 from sangam.schemas.errors import UserError
 from tests.components.steps.pusher.test_directory import NOW, PROVENANCE, make_model, names_in, pushed
 from tests.errors import mentions, place_and_value
+from tests.fakes.killed_moves import killed_at_move
 
 
 @pytest.fixture
@@ -58,17 +58,7 @@ def test_a_push_into_the_shadow_that_was_killed_leaves_nothing(
 ) -> None:
     pushed(make_model(tmp_path / "a", "a"), target)
     model = make_model(tmp_path / "b", "b")
-    real, left = os.rename, [2]
-
-    def dying(source: Path, place: Path) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise KeyboardInterrupt
-        real(source, place)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "rename", dying)
-        with pytest.raises(KeyboardInterrupt):
-            into_shadow(model, target)
+    with killed_at_move(2):
+        into_shadow(model, target)
     assert (versions.shadow(target), names_in(target / "shadow")) == (None, [])
     assert into_shadow(model, target).version == "20111130002"
