@@ -2,7 +2,6 @@
 
 import datetime
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,15 +68,10 @@ def test_a_newer_version_takes_the_place_of_those_that_wait(folder: Path) -> Non
     assert mentions(withdrawn(folder)[SHADOW].because, "20240308001 was pushed into the shadow")
 
 
-def dying(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], object]) -> None:
-    """Acts on a file system without renames of folders until it is killed in the n-th move of a file, from 0."""
-    with killed_at_move(number, moves_folders=False):
-        act()
-
-
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
-def test_a_promotion_that_was_killed_is_completed(folder: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    dying(monkeypatch, number, lambda: shadow.promote(folder, decision()))
+def test_a_promotion_that_was_killed_is_completed(folder: Path, number: int) -> None:
+    with killed_at_move(number, moves_folders=False):
+        shadow.promote(folder, decision())
     assert versions(folder) == [LIVE]
     try:
         shadow.promote(folder, decision())
@@ -88,8 +82,9 @@ def test_a_promotion_that_was_killed_is_completed(folder: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
-def test_a_drop_that_was_killed_is_completed(folder: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    dying(monkeypatch, number, lambda: shadow.drop(folder, decision("dropped")))
+def test_a_drop_that_was_killed_is_completed(folder: Path, number: int) -> None:
+    with killed_at_move(number, moves_folders=False):
+        shadow.drop(folder, decision("dropped"))
     assert versions(folder) == [LIVE]
     if versions(folder / "shadow"):
         shadow.drop(folder, decision("dropped"))

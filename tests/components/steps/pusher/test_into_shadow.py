@@ -53,9 +53,7 @@ def test_the_first_version_is_live_and_later_ones_wait_in_its_shadow(tmp_path: P
         into_shadow(tmp_path / "model b", target)
 
 
-def test_a_push_into_the_shadow_that_was_killed_leaves_nothing(
-    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_push_into_the_shadow_that_was_killed_leaves_nothing(tmp_path: Path, target: Path) -> None:
     pushed(make_model(tmp_path / "a", "a"), target)
     model = make_model(tmp_path / "b", "b")
     with killed_at_move(2):
