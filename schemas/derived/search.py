@@ -24,6 +24,8 @@ _EPOCHS = 9
 _DIMS = (4, 8, 16, 32)
 _BATCHES = (128, 256, 512, 1024)
 _DROPOUTS = (0.0, 0.1, 0.3)
+_ROW_DROPOUTS = (0.1, 0.3, 0.5)
+"""Shares of the floats of rows: of ids that evaluation has mostly not seen, large ones gain."""
 _MEMBERS = 8
 _TIMES = 4.0
 """Learning rates are searched from a quarter of the spec's to four times of it."""
@@ -32,6 +34,7 @@ _ROW_OPTIMIZERS = {"adagrad": 0.05, "adam": 0.002}
 
 _ENCODINGS: dict[str, dict[str, Any]] = {
     "standard": {"kind": "standard"},
+    "few bins": {"kind": "piecewise_linear", "bins": 16},
     "wide piecewise linear": {"kind": "piecewise_linear", "bins": 64, "dim": 16},
     "periodic": {"kind": "periodic"},
 }
@@ -124,7 +127,7 @@ def _ranges(spec: Spec) -> Iterator[tuple[str, Range]]:
     if spec.tables:
         yield "rows", _sets(_row_optimizers(spec))
     if isinstance(spec.logs, DayLogs):
-        yield "training.order", _choice(training.order, [None, "time"])
+        yield "training.order", _choice(training.order, [None, "time", "shuffled"])
     yield from _models(spec)
     # A number with a scale of its own keeps it: bins have no use for it.
     numbers = [
@@ -136,6 +139,7 @@ def _ranges(spec: Spec) -> Iterator[tuple[str, Range]]:
         encoded = [f"features.{name}.encoding" for name in numbers]
         yield "encoding", _sets({label: dict.fromkeys(encoded, each) for label, each in _ENCODINGS.items()})
     if spec.tables:
+        yield "row dropout", _sets({f"{p}": {f"tables.{name}.dropout": p for name in spec.tables} for p in _ROW_DROPOUTS})
         yield "dims", _sets({f"{dim}": {f"tables.{name}.dim": dim for name in spec.tables} for dim in _DIMS})
     batches = sorted({*_BATCHES, training.batch_size_per_rank})
     yield "training.batch_size_per_rank", Choice(kind="choice", values=tuple(batches))
