@@ -11,8 +11,9 @@ from bench.loop.tables import day_of
 from bench.loop.traffic import Answer
 from sangam.components.arrow_files import open_parquet
 
-LOST_S = 1.5
-"""Seconds before a kill whose requests may be lost: the half second between two writes, and a busy machine."""
+LOST_S = 6.5
+"""Seconds before a kill whose requests may be lost: 5 s of waiting for a version in the shadow,
+the half second between two writes, and a busy machine."""
 
 
 @dataclass(frozen=True)

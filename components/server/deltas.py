@@ -140,13 +140,13 @@ class Deltas:
         if (path / deltas.DELTA_FILE).is_file():
             return True
         later = [number for number in deltas.published(self._versions, place.lineage) if number > place.number]
-        if later:
+        if later and later[0] > place.number + 1:
             raise NotApplicable(
                 "gap",
                 f"{path}: is missing (got {later[0]} after {place.number}); a full version that includes it is served "
                 "once it is pushed",
             )
-        return False
+        return bool(later)  # It may have been published since.
 
     def _apply_next(self) -> None:
         state, started = self.state, time.monotonic()

@@ -134,6 +134,23 @@ def test_a_gap_is_waited_for(version: Path) -> None:
     assert (following.state.reason, following.state.place.number) == ("", 3)
 
 
+def test_a_delta_that_is_published_while_a_server_looks_is_no_gap(
+    version: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions, keys = version.parent, _keys("adagrad_8", 7)
+    _, following = _served(version)
+    published = deltas.published
+
+    def meanwhile(folder: Path, lineage: str) -> list[int]:
+        if not published(folder, lineage):
+            publish(folder, 1, {"adagrad_8": (keys, _rows("adagrad_8", 1, 1))})
+        return published(folder, lineage)
+
+    monkeypatch.setattr(deltas, "published", meanwhile)
+    assert following.apply_new() == 1
+    assert (following.state.reason, following.state.place.number) == ("", 1)
+
+
 def _flip(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
