@@ -97,6 +97,7 @@ def plan(
     from sangam.pipelines.checks.predicted_gpu import of_gpus, predicted_rates, told
     from sangam.pipelines.outside import layers_here
     from sangam.schemas.derived.once import once_a_request
+    from sangam.schemas.derived.online import shadow_text
     from sangam.schemas.derived.plan import plan as plan_of
     from sangam.schemas.loading import load_spec
     from sangam.schemas.quantities import parse_rows
@@ -117,6 +118,7 @@ def plan(
     else:
         print_plan(made, limits, terminal(), ranks_per_host)
         lines = [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared, code, served.text()]
+        lines.append(shadow_text(loaded, made))
         for line in filter(None, lines):
             say(line)
     refuse_unfit(made, limits)
