@@ -211,12 +211,12 @@ class Operator:
         files = (self._folder / "root" / "artifacts").glob("example_gen/examples/*/ingestion.json")
         ingested = [json.loads(file.read_text()) for file in sorted(files, key=lambda each: int(each.parent.name))]
         self._record.ingested.append(next(each for each in reversed(ingested) if each["date"] == day))
-        if "online" in self._sections and self._online is None:
-            self._start_online()
         if pushed["shadow_of"]:
             self.promoter.waits(version)
         elif self._shadow:
             self._sections |= promoting.sections()
+        if "online" in self._sections and self._online is None:
+            self._start_online()
 
     # Checks of skew.
 

@@ -11,8 +11,9 @@ from bench.loop.programs import Program
 
 _DROPPED, _HELD = 3, 4
 HOURS = 4.0
-_BOUNDS = {"max_auc_drop": 0.05, "max_calibration_error": 0.5, "least_users": 50, "least_positives": 50}
-"""Wide, as the live version has learned from deltas until minutes ago, and the one in its shadow until yesterday."""
+_BOUNDS = {"max_auc_drop": 0.01, "max_calibration_error": 0.5, "least_users": 50, "least_positives": 50}
+"""Both versions learn from the same rows while one waits. The standard error of the difference is about 0.01 after four
+hours of this world: a closer bound would decide by chance."""
 
 
 def sections() -> dict[str, Any]:

@@ -120,13 +120,14 @@ def mark_places(models: Sequence[BlessedModel], listed: Callable[[str], Iterable
             version's files are removed; or of those in the shadow. Folders on an object store are listed there.
     """
     targets = {posixpath.dirname(model.pushed) for model in models if model.pushed}
+    # The shadow first: a version that is dropped meanwhile is found where it was, or among the withdrawn ones.
+    waiting = {
+        f"{target}/{name}" for target in targets if not is_stored(target) for name in listed(f"{target}/{SHADOW}")
+    }
     gone = {
         f"{target}/{name.removesuffix('.json')}"
         for target in targets
         for name in (withdrawn_names(target) if is_stored(target) else listed(f"{target}/{WITHDRAWN}"))
-    }
-    waiting = {
-        f"{target}/{name}" for target in targets if not is_stored(target) for name in listed(f"{target}/{SHADOW}")
     }
     return [
         model.model_copy(update={"is_withdrawn": model.pushed in gone, "is_waiting": model.pushed in waiting})

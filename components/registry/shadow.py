@@ -157,6 +157,13 @@ def decision_on(folder: Path, version: str) -> Decision | None:
         return None
 
 
+def is_dropped(folder: Path, version: str) -> bool:
+    """Returns whether a version was dropped from the shadow, and was not put back since."""
+    decision = decision_on(folder, version)
+    is_withdrawn = (folder / versions.WITHDRAWN / version).is_dir()
+    return decision is not None and decision.verdict == "dropped" and is_withdrawn
+
+
 def is_waiting(folder: Path, version: str) -> bool:
     """Returns whether a version waits in the shadow."""
     return version in versions.versions(folder / SHADOW)

@@ -16,12 +16,13 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from sangam.components.registry import moving, seal
+from sangam.schemas.contracts import deltas
 from sangam.schemas.contracts.export import MODEL_FILE
 from sangam.schemas.errors import UserError
 from sangam.schemas.host import lock
 from sangam.schemas.host.files import refuse_links, refuse_links_within, write_whole
 
-MANIFEST_FILE, CARD_FILE, WITHDRAWN, SHADOW = seal.MANIFEST_FILE, "MODEL_CARD.md", "withdrawn", "shadow"
+MANIFEST_FILE, CARD_FILE, WITHDRAWN, SHADOW = seal.MANIFEST_FILE, deltas.CARD_FILE, "withdrawn", deltas.SHADOW
 NONE = "none"
 """Given instead of a version to fall back to: withdraw all."""
 WAIT_S = 60.0
@@ -59,6 +60,11 @@ def shadow(folder: Path) -> str | None:
     """Returns the newest complete version that waits in the shadow of the served one; None without any."""
     waiting = versions(folder / SHADOW)
     return waiting[-1] if waiting else None
+
+
+def numbers_in_shadow(folder: Path) -> list[str]:
+    """Returns all versions in the shadow, lowest first; also incomplete ones."""
+    return _numbers(folder / SHADOW)
 
 
 def withdrawn(folder: Path) -> dict[str, Withdrawal]:

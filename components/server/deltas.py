@@ -66,15 +66,16 @@ class State:
 class Deltas:
     """The deltas of one loaded version; one thread applies them."""
 
-    def __init__(self, model: LoadedModel, version: Path, *, failed: str = ""):
+    def __init__(self, model: LoadedModel, version: Path, *, versions: Path | None = None, failed: str = ""):
         """Takes a loaded version and its folder.
 
         Args:
             model: model in the state in which it was pushed.
-            version: folder of the version, beside those of others.
+            version: folder of the version.
+            versions: folder of versions; None: that of `version`, which is not in the shadow.
             failed: sha256 of a delta that has failed half-way: it is not tried again.
         """
-        self._model, self._versions, self._failed = model, version.parent, failed
+        self._model, self._versions, self._failed = model, versions or version.parent, failed
         self.state = State(deltas.lineage_of(version))
         self._first = self.state.place.number if self.state.place else 0
         self._dims: Mapping[str, int] = {}

@@ -26,6 +26,12 @@ class ShadowMetrics:
             ("name", "version", "reason"),
             registry=registry,
         )
+        self.delta = Gauge(
+            "sangam_shadow_delta",
+            "Number of the last delta that was applied to the version in the shadow.",
+            ("name", "version"),
+            registry=registry,
+        )
         text = "Time of a request that was scored in the shadow, waiting excluded."
         self.seconds = Histogram("sangam_shadow_seconds", text, buckets=SECONDS, registry=registry)
         text = "Requests of the shadow's share that it did not score; they are logged."

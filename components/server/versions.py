@@ -184,7 +184,7 @@ class Versions:
 
     def _follow_shadow(self, waiting: str | None) -> None:
         if self._shadow:
-            self._shadow.check(waiting, self._served)
+            self._shadow.check(waiting, self._served, self._deltas)
         elif waiting and not self._is_shadow_told:
             self._is_shadow_told = True
             _LOG.warning(
@@ -238,20 +238,20 @@ class Versions:
     ) -> tuple[LoadedModel, float, int, Deltas | None]:
         """Loads a version and applies all deltas so far before it is served, so that no swap goes back.
 
-        One that was loaded in the shadow, from the same files, is taken. A delta that fails half-way is left out, with
-        all later ones: the version is loaded once more.
+        One that was loaded in the shadow, from the same files, is taken with the deltas that it has. A delta that fails
+        half-way is left out, with all later ones: the version is loaded once more.
 
         Returns:
             The version, when it was loaded, the number of warm-up requests, and the object that applies deltas.
         """
         for _ in range(2):
             warm = self._shadow.handed_over(number, before) if self._shadow else None
-            model = warm or LoadedModel(folder, number, map_tables=self._map_tables)
+            model = warm.model if warm else LoadedModel(folder, number, map_tables=self._map_tables)
             loaded = time.monotonic()
             num_warm = 0 if warm else model.warm_up()
             if folder.parent != self._folder:
                 return model, loaded, num_warm, None
-            following = Deltas(model, folder, failed=self._failed_delta)
+            following = warm.following if warm else Deltas(model, folder, failed=self._failed_delta)
             try:
                 following.apply_new()
                 return model, loaded, num_warm, following

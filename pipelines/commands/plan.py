@@ -97,27 +97,27 @@ def plan(
     from sangam.pipelines.checks.predicted_gpu import of_gpus, predicted_rates, told
     from sangam.pipelines.outside import layers_here
     from sangam.schemas.derived.once import once_a_request
+    from sangam.schemas.derived.online import shadow_text
     from sangam.schemas.derived.plan import plan as plan_of
     from sangam.schemas.loading import load_spec
     from sangam.schemas.quantities import parse_rows
 
     loaded = load_spec(spec)
-    counts = parse_rows("--rows", rows)
-    made = plan_of(loaded, rows=counts, ranks=ranks or loaded.cluster.ranks, servers=parameter_servers)
+    num_ranks, counts = ranks or loaded.cluster.ranks, parse_rows("--rows", rows)
+    made = plan_of(loaded, rows=counts, ranks=num_ranks, servers=parameter_servers)
     limits = given(made, memory_per_rank, memory_per_server) or this_machine(made, ranks_per_host)
-    cost = planned_cost(loaded, ranks or loaded.cluster.ranks, samples_per_s, candidates_per_core_s)
+    cost = planned_cost(loaded, num_ranks, samples_per_s, candidates_per_core_s)
     gpu, rates = planned_gpu(loaded, made, gpu_memory), predicted_rates(loaded, gpu_results)
-    numbers = {"ranks": made.ranks.number, "gpu_ranks": gpu_ranks or made.ranks.number}
+    numbers = {"ranks": num_ranks, "gpu_ranks": gpu_ranks or num_ranks}
     compared = compared_price(loaded, samples_per_s, gpu_samples_per_s, rates, **numbers)
-    code = layers_here(loaded.ranker()) if layers else None
-    served = once_a_request(loaded.ranker())
+    code, served = layers_here(loaded.ranker()) if layers else None, once_a_request(loaded.ranker())
     if as_json:
         also = {"cost": cost and cost._asdict(), "layers": code, "rank": served._asdict()}
         print_json(document(made, limits, ranks_per_host) | of_gpus(gpu, rates) | also)
     else:
         print_plan(made, limits, terminal(), ranks_per_host)
         lines = [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared, code, served.text()]
-        for line in filter(None, lines):
+        for line in filter(None, [*lines, shadow_text(loaded, made)]):
             say(line)
     refuse_unfit(made, limits)
     if not as_json:

@@ -3,6 +3,7 @@
 import datetime
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sangam.components.registry.record import BlessedModel
 from sangam.schemas.contracts.root import Root
@@ -17,7 +18,8 @@ class OnlineBase:
 
     Attributes:
         model: record of the model.
-        version: folder of the pushed version; its name is the lineage's name.
+        version: folder of the pushed version, for one in the shadow the one that it will have; its name is the
+            lineage's name.
         learned_until: last second, since 1970, of the rows in the model; None for logs without days.
     """
 
@@ -31,20 +33,32 @@ class OnlineBase:
         return self.version.name
 
 
-def newest(root: Root, name: str) -> OnlineBase | None:
-    """Returns the newest blessed model that was pushed, is not withdrawn and waits in no shadow; None without one.
+class Bases(NamedTuple):
+    """The newest blessed and pushed models of a ranker.
+
+    Attributes:
+        live: the newest one that is neither withdrawn nor in the shadow; None without one.
+        waiting: the newest one in the shadow.
+    """
+
+    live: OnlineBase | None
+    waiting: OnlineBase | None
+
+
+def bases(root: Root, name: str) -> Bases:
+    """Returns the models that online training may start from.
 
     Raises:
         UserError: a record cannot be read.
     """
     from sangam.components.registry.blessed import read_all
 
-    models = [
-        model for model in read_all(root.blessed(name)) if model.pushed and model.checkpoint_uri and model.is_accepted
-    ]
+    models = [model for model in read_all(root.blessed(name)) if model.pushed and model.checkpoint_uri]
     # The sort is stable: of models with equal days, the one blessed last stays last.
     ordered = sorted(models, key=lambda model: model.days[-1:])
-    return _base(root, ordered[-1]) if ordered else None
+    accepted = [model for model in ordered if model.is_accepted]
+    waiting = [model for model in ordered if model.is_waiting and not model.is_withdrawn]
+    return Bases(*(_base(root, each[-1]) if each else None for each in (accepted, waiting)))
 
 
 def find(root: Root, name: str, base: str) -> OnlineBase:
@@ -54,7 +68,7 @@ def find(root: Root, name: str, base: str) -> OnlineBase:
         UserError: there is no such base.
     """
     if base == LATEST:
-        found = newest(root, name)
+        found = bases(root, name).live
         if found is None:
             raise UserError(
                 f"--base: no blessed and pushed model of '{name}' (got {root.uri}); run the daily pipeline first: "

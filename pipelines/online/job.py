@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from sangam.components.registry.checkpoint import FOLDER
+from sangam.components.registry.shadow import place_of
 from sangam.pipelines.online.base import OnlineBase
 from sangam.pipelines.online.request import OnlineRequest
 from sangam.schemas.contracts import segments
@@ -18,6 +19,8 @@ from sangam.trainer_module.checkpoint.folder import published as has_checkpoint
 
 JOINING = "joining"
 """Folder of the joiner, beside the segments."""
+_NEVER = 2**31
+"""A number of deltas that no training publishes."""
 
 
 def segments_folder(request: OnlineRequest) -> Path:
@@ -61,6 +64,23 @@ def job_of(request: OnlineRequest, base: OnlineBase) -> TrainJob:
     )
 
 
+def job_in_shadow(request: OnlineRequest, base: OnlineBase) -> TrainJob:
+    """Returns the job that trains a version in the shadow.
+
+    It has no metrics and no full versions, which would be live, and skips nothing: the live version has learned it. It
+    goes on as that of `job_of` once the version is live.
+
+    Raises:
+        UserError: see `job_of`.
+    """
+    job = job_of(request, base)
+    assert job.stream is not None
+    settings = request.settings
+    sync = settings.sync.model_copy(update={"full_every": _NEVER})
+    stream = job.stream.model_copy(update={"settings": settings.model_copy(update={"sync": sync, "lag": "wait"})})
+    return job.model_copy(update={"stream": stream, "monitoring": None})
+
+
 def first_segment(folder: Path, learned_until: int | None) -> int:
     """Returns the first segment with a row that the base has not learned; without one, the next future segment."""
     for number in segments.numbers(folder):
@@ -90,7 +110,7 @@ def _for_online(ranker: RankerSpec) -> RankerSpec:
 
 
 def _refuse_other_model(ranker: RankerSpec, base: OnlineBase) -> None:
-    file = base.version / DESCRIPTION_FILE
+    file = place_of(base.version) / DESCRIPTION_FILE
     try:
         described = read_description(str(file), file.read_bytes())
     except OSError as error:

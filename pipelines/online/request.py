@@ -6,6 +6,7 @@ from pathlib import Path
 from sangam.pipelines.online.base import OnlineBase, find
 from sangam.schemas.contracts.joining_job import Kafka
 from sangam.schemas.contracts.root import Root
+from sangam.schemas.derived.online import trainings
 from sangam.schemas.derived.plan import refuse_unfit
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Spec
@@ -42,7 +43,7 @@ def check_request(spec: Spec, root: Path, base: str, source: Path | Kafka, *, fo
     """
     if spec.online is None:
         raise UserError(f"online: is missing in the spec of '{spec.name}' (got no section); declare it: online: {{}}")
-    refuse_unfit(spec, available_bytes())
+    refuse_unfit(spec, available_bytes(), ranks_here=trainings(spec) * spec.cluster.ranks)
     folder = root.resolve()
     if not folder.is_dir():
         raise UserError(f"--root: no such folder (got {folder}); give the root of the daily runs of '{spec.name}'")

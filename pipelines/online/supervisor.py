@@ -2,14 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from sangam.components.alerts.event import Event, live_of
 from sangam.components.alerts.sending import send
 from sangam.components.alerts.target import target_of
 from sangam.components.processes.stopping import StopSignals
-from sangam.pipelines.online.base import OnlineBase, newest
+from sangam.pipelines.online.base import OnlineBase, bases
 from sangam.pipelines.online.cleaning import remove_old_lineages, remove_old_segments
 from sangam.pipelines.online.full_versions import FullVersions, written_state
 from sangam.pipelines.online.job import job_of, lacks_rows
@@ -17,17 +17,19 @@ from sangam.pipelines.online.joining import joiner_of
 from sangam.pipelines.online.offsets import Offsets
 from sangam.pipelines.online.processes import Kept
 from sangam.pipelines.online.request import OnlineRequest
+from sangam.pipelines.online.shadow import ShadowTraining
+from sangam.pipelines.online.training import Training
 from sangam.pipelines.times import utc_now
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.joining_job import Kafka, read_stalled
 from sangam.schemas.contracts.root import Root
-from sangam.schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
+from sangam.schemas.contracts.training_job import TrainJob
 from sangam.schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
-_LAUNCHER = "sangam.trainer_module.launch.launcher"
 _POLL_S = 0.5
-_BASE_EVERY_S = 10.0
+_BASE_EVERY_S, _SHADOW_EVERY_S = 10.0, 1.0
+"""Seconds between two readings of the blessed models; after another version is in the shadow, or none."""
 _STATE_EVERY_S = 10.0
 _CLEAN_EVERY_S = 300.0
 _COMMIT_EVERY_S = 2.0
@@ -79,7 +81,6 @@ class Supervisor:
         """Trains one base until a signal, or until another model is blessed."""
         self._is_held = False  # Holds of the previous base do not apply.
         job = job_of(self._request, self._base)
-        trainer = _trainer_of(job)
         versions = FullVersions(job)
         self._say(f"training version {self._base.lineage} on, from segment {job.stream.first if job.stream else 1}")
         if lacks_rows(job):
@@ -87,49 +88,58 @@ class Supervisor:
                 "rows after the base's data may be missing (got no segment of its days any more); raise "
                 "online.keep_days, so that it covers the time from a day's end to the push of its run"
             )
-        trainer.start()
-        base_due = state_due = clean_due = commit_due = time.monotonic()
+        trainer, shadow = Training(job, "the trainer"), ShadowTraining(self._request, self._base, self._say)
         following: OnlineBase | None = None
+        looked = -_BASE_EVERY_S
+        state_due = clean_due = commit_due = time.monotonic()
         try:
             while not is_stopped() and following is None:
-                for told in (joiner.check(), trainer.check(), versions.check()):
+                for told in (joiner.check(), trainer.check(), shadow.check(), versions.check()):
                     if told:
                         self._say(told)
                 now = time.monotonic()
-                if now >= base_due and self._request.follows:
-                    base_due, following = now + _BASE_EVERY_S, self._following()
+                every_s = _SHADOW_EVERY_S if shadow.has_changed() else _BASE_EVERY_S
+                if self._request.follows and now >= looked + every_s:
+                    looked, following = now, self._follow(shadow)
                 if now >= state_due:
                     state_due = now + _STATE_EVERY_S
                     self._renew()
                     self._tell_state(job)
+                    self._tell_shadow(shadow)
                 if self._offsets and now >= commit_due:
                     commit_due = now + _COMMIT_EVERY_S
                     self._offsets.check(job)
                 if now >= clean_due:
                     clean_due = now + _CLEAN_EVERY_S
-                    remove_old_segments(job, utc_now())
+                    remove_old_segments([each for each in (job, shadow.job) if each is not None], utc_now())
                     remove_old_lineages(Path(job.log_dir).parent.parent, self._base.version.parent, self._base.lineage)
                 time.sleep(_POLL_S)
             if following is not None:
-                self._say(f"version {following.lineage} was blessed: training continues from it, after its own data")
+                self._say(f"version {following.lineage} is live: training continues from it, after its own data")
                 self._base = following
-            job.stop_file.touch()
-            trainer.wait_for_end(STOP_S)
+            _stop(trainer, shadow)
         finally:
             trainer.end()
+            shadow.end()
             versions.end()
             if self._offsets:
                 self._offsets.finish(job)
             self._tell_state(job)
 
-    def _following(self) -> OnlineBase | None:
-        """Returns the newest blessed model, if it is not the current base."""
+    def _follow(self, shadow: ShadowTraining) -> OnlineBase | None:
+        """Returns the newest live model if it is not the current base, or else trains the one that waits.
+
+        One that was promoted is stopped with the current base: its training resumes as the live one's.
+        """
         try:
-            found = newest(self._request.root, self._request.spec.name)
+            found = bases(self._request.root, self._request.spec.name)
         except UserError as error:
             self._say(f"cannot look for a new base; training continues: {error}")
             return None
-        return found if found is not None and found.lineage != self._base.lineage else None
+        if found.live is not None and found.live.lineage != self._base.lineage:
+            return found.live
+        shadow.follow(found.waiting)
+        return None
 
     def _tell_stall(self, job: TrainJob) -> None:
         assert job.stream is not None
@@ -147,10 +157,7 @@ class Supervisor:
         if not state:
             return
         held = str(state.get("held") or "")
-        self._say(
-            f"segment {state['segment']} of {state['newest_segment']}, {state['examples']:,} examples, "
-            f"{state['lag_s']} s behind, delta {state['delta']}" + (" (held)" if held else "")
-        )
+        self._say(_progress(state))
         if held and not self._is_held:  # Print it once: its value changes with every segment.
             last = f"{state['lineage']}+{state['delta']}"
             back = f"sangam rollback {self._base.version.parent} --to {self._base.lineage}+NUMBER --because REASON"
@@ -163,6 +170,10 @@ class Supervisor:
         if self._is_held and not held:
             self._say("deltas go out again")
         self._is_held = bool(held)
+
+    def _tell_shadow(self, shadow: ShadowTraining) -> None:
+        if shadow.job is not None and (state := written_state(shadow.job)):
+            self._say(f"version {shadow.lineage}, in the shadow: {_progress(state)}")
 
     def _alert(self, text: str, last: str, command: str = "") -> None:
         self._say(text)
@@ -181,14 +192,17 @@ class Supervisor:
             send(self._request.spec.alerts, event, self._environ)
 
 
-def _trainer_of(job: TrainJob) -> Kept:
-    """Writes the trainer's job file, and returns its launcher, not started."""
-    folder = Path(job.log_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    job.stop_file.unlink(missing_ok=True)
-    write_job(folder / JOB_FILE, job)
+def _progress(state: Mapping[str, object]) -> str:
+    return (
+        f"segment {state['segment']} of {state['newest_segment']}, {state['examples']:,} examples, "
+        f"{state['lag_s']} s behind, delta {state['delta']}" + (" (held)" if state.get("held") else "")
+    )
 
-    def reason() -> str:
-        return job.failure_file.read_text() if job.failure_file.exists() else ""
 
-    return Kept("the trainer", [_LAUNCHER, str(folder / JOB_FILE)], folder / "launch.log", reason=reason)
+def _stop(*trainings: Training | ShadowTraining) -> None:
+    """Has trainings publish their last changes and write checkpoints, all at once."""
+    for training in trainings:
+        training.ask_to_stop()
+    given_up = time.monotonic() + STOP_S
+    for training in trainings:
+        training.wait_for_end(max(0.0, given_up - time.monotonic()))

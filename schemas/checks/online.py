@@ -45,6 +45,14 @@ def online_problems(spec: Spec) -> Iterator[Problem]:
             f"publishes to a folder of this machine (got push.path {spec.push.path})",
             "use a folder below the pipeline root",
         )
+    if "shadow" in spec.online.model_fields_set and not (
+        isinstance(spec.push, DirectoryPush) and spec.push.after == "shadow"
+    ):
+        yield Problem(
+            (*_ONLINE, "shadow"),
+            f"has no effect: no version is pushed into the shadow (got {str(spec.online.shadow).lower()})",
+            "remove it, or add push.after: shadow",
+        )
     if isinstance(spec.training.average, LastOfWeights):
         yield Problem(
             ("training", "average", "kind"),

@@ -1,8 +1,9 @@
 """Deltas: changes of an online training since a version was pushed, for servers of that version.
 
 `<versions>/deltas/<lineage>/<number, 8 digits, from 1>/` holds `.npy` files and `delta.json`, written last: a folder
-without it does not exist for readers. A lineage is named by the version that it starts from. A delta holds current
-values, so applying it again changes nothing: first remove, then upsert, then replace the dense weights.
+without it does not exist for readers. A lineage is named by the version that it starts from, which may wait in
+`<versions>/shadow/`: its deltas lie where they lie once it is live. A delta holds current values, so applying it again
+changes nothing: first remove, then upsert, then replace the dense weights.
 
 | file | array |
 |---|---|
@@ -29,6 +30,8 @@ FORMAT: Literal[1] = 1
 FOLDER, DELTA_FILE, HOLD_FILE, DENSE_FILE = "deltas", "delta.json", "hold.json", "dense.npy"
 LINEAGE_FILE = "assets.extra/lineage.json"
 """File in a full version made by online training."""
+SHADOW, CARD_FILE = "shadow", "MODEL_CARD.md"
+"""Folder of the versions that wait, beside those that are live; file of a version that tells its promotion."""
 _VERSION_MANIFEST = "manifest.json"
 _NUMBER = re.compile(r"\d{8}")
 _REMEDY = "another version has written it: stop the online training, and start it again from a newly pushed version"
@@ -49,7 +52,7 @@ class Delta(FrozenModel):
         ranker: name of the ranker.
         lineage: version that the deltas start from.
         number: number of the delta, from 1, without gaps.
-        previous: sha256 of the file of the delta before; for number 1, of the manifest of the lineage's version.
+        previous: sha256 of the file of the delta before; for number 1, the checksum of the lineage's version.
         segment: number of the last segment trained on.
         newest_event: time of the newest event trained on, seconds since 1970; None without times.
         examples: number of examples trained on so far.
@@ -91,7 +94,7 @@ class Lineage(FrozenModel):
     Attributes:
         lineage: name of the version that it starts from.
         number: deltas up to this one are included.
-        sha256: sha256 of that delta's `delta.json`; of the manifest, for a version that starts a lineage.
+        sha256: sha256 of that delta's `delta.json`; the checksum of a version that starts a lineage.
     """
 
     lineage: str
@@ -163,10 +166,30 @@ def publish(path: Path, **what: Any) -> Delta:
 
 
 def sha256_at(versions: Path, lineage: str, number: int) -> str:
-    """Returns the sha256 that the delta after `number` names: of `delta.json`; for 0, of the version's manifest."""
-    manifest = versions / lineage / _VERSION_MANIFEST
-    file = path_of(versions, lineage, number) / DELTA_FILE if number else manifest
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    """Returns the sha256 that the delta after `number` names: of `delta.json`; for 0, the checksum of the version.
+
+    Raises:
+        OSError: there is no such file.
+        UserError: the version's manifest cannot be read.
+    """
+    if number:
+        return hashlib.sha256((path_of(versions, lineage, number) / DELTA_FILE).read_bytes()).hexdigest()
+    try:
+        return _sha256_of_version(versions / SHADOW / lineage)
+    except FileNotFoundError:  # It is live; one that is promoted meanwhile is found there.
+        return _sha256_of_version(versions / lineage)
+
+
+def _sha256_of_version(version: Path) -> str:
+    """Returns the sha256 of a version's manifest, without the model card's entry: a promotion changes the card."""
+    file = version / _VERSION_MANIFEST
+    content = file.read_bytes()
+    try:
+        manifest = json.loads(content)
+        manifest.get("files", {}).pop(CARD_FILE, None)
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise UserError(f"{file}: is no manifest of a push (got {error}); push the version again") from error
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def read(versions: Path, lineage: str, number: int) -> Delta:
@@ -218,7 +241,7 @@ def lineage_of(version: Path) -> Lineage | None:
         pass
     if not (version / _VERSION_MANIFEST).is_file():
         return None
-    return Lineage(lineage=version.name, number=0, sha256=sha256_at(version.parent, version.name, 0))
+    return Lineage(lineage=version.name, number=0, sha256=_sha256_of_version(version))
 
 
 def write_lineage(model: Path, versions: Path, lineage: str, number: int) -> None:

@@ -86,6 +86,9 @@ class Online(FrozenModel):
     """Seconds between two checkpoints."""
     guards: tuple[Guard, ...] = ()
     """Bounds on predictions; while one is crossed, no delta is published."""
+    shadow: bool = True
+    """With `push.after: shadow`: whether the version that waits is trained on the same examples, with deltas to
+    servers, so that both are compared as fresh. While one waits, this takes as many ranks and rows again."""
     keep_days: Annotated[int, Field(ge=1, le=30)] = 2
     """Days that joined examples stay after training. A newly blessed model learns again from those after its own data,
     so the number must cover the time from a day's end to the push of its run."""

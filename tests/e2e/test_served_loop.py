@@ -1,6 +1,8 @@
 """The log of requests as the one source of training: daily runs, deltas between them, and the gate of skew."""
 
+import datetime
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,18 +15,32 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from sangam.components.registry import shadow
+from sangam.components.registry.blessed import read_all, record
+from sangam.components.steps.pusher import directory, manifest
+from sangam.components.steps.pusher.manifest import Provenance
 from sangam.schemas.contracts import segments
+from sangam.schemas.contracts.root import Root
+from sangam.schemas.spec.serving import InShadow
+from sangam.trainer_module.checkpoint.folder import published
 from tests.components.examples.sample_files import read_file
-from tests.e2e.served_world import CANDIDATES, NAME, PER_DAY, Feed, Row
+from tests.e2e.served_world import CANDIDATES, NAME, PER_DAY, SPEC, Feed, Row
 from tests.e2e.user_run import sangam, start, summary_of, wait_until
 from tests.errors import mentions
 from tests.kafka.broker import Broker, running
+from tests.trainer_module.sample_job import read_dense, read_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.long]
 
 _REFUSED, _STOPPED = 3, 143
 BEFORE, LIVE, WRONG = 20, 30, 5
 """Requests before the first delta, in all, and with a fault."""
+_SHARE = 1e-9
+"""Of the requests that are scored in the shadow: none, as their rows would come later than `lateness_s`."""
+_IN_SHADOW = {
+    "push": {"kind": "directory", "path": f"serving/{NAME}", "after": "shadow"},
+    "serving": {**SPEC["serving"], "shadow": {"share": _SHARE}},
+}
 
 
 def _run(feed: Feed, date: str) -> tuple[Any, dict[str, Any]]:
@@ -43,9 +59,19 @@ class Server:
 
     rest: str
 
+    def served(self) -> dict[str, Any]:
+        """Returns which version and delta it serves."""
+        told: dict[str, Any] = httpx.get(f"{self.rest}/deltas").json()
+        return told
+
     def delta(self) -> int:
         """Returns the number of the last delta that it has applied."""
-        return int(httpx.get(f"{self.rest}/deltas").json()["delta"])
+        return int(self.served()["delta"])
+
+    def scores_in_shadow(self, version: str) -> bool:
+        """Returns whether a version scores requests in the shadow of the served one."""
+        lines = httpx.get(f"{self.rest}/metrics").text.splitlines()
+        return any(line.startswith("sangam_shadow_version{") and f'"{version}"' in line for line in lines)
 
 
 @pytest.fixture(scope="module")
@@ -77,16 +103,56 @@ def _served(feed: Feed, log: str) -> Iterator[Server]:
         assert process.wait(60) == 0
 
 
+def _state(feed: Feed, version: str) -> dict[str, Any]:
+    """Returns what the training of a version says of itself."""
+    file = feed.root / "online" / NAME / "training" / version / "logs" / "online.json"
+    state: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return state
+
+
+def _learned_bytes(feed: Feed, version: str) -> tuple[str, list[bytes]]:
+    """Returns the step and the bytes of all rows and weights of a training's last checkpoint."""
+    checkpoint = published(feed.root / "online" / NAME / "training" / version / "checkpoints")[-1]
+    arrays = [*read_rows(checkpoint, "adagrad_4"), *dict(sorted(read_dense(checkpoint).items())).values()]
+    return checkpoint.name, [array.tobytes() for array in arrays]
+
+
+def _push_into_shadow(feed: Feed, version: str) -> str:
+    """Pushes the model of a version once more, into its shadow; returns the version there."""
+    target, again = feed.root / "serving" / NAME, feed.directory / "again"
+    shutil.copytree(target / version, again)
+    described = manifest.read_manifest("manifest.json", (again / manifest.FILE_NAME).read_bytes())
+    for name in (manifest.FILE_NAME, manifest.CARD_FILE):
+        (again / name).unlink()
+    fields = {name: getattr(described, name) for name in Provenance.model_fields}
+    now = datetime.datetime.now(datetime.UTC)
+    pushed = directory.push(
+        model=again,
+        target=target,
+        day=f"{now:%Y%m%d}",
+        provenance=Provenance.model_validate(fields | {"shadow": InShadow(share=_SHARE)}),
+        card=lambda _: "# Card\n",
+        now=now,
+        after_hours=20,
+    )
+    assert pushed.shadow_of == version
+    [blessed] = read_all(Root(str(feed.root)).blessed(NAME))
+    changes = {"pushed": f"serving/{NAME}/{pushed.version}", "blessed_at": now}
+    record(Root(str(feed.root)).blessed(NAME), blessed.model_copy(update=changes))
+    return pushed.version
+
+
 @contextmanager
 def _learning(feed: Feed, version: str, *source: str) -> Iterator[Callable[[], int]]:
     """Starts online training; yields what returns the number of examples that it has learned from."""
     output = feed.directory / "online.txt"
-    state = feed.root / "online" / NAME / "training" / version / "logs" / "online.json"
-    online = start(["online", str(feed.spec), "--root", str(feed.root), *source], output)
+    spec = feed.directory / "online.yaml"
+    spec.write_text(json.dumps(SPEC | _IN_SHADOW))
+    online = start(["online", str(spec), "--root", str(feed.root), *source], output)
 
     def learned() -> int:
         assert online.poll() is None, output.read_text()
-        return int(json.loads(state.read_text())["examples"]) if state.exists() else 0
+        return _state(feed, version).get("examples", 0)
 
     try:
         yield learned
@@ -113,29 +179,67 @@ def _learned(feed: Feed) -> Counter[tuple[str, int, int]]:
     return Counter((row["request_id"][0].decode(), row["post"][0], row["click"][0]) for row in rows)
 
 
+@dataclass(frozen=True)
+class Applied:
+    """What became of a version that learned in the shadow of one that was served.
+
+    Attributes:
+        delta: the served version's first delta that a server has applied.
+        promoted: the version that was made live.
+        promoted_delta: its last delta then.
+    """
+
+    delta: int
+    promoted: str
+    promoted_delta: int
+
+
 @pytest.fixture(scope="module")
-def applied(feed: Feed, first: tuple[Any, dict[str, Any]]) -> int:
-    """The first delta of requests that a server has applied; it was asked before and after that, and sent cents."""
+def applied(feed: Feed, first: tuple[Any, dict[str, Any]]) -> Applied:
+    """A server was asked before and after a delta, and sent cents; then the version in the shadow was promoted."""
+    live = first[1]["pushed"]["version"]
+    waiting = _push_into_shadow(feed, live)
     with _served(feed, str(feed.logs / "requests")) as server:
         feed.use(server.rest, [f"live-{number}" for number in range(BEFORE)])
         assert feed.write_ahead("wrong-0", seconds=3000) == CANDIDATES
-        with _learning(feed, first[1]["pushed"]["version"], "--source", str(feed.logs)) as learned:
+        with _learning(feed, live, "--source", str(feed.logs)) as learned:
             # The base was judged on the last day, and has not learned from it.
             wait_until(lambda: learned() == (PER_DAY + BEFORE) * CANDIDATES, "what was served is learned")
             wait_until(lambda: server.delta() > 0, "the server has what was learned")
             delta = server.delta()
+            wait_until(lambda: server.scores_in_shadow(waiting), "the version in the shadow is as fresh")
             feed.use(server.rest, [f"live-{number}" for number in range(BEFORE, LIVE)])
-            wait_until(lambda: learned() == (PER_DAY + LIVE) * CANDIDATES, "what was served with a delta is learned")
+            for version in (live, waiting):
+                wait_until(
+                    lambda version=version: _state(feed, version).get("examples") == (PER_DAY + LIVE) * CANDIDATES,
+                    "what was served with a delta is learned",
+                )
+            now = datetime.datetime.now(datetime.UTC)
+            decision = shadow.Decision(version=waiting, live=live, verdict="promoted", because="as good", at=now)
+            shadow.promote(feed.root / "serving" / NAME, decision)
+            said = feed.directory / "online.txt"
+            wait_until(lambda: f"training version {waiting} on" in said.read_text(), "its training goes on")
+            wait_until(lambda: server.served()["lineage"] == waiting, "it is served")
+            wait_until(lambda: server.delta() == _state(feed, waiting)["delta"] > 0, "with its deltas")
         feed.use(server.rest, [f"cents-{number}" for number in range(WRONG)], price_unit=100)
-    return delta
+    return Applied(delta, waiting, _state(feed, waiting)["delta"])
 
 
-def test_requests_are_learned_from_once_and_the_next_ones_are_scored_with_the_delta(feed: Feed, applied: int) -> None:
+def test_a_version_that_learned_in_the_shadow_is_the_one_that_was_live_byte_by_byte(
+    feed: Feed, first: tuple[Any, dict[str, Any]], applied: Applied
+) -> None:
+    assert _learned_bytes(feed, applied.promoted) == _learned_bytes(feed, first[1]["pushed"]["version"])
+    assert _state(feed, applied.promoted)["examples"] >= (PER_DAY + LIVE) * CANDIDATES
+
+
+def test_requests_are_learned_from_once_and_the_next_ones_are_scored_with_the_delta(
+    feed: Feed, applied: Applied
+) -> None:
     requests = _logged(feed, "live-")
     assert requests.keys() == {f"live-{number}" for number in range(LIVE)}
     deltas = [requests[f"live-{number}"]["served_delta"] for number in range(LIVE)]
     assert deltas[:BEFORE] == [0] * BEFORE
-    assert min(deltas[BEFORE:]) >= applied
+    assert min(deltas[BEFORE:]) >= applied.delta
     requests |= _logged(feed, feed.date)
     served = [(name, post) for name, row in requests.items() for post in row["post"]]
     learned = {key: number for key, number in _learned(feed).items() if not key[0].startswith("topic-")}
@@ -146,7 +250,7 @@ def test_requests_are_learned_from_once_and_the_next_ones_are_scored_with_the_de
 
 
 def test_requests_in_a_topic_are_learned_from_once_and_the_next_ones_are_scored_with_the_delta(
-    feed: Feed, first: tuple[Any, dict[str, Any]], applied: int
+    feed: Feed, first: tuple[Any, dict[str, Any]], applied: Applied
 ) -> None:
     with running(feed.directory / "broker") as broker:
         broker.create_topic("requests", 2)
@@ -161,9 +265,10 @@ def test_requests_in_a_topic_are_learned_from_once_and_the_next_ones_are_scored_
         source = ["--source", f"kafka://{broker.address}", "--topic", "requests", "--topic", "clicks=clicks"]
         with (
             _served(feed, f"kafka://{broker.address}/requests") as server,
-            _learning(feed, first[1]["pushed"]["version"], *source) as learned,
+            _learning(feed, applied.promoted, *source) as learned,
         ):
-            wait_until(lambda: server.delta() >= applied, "the server has the deltas so far")
+            wait_until(lambda: server.delta() >= applied.promoted_delta, "the server has the deltas so far")
+            wait_until(lambda: learned() > 0, "training goes on")
             examples, delta = learned(), server.delta()
             feed.use(server.rest, [f"topic-{number}" for number in range(5)], arrive=click)
             wait_until(lambda: learned() == examples + 5 * CANDIDATES, "what was served is learned")
@@ -190,9 +295,9 @@ def _messages(broker: Broker, topic: str, number: int) -> list[dict[str, Any]]:
 
 
 def test_a_run_passes_on_its_own_path_and_is_refused_while_a_server_is_sent_something_else(
-    feed: Feed, first: tuple[Any, dict[str, Any]], applied: int
+    feed: Feed, first: tuple[Any, dict[str, Any]], applied: Applied
 ) -> None:
-    assert applied
+    assert applied.delta
     passed = first[1]["serving"]
     [check] = [check for check in passed["checks"] if check["name"] == "skew of features"]
     assert (check["passed"], passed["feature_skew"]["rows"]) == (True, PER_DAY * CANDIDATES)

@@ -11,6 +11,7 @@ from sangam.components.registry import shadow
 from sangam.components.registry.record import mark_places
 from sangam.components.registry.shadow import Decision
 from sangam.components.registry.versions import damage, locked, restore, versions, withdrawn
+from sangam.schemas.contracts import deltas
 from sangam.schemas.errors import UserError
 from tests.components.promotion.sample_shadow import LIVE, PUSHED, SHADOW, put
 from tests.components.registry.sample_blessings import blessing
@@ -50,13 +51,25 @@ def test_a_promoted_version_is_live_whole_and_tells_why(folder: Path) -> None:
     assert shadow.decision_on(folder, SHADOW) == decision()
 
 
+def test_the_deltas_of_a_version_in_the_shadow_follow_it_once_it_is_live(folder: Path) -> None:
+    before = deltas.lineage_of(folder / "shadow" / SHADOW)
+    manifest = (folder / "shadow" / SHADOW / "manifest.json").read_bytes()
+    assert before == deltas.Lineage(lineage=SHADOW, number=0, sha256=deltas.sha256_at(folder, SHADOW, 0))
+    shadow.promote(folder, decision())
+    assert (folder / SHADOW / "manifest.json").read_bytes() != manifest  # It has the new model card's checksum.
+    assert deltas.lineage_of(folder / SHADOW) == before
+    assert deltas.sha256_at(folder, SHADOW, 0) == before.sha256 != deltas.sha256_at(folder, LIVE, 0)
+
+
 def test_a_dropped_version_is_withdrawn_and_can_be_put_back(folder: Path) -> None:
     shadow.drop(folder, decision("dropped"))
     assert (versions(folder), versions(folder / "shadow")) == ([LIVE], [])
     assert withdrawn(folder)[SHADOW].because == "it is | better"
     assert damage(folder / "withdrawn" / SHADOW) is None
+    assert shadow.is_dropped(folder, SHADOW)
     restore(folder, SHADOW)
     assert versions(folder) == [LIVE, SHADOW]
+    assert not shadow.is_dropped(folder, SHADOW)
 
 
 def test_a_newer_version_takes_the_place_of_those_that_wait(folder: Path) -> None:

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from sangam.schemas.contracts.export import ServedTask
+from sangam.schemas.contracts.export import ServedGroup, ServedTask
 from sangam.schemas.parts.columns import ColumnType
 from sangam.schemas.spec.serving import InShadow, RequestLog
 from tests.components.request_log.sample_requests import read_of
@@ -12,13 +12,14 @@ from tests.components.server.sample_columns import COLUMNS
 from tests.components.server.sample_models import NAME, add_manifest
 from tests.schemas.sample_exports import sample_description
 
-EVENT_TIME = "shown_at"
+EVENT_TIME, GROUP = "shown_at", "words"
 _SAMPLE = sample_description()
 DESCRIPTION = _SAMPLE.model_copy(
     update=dict(
         name=NAME,
         ranker=_SAMPLE.ranker.model_copy(update={"event_time": EVENT_TIME}),
         columns=COLUMNS,
+        groups={GROUP: ServedGroup(dim=1, tables={GROUP: 1})},
         tasks={task: ServedTask(kind="binary", label=task) for task in ("like", "watch")},
     )
 )

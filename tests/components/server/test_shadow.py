@@ -18,16 +18,20 @@ from sangam.components.registry.shadow import Decision, promote
 from sangam.components.registry.versions import CARD_FILE, SHADOW
 from sangam.components.request_log.served import Served, is_in_share, plan_of
 from sangam.components.server.client import connect
+from sangam.components.server.deltas import State
 from sangam.components.server.metrics import Metrics
 from sangam.components.server.model import LoadedModel
 from sangam.components.server.shadow import Limits, Scorer
 from sangam.components.server.shadow_metrics import ShadowMetrics
+from sangam.components.server.shadow_versions import is_level
 from sangam.components.server.versions import Versions
+from sangam.schemas.contracts import deltas
 from sangam.schemas.spec.serving import InShadow, RequestLog
 from tests.components.request_log.sample_requests import rows_of
-from tests.components.server.logged_models import DESCRIPTION, READ, put_logged
+from tests.components.server.logged_models import DESCRIPTION, GROUP, READ, put_logged
 from tests.components.server.sample_models import NAME, Failing, OtherColumns, Waiting, candidates, scores
 from tests.components.server.server_process import TIMEOUT_S, Running, b64, running, wait_until
+from tests.trainer_module.serving.sample_deltas import publish
 
 pytestmark = pytest.mark.processes
 
@@ -270,3 +274,65 @@ def test_a_smaller_share_is_part_of_a_larger_one(model: LoadedModel) -> None:
     scoring.scorer.use(model, 0.2)
     assert {each for each in ids if scoring.scorer.offer(served(each), "rank")} == chosen[0.2]
     scoring.scorer.stop(TIMEOUT_S)
+
+
+def _publish(versions: Path, lineage: int, number: int, tells: float, newest_event: int) -> None:
+    """Publishes a delta after which a version tells another number."""
+    rows = {GROUP: (np.array([1], np.int64), np.array([[tells]], np.float32))}
+    publish(versions, number, rows, lineage=str(lineage), newest_event=newest_event)
+
+
+def test_a_version_that_learns_in_the_shadow_scores_while_it_is_as_fresh_and_is_promoted_with_its_deltas(
+    models: dict[int, Path], scratch: Path
+) -> None:
+    versions, log, hour = scratch / "versions", scratch / "log", 3600
+    put_logged(models[1], versions, 1, RequestLog(share=1.0))
+    put_logged(models[2], versions / SHADOW, 2, RequestLog(share=1.0), InShadow(share=1.0))
+    deltas.lineage_folder(versions, "2").mkdir(parents=True)  # Its training has begun.
+    _publish(versions, 1, 1, tells=1.25, newest_event=hour)
+    with running(versions, scratch, "--log", str(log), "--poll-s", "0.1") as server:
+        wait_until(lambda: "version=2 in_shadow=true" in server.log.read_text(), "it is loaded")
+        assert server.client.status()[2].startswith("LOADING")
+        assert ask(server, "behind") == {post: 1.25 + len(post) for post in POSTS}
+        _publish(versions, 2, 1, tells=2.5, newest_event=hour)
+        scored_by(server, 2)
+        assert server.metric("sangam_shadow_delta", version="2") == 1
+        ask(server, "level")
+        wait_until(lambda: server.metric("sangam_shadow_seconds_count") == 1, "it is scored")
+        _publish(versions, 1, 2, tells=1.75, newest_event=2 * hour + 1)
+        scored_by(server, None)
+        _publish(versions, 2, 2, tells=2.75, newest_event=2 * hour + 1)
+        scored_by(server, 2)
+        now = datetime.datetime.now(datetime.UTC)
+        promote(versions, Decision(version="2", live="1", verdict="promoted", because="it is better", at=now))
+        wait_until(lambda: server.metric("sangam_version_served", version="2") == 1, "it is served")
+        assert ask(server, "promoted") == {post: 2.75 + len(post) for post in POSTS}
+        assert "warmup_requests=0" in server.log.read_text()  # Loaded once, in the shadow.
+        _publish(versions, 2, 3, tells=3.0, newest_event=3 * hour)
+        wait_until(lambda: server.get("/deltas").json()["delta"] == 3, "deltas go on")
+        assert server.log.read_text().count("version=2 lineage=2 delta=") == 3  # Each was applied once.
+        rows = logged(server, log, 3)
+    found = {row["request_id"]: row["shadow_score_like"] for row in rows if row["post id"] == b"a"}
+    assert found == {"behind": None, "level": 3.5, "promoted": None}
+
+
+@pytest.mark.parametrize(
+    ("shadow", "served", "was", "expected"),
+    [
+        (None, None, False, True),  # Nobody learns.
+        (None, (0, None), False, True),  # The served one has not learned since its push.
+        (None, (1, 100), False, False),
+        ((1, 99), (1, 100), False, False),
+        ((1, 100), (1, 100), False, True),
+        ((1, 100), (1, 3700), True, True),
+        ((1, 100), (1, 3701), True, False),
+        ((1, 100), (9, None), True, True),  # A full version: what it has learned is not known.
+        ((1, 100), (9, None), False, False),
+    ],
+)
+def test_what_is_compared_has_learned_the_same(shadow: Any, served: Any, was: bool, expected: bool) -> None:
+    def state(given: Any) -> State:
+        number, newest_event = given or (0, None)
+        return State(deltas.Lineage(lineage="1", number=number, sha256=""), newest_event)
+
+    assert is_level(state(shadow), state(served) if served else None, was=was) is expected

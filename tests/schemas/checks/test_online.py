@@ -31,6 +31,7 @@ def test_a_section_that_fits_is_read(tmp_path: Path) -> None:
         (_online() | {"training.average": {"kind": "last"}}, "training.average.kind", "(got last)"),
         (_online() | {"push": {"kind": "none"}}, "online", "push of kind none"),
         (_online() | {"push": {"kind": "directory", "path": "s3://b/c"}}, "online", "push.path s3://b/c"),
+        ({"event_time": "at", "online": {"shadow": False}}, "online.shadow", "(got false) ... push.after"),
         (_online({"task": "stars"}), "online.guards[0].task", "(got 'stars') ... like"),
         (_online({"task": "none"}), "online.guards[0].task", "(got 'none')"),
         (

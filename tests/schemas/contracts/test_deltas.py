@@ -4,7 +4,11 @@ import datetime
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from sangam.schemas.contracts import deltas
+from sangam.schemas.errors import UserError
+from tests.errors import place_and_value
 
 LINEAGE = "20240301001"
 
@@ -61,3 +65,13 @@ def test_a_hold_is_written_and_released(tmp_path: Path) -> None:
     assert deltas.published(tmp_path, LINEAGE) == [1]
     deltas.release(tmp_path, LINEAGE)
     assert deltas.read_hold(tmp_path, LINEAGE) is None
+
+
+def test_a_version_without_a_readable_manifest_starts_no_lineage(tmp_path: Path) -> None:
+    version = tmp_path / "shadow" / LINEAGE
+    version.mkdir(parents=True)
+    assert deltas.lineage_of(version) is None
+    for content in ("{", "[]", "[" * 100_000):
+        (version / "manifest.json").write_text(content)
+        with pytest.raises(UserError, match=place_and_value(str(version / "manifest.json"), "got")):
+            deltas.sha256_at(tmp_path, LINEAGE, 0)

@@ -1,14 +1,18 @@
-"""What an online training knows again after it was killed; one rank, in this process."""
+"""What an online training knows again after it has ended; one rank, in this process."""
 
+import datetime
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sangam.components.registry import seal, shadow
+from sangam.schemas.contracts import deltas
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.trainer_module.input.raw_examples import first_examples
-from tests.trainer_module.online.streams import online_job, write_segments
+from tests.trainer_module.online.streams import LINEAGE, online_job, served_dense, served_rows, write_segments
 from tests.trainer_module.sample_job import FIRST_EVENT_S, declared, write_examples
 
 pytestmark = pytest.mark.slow
@@ -116,3 +120,61 @@ def test_the_calibration_of_the_base_stays_and_a_daily_training_does_not_inherit
     daily = made.model_copy(update={"stream": None, "checkpoint_dir": str(tmp_path / "daily")})
     trainer, start, _ = load_trainer(daily, None, rank=0, ranks=1)
     assert (trainer.ranker.calibrations, start.manifest.calibrations, start.manifest.step) == ({}, {}, 0)
+
+
+def _push(made: TrainJob, *below: str) -> Path:
+    """Makes the folder of a job's version one that was pushed, with a model card; returns the folder of versions."""
+    assert made.stream is not None
+    versions = Path(made.stream.versions)
+    (versions / LINEAGE / "manifest.json").unlink()
+    (versions / LINEAGE / "saved_model.pb").write_text("model")
+    (versions / LINEAGE / "MODEL_CARD.md").write_text("# Card\n")
+    files = {name: entry.model_dump() for name, entry in seal.list_files(versions / LINEAGE).items()}
+    (versions / LINEAGE / "manifest.json").write_text(json.dumps({"files": files}))
+    (versions / Path(*below)).mkdir(exist_ok=True)
+    (versions / LINEAGE).rename(versions / Path(*below) / LINEAGE)
+    return versions
+
+
+def test_a_version_that_learned_in_the_shadow_goes_on_as_the_live_one_with_the_bytes_of_one_that_was_live(
+    tmp_path: Path,
+) -> None:
+    from sangam.trainer_module.online.turns import DENSE, Turn
+    from tests.trainer_module.sample_job import read_dense, read_rows
+
+    records = first_examples(write_examples(tmp_path / "data", num_files=1), 3 * _ROWS)
+    ends = []
+    for name in ("live", "promoted"):
+        made = online_job(tmp_path / name, declared(), base=None)
+        write_segments(tmp_path / name / "examples", records, rows=_ROWS)
+        versions = _push(made, *(["shadow"] if name == "promoted" else []))
+        learner, checkpoints, trainer = _started(made)
+        for segment in (1, 2):
+            learner.train(segment)
+            assert learner.publish(Turn(publish=DENSE))
+        if name == "promoted":
+            _save(learner, checkpoints, trainer)
+            now = datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC)
+            decision = shadow.Decision(version=LINEAGE, live="1", verdict="promoted", because="better", at=now)
+            shadow.promote(versions, decision)
+            learner, checkpoints, trainer = _started(made)
+            assert (learner.segment, learner.publisher.number, learner.publisher.has_changes) == (2, 2, False)
+            assert learner.next_turn().segment == 3
+        learner.train(3)
+        assert learner.publish(Turn(publish=DENSE))
+        saved = _save(learner, checkpoints, trainer)
+        place = deltas.lineage_of(versions / LINEAGE)
+        assert place is not None
+        assert deltas.read(versions, LINEAGE, 1).previous == place.sha256
+        arrays = [array for group in ("adagrad_4", "adagrad_8") for array in read_rows(saved, group)]
+        dense = sorted(read_dense(saved).items())
+        served = sorted(served_rows(made, {}).items())
+        ends.append(
+            (
+                saved.name,
+                [array.tobytes() for array in [*arrays, *(array for _, array in dense), served_dense(made)]],
+                [(key, row.tobytes()) for key, row in served],
+            )
+        )
+    assert ends[0] == ends[1]
+    assert ends[0][2]

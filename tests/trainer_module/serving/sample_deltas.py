@@ -33,6 +33,7 @@ def publish(
     dense: Any = None,
     lineage: str = LINEAGE,
     is_whole: bool = True,
+    newest_event: int | None = None,
 ) -> deltas.Delta:
     """Publishes a delta: {group: (keys, rows)}, {group: keys}."""
     path = deltas.begin(versions, lineage, number)
@@ -51,7 +52,7 @@ def publish(
         lineage=lineage,
         number=number,
         segment=number,
-        newest_event=1_700_000_000 + number,
+        newest_event=1_700_000_000 + number if newest_event is None else newest_event,
         examples=100 * number,
         groups=groups,
         dense=dense is not None,

@@ -1,5 +1,6 @@
 """Deltas as a server applies them: in order, whole, and with the same result whenever they come."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,7 +192,8 @@ def test_a_damaged_delta_is_not_applied_until_it_is_restored(
 def test_a_delta_of_another_base_is_refused(version: Path) -> None:
     versions = version.parent
     model, following = _served(version)
-    (version / "manifest.json").write_text((version / "manifest.json").read_text() + " ")
+    manifest = json.loads((version / "manifest.json").read_bytes())
+    (version / "manifest.json").write_text(json.dumps(manifest | {"version": "other"}))
     publish(versions, 1, {"adagrad_8": (_keys("adagrad_8", 7), _rows("adagrad_8", 1, 5))})
     assert following.apply_new() == 0
     assert following.state.reason == "foreign"
