@@ -134,8 +134,9 @@ def job_of(folder: Path, spec: Spec, examples: Examples) -> TrainJob:
     ranker = spec.ranker()
     changes: dict[str, Any] = {"mode": "full", "incremental_epochs": None}
     if ranker.training.early_stopping is not None:
-        # Trials are compared on the validation split, so they must not train on it.
-        changes["early_stopping"] = ranker.training.early_stopping.model_copy(update={"refit": False})
+        # Trials are compared on the validation split, so they must not train on it; and by whole epochs, on all of it.
+        by_epochs = {"refit": False, "every_steps": None}
+        changes["early_stopping"] = ranker.training.early_stopping.model_copy(update=by_epochs)
     training = ranker.training.model_copy(update=changes)
     ranker = RankerSpec.model_validate(ranker.model_copy(update={"training": training}))
     return TrainJob(

@@ -7,8 +7,9 @@ from sangam.schemas.spec import RankerSpec, Spec
 from sangam.schemas.spec.data import DayLogs
 from sangam.schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, SingleTask
 from sangam.schemas.spec.optimizers import Ftrl
+from sangam.schemas.spec.sync import InStep
 from sangam.schemas.spec.tasks import BinaryTask
-from sangam.schemas.spec.training import SHUFFLE_BUFFER, FixedBalance, GradNormBalance
+from sangam.schemas.spec.training import SHUFFLE_BUFFER, EarlyStopping, FixedBalance, GradNormBalance
 
 _BALANCE: Loc = ("training", "loss_balance")
 _ORDER: Loc = ("training", "order")
@@ -112,6 +113,7 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
         )
     if max(training.epochs, training.incremental_epochs or 0) == 1 and not stopping.refit:
         yield Problem(_STOPPING, "has no effect: there is one epoch (got epochs 1)", "remove it, or raise epochs")
+    yield from _within_an_epoch(spec, stopping)
     if isinstance(spec.logs, DayLogs):
         if spec.logs.validation_days == 0:
             yield Problem(
@@ -130,4 +132,27 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
             _STOPPING,
             "needs examples that are not trained on (got no data.splits.validation)",
             "declare data.splits.validation",
+        )
+
+
+def _within_an_epoch(spec: Spec, stopping: EarlyStopping) -> Iterator[Problem]:
+    training = spec.training
+    if stopping.every_steps is None:
+        if "sample" in stopping.model_fields_set:
+            yield Problem(
+                (*_STOPPING, "sample"),
+                f"has no effect: after an epoch the whole split is scored (got {stopping.sample})",
+                "remove it, or declare every_steps",
+            )
+    elif max(training.epochs, training.incremental_epochs or 0) == 1:
+        yield Problem(
+            (*_STOPPING, "every_steps"),
+            f"has no effect before the second epoch (got {stopping.every_steps}, and epochs 1)",
+            "remove it, or raise epochs",
+        )
+    elif not isinstance(training.sync, InStep):
+        yield Problem(
+            (*_STOPPING, "every_steps"),
+            f"needs ranks that train in step (got training.sync of kind {training.sync.kind})",
+            "remove it, or use sync: {kind: sync}",
         )

@@ -76,19 +76,28 @@ Schedule = Annotated[Constant | Cosine | Stepwise, Field(discriminator="kind")]
 LossBalance = Annotated[FixedBalance | UncertaintyBalance | GradNormBalance, Field(discriminator="kind")]
 
 
+SAMPLE = 50_000
+
+
 class EarlyStopping(FrozenModel):
-    """End of training after `patience` epochs without improvement on the validation split; the best epoch's model is
+    """End of training after `patience` scores of the validation split without improvement; the best model so far is
     exported."""
 
     task: Name | None = None
     """Task whose metric counts: AUC if binary, otherwise RMSE. Left out: the mean AUC of the binary tasks."""
     patience: PositiveInt = 1
-    """Number of epochs without improvement that end training."""
+    """Number of scores without improvement that end training."""
     min_change: NonNegativeFloat = 0.0
     """Smallest change that counts as an improvement."""
+    every_steps: PositiveInt | None = None
+    """Steps between two scores within an epoch, from the second epoch on: in the first every example is new. Left out:
+    one score after each epoch."""
+    sample: PositiveInt = SAMPLE
+    """With `every_steps`, about how many examples of the validation split decide, evenly taken. The ranks keep them in
+    memory."""
     refit: bool = False
-    """Whether the best epoch's model is also trained on the validation days, for as many epochs and at the same rates
-    as on the other days. The gates judge this model, which was not validated."""
+    """Whether the best model is also trained on the validation days, for as many epochs and at the same rates as on
+    the other days. The gates judge this model, which was not validated."""
 
 
 class EmaOfWeights(FrozenModel):
