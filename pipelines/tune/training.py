@@ -133,6 +133,8 @@ def job_of(folder: Path, spec: Spec, examples: Examples) -> TrainJob:
     """Returns the job of a trial: from scratch, on all days, without an export."""
     ranker = spec.ranker()
     changes: dict[str, Any] = {"mode": "full", "incremental_epochs": None}
+    if ranker.training.order == "auto":
+        changes["order"] = None  # Not each trial by itself: their results would not be of one spec.
     if ranker.training.early_stopping is not None:
         # Trials are compared on the validation split, so they must not train on it; and by whole epochs, on all of it.
         by_epochs = {"refit": False, "every_steps": None}

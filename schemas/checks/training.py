@@ -35,12 +35,32 @@ def _order(spec: Spec) -> Iterator[Problem]:
             f"has no effect: nothing is shuffled (got {training.shuffle_buffer}, and order time)",
             "remove it, or use order: shuffled_within_day",
         )
+    elif training.order == "auto":
+        yield from _order_auto(spec)
     elif training.order in ("shuffled_within_day", "shuffled") and training.shuffle_buffer == 1:
         yield Problem(
             _ORDER,
             f"has no effect: a buffer of one example shuffles nothing (got {training.order}, and shuffle_buffer 1)",
             "raise shuffle_buffer, or use order: time",
         )
+
+
+def _order_auto(spec: Spec) -> Iterator[Problem]:
+    training, logs = spec.training, spec.logs
+    if not isinstance(logs, DayLogs) or logs.validation_days == 0:
+        yield Problem(
+            _ORDER, "auto compares on validation days (got none)", "declare data.validation_days, or remove it"
+        )
+    elif not any(isinstance(task, BinaryTask) for task in spec.tasks.values()):
+        yield Problem(_ORDER, "auto compares the mean AUC of binary tasks (got none)", "name an order, or remove it")
+    elif not isinstance(training.sync, InStep):
+        yield Problem(
+            _ORDER,
+            f"auto needs ranks that train in step (got training.sync of kind {training.sync.kind})",
+            "name an order, or use sync: {kind: sync}",
+        )
+    elif training.shuffle_buffer == 1:
+        yield Problem(_ORDER, "auto has nothing to choose (got shuffle_buffer 1)", "remove shuffle_buffer, or order")
 
 
 def _weight_decay(spec: Spec) -> Iterator[Problem]:

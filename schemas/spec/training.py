@@ -163,9 +163,10 @@ class Training(FrozenModel):
     """Number of passes over the training examples."""
     incremental_epochs: PositiveInt | None = None
     """Number of passes of a training that starts from a checkpoint. Left out: `epochs`."""
-    order: Order | None = None
+    order: Order | Literal["auto"] | None = None
     """Order of the examples. `time`: day after day, in the order of the logs. `shuffled_within_day`: day after day,
-    each shuffled. `shuffled`: all days shuffled together. Left out: `shuffled_within_day` for logs by day, `shuffled`
+    each shuffled. `shuffled`: all days shuffled together. `auto`: of the last two the better one on the validation
+    days, after short trainings on the newest examples. Left out: `shuffled_within_day` for logs by day, `shuffled`
     for named splits."""
     shuffle_buffer: PositiveInt = SHUFFLE_BUFFER
     """Examples in each data worker's shuffle buffer; 1 keeps the order of the logs."""

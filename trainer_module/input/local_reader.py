@@ -1,6 +1,6 @@
 """Batches that each rank reads by itself; `service_reader` reads from a pool."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
@@ -55,6 +55,17 @@ def validation_batches(
     parts = parts_as_tensors([(files_of_rank(files, rank, ranks),)], seed=0)
     none = tf.constant(0, tf.int64)
     return _batches(reader, parts, "time", 1, spec.training.batch_size_per_rank, 0, 1, none).prefetch(2)
+
+
+def evenly(batches: Iterable[Batch], most: int) -> list[Batch]:
+    """Returns at most so many batches, and at least half as many where there are enough, from all over."""
+    kept, every = list[Batch](), 1
+    for number, batch in enumerate(batches):
+        if number % every == 0:
+            kept.append(batch)
+        if len(kept) > most:
+            kept, every = kept[::2], 2 * every
+    return kept
 
 
 def batches_of_file(reader: ExampleReader, file: str, batch_size: int, *, rank: int, ranks: int) -> Sequence[Batch]:

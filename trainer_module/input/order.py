@@ -46,7 +46,9 @@ def order_of(spec: RankerSpec, files: Sequence[str]) -> Order:
         return "time"
     if training.order in ("time", "shuffled_within_day") and not has_days:
         raise UserError(f"training.order: the examples have no days (got {training.order}); use shuffled")
-    return training.order or (ORDER_OF_DAYS if has_days else "shuffled")
+    if training.order is None or training.order == "auto":  # `auto`: where nothing was chosen.
+        return ORDER_OF_DAYS if has_days else "shuffled"
+    return training.order
 
 
 def shuffle_seed(spec: RankerSpec, epoch: int) -> int:

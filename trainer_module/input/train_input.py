@@ -12,7 +12,7 @@ from sangam.schemas.contracts.training_job import TrainJob
 from sangam.trainer_module import collectives
 from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.input.example_reader import ExampleReader, reader_of
-from sangam.trainer_module.input.local_reader import own_batches, validation_batches
+from sangam.trainer_module.input.local_reader import evenly, own_batches, validation_batches
 from sangam.trainer_module.input.position import Position
 from sangam.trainer_module.input.service_reader import (
     PoolEpoch,
@@ -139,11 +139,11 @@ class TrainInput:
         read = validation_parts(ranker, files)
         return self._epoch_of(read, f"validate-{self._attempt}-{moment}-{attempt}", no_batches())
 
-    def validation_sample(self, one_of: int) -> Iterable[Batch]:
-        """Returns one of so many batches of the split, evenly taken, which this rank reads by itself."""
-        files = self._job.validation_files
-        batches = validation_batches(self._job.ranker, files, rank=self._rank, ranks=self._ranks, reader=self._reader)
-        return batches.shard(one_of, 0)
+    def validation_sample(self, size: int) -> list[Batch]:
+        """Returns this rank's share of about so many examples of the split, from all over; it reads by itself."""
+        ranker, files = self._job.ranker, self._job.validation_files
+        batches = validation_batches(ranker, files, rank=self._rank, ranks=self._ranks, reader=self._reader)
+        return evenly(batches, -(-size // (ranker.training.batch_size_per_rank * self._ranks)))
 
     def _epoch_of(self, read: PoolParts, name: str, trained: NDArray[Any]) -> PoolEpoch:
         batch_size = self._job.ranker.training.batch_size_per_rank

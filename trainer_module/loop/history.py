@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.spec.training import Order
 from sangam.trainer_module.loop.early_stopping import Point
 from sangam.trainer_module.snapshot import Arrays
 
@@ -83,6 +84,7 @@ class History:
         num_given_up: number of checkpoints not written by their deadline.
         passed_over: names of damaged checkpoints.
         best_step: step of the best epoch's checkpoint so far; None without early stopping.
+        order: order of the days that the first process has chosen; None: the spec's.
         notes: sentences for the user.
         validated: number of examples in the validation split.
         refit_from: index of the first report of a pass over the validation split; None before the refit.
@@ -100,6 +102,7 @@ class History:
     num_given_up: int = 0
     passed_over: list[str] = field(default_factory=list)
     best_step: int | None = None
+    order: Order | None = None
     notes: list[str] = field(default_factory=list)
     validated: int = 0
     refit_from: int | None = None

@@ -139,15 +139,15 @@ class Run:
         """
         report, stopping = self.history.report_of(epoch), self.job.ranker.training.early_stopping
         assert stopping is not None
-        is_whole = stopping.every_steps is None or self.history.validated <= stopping.sample
-        validation = report.validation if is_end and is_whole else self._score_sample(stopping.sample)
+        # The scores of a whole split and of a sample cannot be compared.
+        validation = report.validation if stopping.every_steps is None else self._score_sample(stopping.sample)
         report.points.append(Point(epoch, len(report.step_losses), report.examples, is_end, validation))
 
     def _score_sample(self, size: int) -> Validation:
         started = time.monotonic()
         with self.progress.beating():
             if self._sample is None:
-                self._sample = list(self.source.validation_sample(-(-self.history.validated // size)))
+                self._sample = self.source.validation_sample(size)
             metrics = validate(self.trainer, self._sample, self.progress).metrics
         self.progress.metrics.stood_still("validation", time.monotonic() - started)
         return metrics

@@ -60,13 +60,13 @@ def train(
         if not run.history.report_of(epoch).is_over and _ends_with(run, checkpointer, epoch):
             break
     run.drop_sample()
-    verdict = judge(job.ranker, run.history.points)
+    verdict, last_step = judge(job.ranker, run.history.points), run.trainer.step
     if verdict is not None and run.history.refit_from is None and not verdict.last_is_best:
         checkpointer.restore_best()
         if not verdict.best_point.is_end:  # Only a sample was scored.
             run.validate(verdict.best_epoch, "best")
     if verdict is not None and job.refit_days:
-        _refit(run, checkpointer, verdict)
+        _refit(run, checkpointer, verdict, last_step)
     run.calibrate(len(run.history.epochs) - 1 if verdict is None else verdict.best_epoch)
     # Save: the final checkpoint, scores that the exported model must reproduce, and the report.
     with progress.beating():
@@ -125,14 +125,17 @@ def _ends_here(run: Run, checkpointer: Checkpointer, epoch: int, *, is_end: bool
     return False
 
 
-def _refit(run: Run, checkpointer: Checkpointer, verdict: StopDecision) -> None:
-    """Trains the best model on the validation split: as often, and at the same rates, as on the train split."""
+def _refit(run: Run, checkpointer: Checkpointer, verdict: StopDecision, last_step: int) -> None:
+    """Trains the best model on the validation split: as often, and at the same rates, as on the train split.
+
+    Steps are counted from `last_step`, not from the best point's, as they name checkpoints.
+    """
     job, history = run.job, run.history
     of_epoch = history.reports[0].examples
     passes, first = passes_of(verdict.best_point, of_epoch), run.first_epoch
     if history.refit_from is None:
-        first, step = len(history.reports), run.trainer.step
-        run.trainer.begin_schedule(step=step, pace=of_epoch / history.validated)
+        first = len(history.reports)
+        run.trainer.begin_schedule(step=last_step, pace=of_epoch / history.validated)
         run.source = run.source.then(job.validation_files, first)
         history.refit_from = first
     days = tuple(sorted({*run.manifest.days, *job.refit_days}))

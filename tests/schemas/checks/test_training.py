@@ -52,6 +52,7 @@ SINGLE = {"model": {"kind": "single_task"}}
             "training.early_stopping.refit",
             "(got keep_negatives",
         ),
+        ({"training.order": "auto"}, "training.order", "(got none)"),
         (
             STOPPING | {"training.early_stopping": {"sample": 100}},
             "training.early_stopping.sample",
@@ -109,6 +110,7 @@ def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], pl
         SPLITS | {"training.order": "shuffled"},
         SPLITS | {"training.shuffle_buffer": 1},
         STOPPING,
+        STOPPING | {"training.order": "auto"},
         STOPPING | {"training.early_stopping": {"refit": True}},
         STOPPING | {"training.early_stopping": {"refit": True}, "training.epochs": 1},
         STOPPING | {"training.early_stopping": {"refit": True}, "tasks.like.calibration": {"kind": "platt"}},

@@ -10,7 +10,15 @@ from sangam.trainer_module.loop.early_stopping import Point, StopDecision, is_du
 from tests.errors import place_and_value
 
 
-def _judged(aucs: list[float], rmses: list[float] | None = None, *, epochs: int = 9, **stopping: Any) -> StopDecision:
+def _judged(
+    aucs: list[float],
+    rmses: list[float] | None = None,
+    *,
+    epochs: int = 9,
+    moments: list[tuple[int, int]] | None = None,
+    **stopping: Any,
+) -> StopDecision:
+    """Returns the verdict on scores after each epoch, or at `moments`: (epoch, steps), of epochs of 40 steps."""
     ranker = RankerSpec.model_validate(
         {
             "name": "small",
