@@ -157,22 +157,22 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
 
 def _within_an_epoch(spec: Spec, stopping: EarlyStopping) -> Iterator[Problem]:
     training = spec.training
-    if stopping.every_steps is None:
+    if stopping.per_epoch == 1:
         if "sample" in stopping.model_fields_set:
             yield Problem(
                 (*_STOPPING, "sample"),
                 f"has no effect: after an epoch the whole split is scored (got {stopping.sample})",
-                "remove it, or declare every_steps",
+                "remove it, or declare per_epoch",
             )
     elif max(training.epochs, training.incremental_epochs or 0) == 1:
         yield Problem(
-            (*_STOPPING, "every_steps"),
-            f"has no effect before the second epoch (got {stopping.every_steps}, and epochs 1)",
+            (*_STOPPING, "per_epoch"),
+            f"has no effect before the second epoch (got {stopping.per_epoch}, and epochs 1)",
             "remove it, or raise epochs",
         )
     elif not isinstance(training.sync, InStep):
         yield Problem(
-            (*_STOPPING, "every_steps"),
+            (*_STOPPING, "per_epoch"),
             f"needs ranks that train in step (got training.sync of kind {training.sync.kind})",
             "remove it, or use sync: {kind: sync}",
         )

@@ -89,12 +89,12 @@ class EarlyStopping(FrozenModel):
     """Number of scores without improvement that end training."""
     min_change: NonNegativeFloat = 0.0
     """Smallest change that counts as an improvement."""
-    every_steps: PositiveInt | None = None
-    """Steps between two scores within an epoch, from the second epoch on: in the first every example is new. Left out:
-    one score after each epoch."""
+    per_epoch: PositiveInt = 1
+    """Number of scores in each epoch after the first, in which every example is new. With days in their order, each
+    epoch after the first reads every n-th day so many times, so that each score follows a newest day."""
     sample: PositiveInt = SAMPLE
-    """With `every_steps`, about how many examples of the validation split decide, evenly taken. The ranks keep them in
-    memory."""
+    """With `per_epoch` above 1, about how many examples of the validation split decide, from all over it. The ranks
+    keep them in memory."""
     refit: bool = False
     """Whether the best model is also trained on the validation days, for as many epochs and at the same rates as on
     the other days. The gates judge this model, which was not validated."""

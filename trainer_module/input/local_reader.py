@@ -8,7 +8,7 @@ from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.training import Order
 from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.input.example_reader import ExampleReader, transformed_reader
-from sangam.trainer_module.input.order import files_of_rank, order_of, shuffle_seed, whole
+from sangam.trainer_module.input.order import files_of_rank, order_of, shuffle_seed, sweeps_of, whole
 from sangam.trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
 
 
@@ -38,7 +38,7 @@ def own_batches(
     reader = reader or transformed_reader(spec)
     order, seed = order_of(spec, files), shuffle_seed(spec, epoch)
     training = spec.training
-    parts = parts_as_tensors([whole(files, order, seed)], seed)
+    parts = parts_as_tensors([whole(files, order, seed, sweeps_of(spec, epoch))], seed)
     batch_size = training.batch_size_per_rank * ranks
     skipped = tf.constant(skip, tf.int64)
     return _batches(reader, parts, order, training.shuffle_buffer, batch_size, rank, ranks, skipped).prefetch(2)

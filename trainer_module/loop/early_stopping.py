@@ -106,27 +106,23 @@ def judge(spec: RankerSpec, points: Sequence[Point]) -> StopDecision | None:
     waited, epochs, last = len(values) - 1 - best, spec.training.epochs, points[-1]
     reason = None
     if waited >= stopping.patience:
-        reason = f"not better for {waited} {'epochs' if stopping.every_steps is None else 'scores'}"
+        reason = f"not better for {waited} {'epochs' if stopping.per_epoch == 1 else 'scores'}"
     elif last.is_end and last.epoch == epochs - 1:
         reason = f"all {epochs} epochs were trained"
     return StopDecision(name, tuple(points), tuple(values), best, reason)
 
 
-def is_due(every_steps: int | None, *, epoch: int, steps: int, scored: int, of_epoch: int) -> bool:
-    """Says whether to score the model within an epoch.
-
-    Not in the first, in which every example is new, and not shortly before an end, which is scored too.
+def is_due(per_epoch: int, *, epoch: int, steps: int, scored: int, of_epoch: int) -> bool:
+    """Says whether to score the model within an epoch; its end is scored anyway.
 
     Args:
-        every_steps: interval; None: never.
+        per_epoch: scores in an epoch after the first.
         epoch: the epoch, from 0.
         steps: steps of the epoch so far.
         scored: steps of the epoch before its last score; 0: none.
         of_epoch: steps of a whole epoch.
     """
-    if every_steps is None or epoch == 0 or steps == scored or steps % every_steps:
-        return False
-    return 2 * (of_epoch - steps) >= every_steps
+    return epoch > 0 and steps > scored and steps in {of_epoch * part // per_epoch for part in range(1, per_epoch)}
 
 
 def passes_of(best: Point, of_epoch: int) -> list[float]:

@@ -123,7 +123,7 @@ class Run:
         """Says whether the model is to be scored after this step of an epoch."""
         stopping, reports = self.job.ranker.training.early_stopping, self.history.reports
         return stopping is not None and is_due(
-            stopping.every_steps,
+            stopping.per_epoch,
             epoch=epoch,
             steps=len(reports[epoch].step_losses),
             scored=reports[epoch].points[-1].steps if reports[epoch].points else 0,
@@ -140,7 +140,7 @@ class Run:
         report, stopping = self.history.report_of(epoch), self.job.ranker.training.early_stopping
         assert stopping is not None
         # The scores of a whole split and of a sample cannot be compared.
-        validation = report.validation if stopping.every_steps is None else self._score_sample(stopping.sample)
+        validation = report.validation if stopping.per_epoch == 1 else self._score_sample(stopping.sample)
         report.points.append(Point(epoch, len(report.step_losses), report.examples, is_end, validation))
 
     def _score_sample(self, size: int) -> Validation:

@@ -59,13 +59,13 @@ SINGLE = {"model": {"kind": "single_task"}}
             "(got 100)",
         ),
         (
-            STOPPING | {"training.early_stopping": {"every_steps": 50, "refit": True}, "training.epochs": 1},
-            "training.early_stopping.every_steps",
-            "(got 50, and epochs 1)",
+            STOPPING | {"training.early_stopping": {"per_epoch": 4, "refit": True}, "training.epochs": 1},
+            "training.early_stopping.per_epoch",
+            "(got 4, and epochs 1)",
         ),
         (
-            STOPPING | {"training.early_stopping": {"every_steps": 50}, "training.sync": {"kind": "stale"}},
-            "training.early_stopping.every_steps",
+            STOPPING | {"training.early_stopping": {"per_epoch": 4}, "training.sync": {"kind": "stale"}},
+            "training.early_stopping.per_epoch",
             "(got training.sync of kind stale)",
         ),
         (
@@ -114,7 +114,7 @@ def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], pl
         STOPPING | {"training.early_stopping": {"refit": True}},
         STOPPING | {"training.early_stopping": {"refit": True}, "training.epochs": 1},
         STOPPING | {"training.early_stopping": {"refit": True}, "tasks.like.calibration": {"kind": "platt"}},
-        STOPPING | {"training.early_stopping": {"every_steps": 50, "sample": 100, "refit": True}},
+        STOPPING | {"training.early_stopping": {"per_epoch": 4, "sample": 100, "refit": True}},
         STOPPING | {"training.early_stopping": {"task": "stars", "patience": 2, "min_change": 0.01}},
     ],
 )

@@ -91,7 +91,7 @@ MOMENTS = [(0, 40), (1, 10), (1, 20), (1, 30), (1, 40), (2, 10)]
 
 def test_within_an_epoch_patience_counts_scores_and_the_best_may_be_of_a_part_of_it() -> None:
     aucs = [0.60, 0.61, 0.63, 0.62, 0.625, 0.62]
-    settings = {"task": "like", "every_steps": 10, "patience": 3}
+    settings = {"task": "like", "per_epoch": 4, "patience": 3}
     assert _judged(aucs[:5], moments=MOMENTS[:5], **settings).reason is None
     ended = _judged(aucs, moments=MOMENTS, **settings)
     assert (ended.reason, ended.best_epoch, ended.best_point.steps) == ("not better for 3 scores", 1, 20)
@@ -102,31 +102,22 @@ def test_within_an_epoch_patience_counts_scores_and_the_best_may_be_of_a_part_of
 
 def test_only_the_end_of_the_last_epoch_ends_a_training_that_gets_better() -> None:
     aucs = [0.60, 0.61, 0.62, 0.63, 0.64]
-    rising = {"epochs": 2, "task": "like", "every_steps": 10}
+    rising = {"epochs": 2, "task": "like", "per_epoch": 4}
     assert _judged(aucs[:4], moments=MOMENTS[:4], **rising).reason is None
     assert _judged(aucs, moments=MOMENTS[:5], **rising).reason == "all 2 epochs were trained"
 
 
-@pytest.mark.parametrize(
-    ("epoch", "steps", "scored", "expected"),
-    [
-        (0, 10, 0, False),
-        (1, 9, 0, False),
-        (1, 10, 0, True),
-        (1, 10, 10, False),
-        (1, 40, 30, False),
-        (2, 30, 20, True),
-    ],
-)
-def test_scores_within_an_epoch_come_every_so_many_steps_from_the_second_on(
-    epoch: int, steps: int, scored: int, expected: bool
-) -> None:
-    assert is_due(10, epoch=epoch, steps=steps, scored=scored, of_epoch=40) is expected
-    assert not is_due(None, epoch=epoch, steps=steps, scored=scored, of_epoch=40)
+def test_scores_within_an_epoch_come_evenly_and_once_from_the_second_on() -> None:
+    def due(epoch: int, of_epoch: int, scored: int = 0) -> list[int]:
+        steps = range(1, of_epoch + 1)
+        return [step for step in steps if is_due(4, epoch=epoch, steps=step, scored=scored, of_epoch=of_epoch)]
 
-
-def test_none_comes_shortly_before_the_end_of_an_epoch() -> None:
-    assert [of for of in (31, 34, 35, 39) if is_due(10, epoch=1, steps=30, scored=20, of_epoch=of)] == [35, 39]
+    assert due(1, 40) == due(2, 40) == [10, 20, 30]
+    assert due(1, 42) == [10, 21, 31]
+    assert due(1, 3) == [1, 2]
+    assert due(1, 40, scored=20) == [30]
+    assert due(0, 40) == []
+    assert not any(is_due(1, epoch=1, steps=step, scored=0, of_epoch=40) for step in range(41))
 
 
 def test_a_refit_has_as_many_passes_as_the_best_point_and_the_part_of_one_comes_first() -> None:

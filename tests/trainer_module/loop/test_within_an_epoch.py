@@ -24,7 +24,7 @@ def _train(directory: Path, files: tuple[str, ...], sample: int) -> dict[str, An
     ranker = declared(
         batch_size_per_rank=BATCH,
         epochs=9,
-        early_stopping={"task": "watch", "patience": 3, "every_steps": 10, "sample": sample, "refit": True},
+        early_stopping={"task": "watch", "patience": 3, "per_epoch": 4, "sample": sample, "refit": True},
         checkpoint={"every_steps": 7, "keep": 1},
         dense_optimizer={"kind": "adam", "learning_rate": 0.03},
         shuffle_buffer=100,
@@ -55,7 +55,7 @@ def test_the_model_is_that_of_the_best_point_and_the_refit_is_as_long(ended: tup
     _, report = ended
     told = report["early_stopping"]
     best = int(np.argmin(told["values"]))
-    moments = [(0, STEPS), *[(epoch, step) for epoch in range(1, 9) for step in (10, 20, 30, STEPS)]]
+    moments = [(0, STEPS), *[(epoch, step) for epoch in range(1, 9) for step in (10, 21, 31, STEPS)]]
     assert [(point["epoch"], point["step"]) for point in told["points"]] == moments[: best + 4]
     assert (told["best_epoch"], told["best_step"]) == moments[best]
     assert (told["reason"], told["is_within_epoch"]) == ("not better for 3 scores", True)
