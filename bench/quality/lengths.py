@@ -44,6 +44,7 @@ _LENGTHS: dict[str, dict[str, Any]] = {
     "2 passes over all days": {"epochs": 2, "early_stopping": None},
     "at most 2, by pass": {"epochs": 2, "early_stopping": {"refit": True}},
     "at most 2, by quarter": {"epochs": 2, "early_stopping": {"per_epoch": 4, "refit": True}},
+    "the same, not refitted": {"epochs": 2, "early_stopping": {"per_epoch": 4}},
 }
 
 
@@ -152,10 +153,13 @@ def measured(ranker: RankerSpec, logs: _Logs, splits: Splits) -> Measured:
         scores.append(np.concatenate([found[task] for task in ranker.tasks], 1))
     labels_NT, scores_NT = np.concatenate(labels), np.concatenate(scores)
     auc = np.mean([roc_auc_score(labels_NT[:, task], scores_NT[:, task]) for task in range(len(ranker.tasks))])
-    predicted = (scores_NT.mean(0) / labels_NT.mean(0)).round(3).tolist()
+    predicted = (scores_NT.mean(0, np.float64) / labels_NT.mean(0, np.float64)).tolist()
     for note in report["notes"]:
-        print(note, report["early_stopping"] and report["early_stopping"]["values"])
-    passes = report["refit"]["passes"] if report["refit"] else len(report["epochs"])
+        print(note)
+    stopped = report["early_stopping"]
+    passes = len(report["epochs"])
+    if stopped is not None:
+        passes = stopped["best_epoch"] + stopped["best_step"] / report["epochs"][0]["steps"]
     return Measured(float(auc), tuple(predicted), passes, cpu_s)
 
 
@@ -179,8 +183,9 @@ def main() -> None:
         for length in options.lengths:
             training = _LENGTHS[length] | ({"order": options.order} if options.order else {})
             found = measured(_with(spec.ranker(), training, options.seed), logs, splits)
-            told = f"{found.auc:.4f} | {', '.join(map(str, found.predicted))} | {found.passes:g} | {found.cpu_s:.0f}"
-            print(f"| {name} | {length} | {told} |", flush=True)
+            predicted = ", ".join(f"{each:.3f}" for each in found.predicted)
+            row = (name, length, f"{found.auc:.4f}", predicted, f"{found.passes:g}", f"{found.cpu_s:.0f}")
+            print("", *row, "", sep=" | ", flush=True)
 
 
 if __name__ == "__main__":

@@ -186,7 +186,7 @@ def decode(content: bytes, arrays: Arrays) -> History:
         end = start + epoch.pop("steps")
         steps = {"step_losses": losses[start:end], "step_examples": examples[start:end], "num_shared": end - start}
         calibrations = {task: Calibration.model_validate_json(text) for task, text in epoch.pop(_CALIBRATIONS).items()}
-        points = [Point(**point) for point in epoch.pop(_POINTS)]
+        points = [Point(**point) for point in epoch.pop(_POINTS, [])]
         left_out = {"shared_skipped": epoch["skipped"], "shared_left_out": epoch["left_out"]}
         reports.append(EpochReport(**steps, **left_out, **epoch, calibrations=calibrations, points=points))
         start = end
