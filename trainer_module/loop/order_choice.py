@@ -7,7 +7,7 @@ more depends on the data.
 import logging
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sangam.schemas.contracts.example_files import by_day
@@ -24,12 +24,13 @@ from sangam.trainer_module.progress import Progress
 from sangam.trainer_module.ranker import Ranker
 
 _LOG = logging.getLogger("sangam.trainer_module.rank")
-MOST_EXAMPLES, SHARE = 200_000, 8
-"""Each short training has at most so many of the newest examples, and at most one of so many of all."""
+MOST_EXAMPLES, SHARE, LEAST_DAYS = 200_000, 8, 7
+"""A short training has about so many of the newest examples at most, one of so many of all, of so many days at least:
+an order of two days says nothing of the others."""
 PARTS = 8
 """Parts of the validation split, whose differences say how far chance goes."""
-LEAST_GAIN = 0.002
-"""Smallest gain of AUC that is more than what another seed gives."""
+LEAST_GAIN = 0.004
+"""Smallest gain of AUC that is more than what other seeds give in so short trainings."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +41,17 @@ class ChosenOrder:
     note: str
 
 
-def newest_days(days: Sequence[str], num_examples: int) -> list[str]:
-    """Returns the days of a short training, of those of the whole one with so many examples: the newest, at least two.
+def newest(files: Mapping[str, Sequence[str]], num_examples: int) -> dict[str, list[str]]:
+    """Returns the files of a short training by day: of the newest days, and of each day some where it has several.
 
     Args:
-        days: all days, oldest first.
-        num_examples: their number of examples.
+        files: all files by day, oldest first.
+        num_examples: their number of examples; 0: unknown.
     """
     most = min(MOST_EXAMPLES, num_examples // SHARE)
-    return list(days[-max(2, most * len(days) // max(1, num_examples)) :])
+    num_days = max(LEAST_DAYS, most * len(files) // max(1, num_examples))
+    one_of = max(1, num_days * num_examples // (len(files) * max(1, most)))
+    return {day: list(files[day][::one_of]) for day in list(files)[-num_days:]}
 
 
 def decide(in_order: Sequence[float], shuffled: Sequence[float], *, num_days: int) -> ChosenOrder:
@@ -81,9 +84,9 @@ def choose(job: TrainJob, trainer: Trainer, trainer_of: Callable[..., Trainer], 
     files = by_day(job.train_files)
     if job.base_checkpoint:
         return ChosenOrder(ORDER_OF_DAYS, _note(ORDER_OF_DAYS, "a training that goes on from another has few days"))
-    if len(files) < 2 or not job.validation_files:
+    if len(files) < LEAST_DAYS or not job.validation_files:
         return ChosenOrder(ORDER_OF_DAYS, _note(ORDER_OF_DAYS, f"{len(files)} train days, or no validation split"))
-    days = newest_days(list(files), job.num_train_examples)
+    days = newest(files, job.num_train_examples)
     spec, rank, ranks = trainer.ranker.spec, trainer.rank, trainer.ranks
     with progress.beating():
         reader = reader_of(job)
@@ -94,7 +97,7 @@ def choose(job: TrainJob, trainer: Trainer, trainer_of: Callable[..., Trainer], 
         for order in (ORDER_OF_DAYS, "shuffled"):
             declared = _in_order(spec, order)
             short = trainer_of(Ranker(declared, placement=trainer.ranker.placement), rank=rank, ranks=ranks)
-            of_days = [file for day in days for file in files[day]]
+            of_days = [file for of_day in days.values() for file in of_day]
             for _ in short.steps(own_batches(declared, of_days, epoch=0, rank=rank, ranks=ranks, reader=reader)):
                 pass
             aucs.append([_mean_auc(short, sample[part::PARTS], progress) for part in range(PARTS)])

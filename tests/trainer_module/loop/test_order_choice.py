@@ -10,26 +10,29 @@ from tests.trainer_module.sample_job import declared, job, write_days
 pytestmark = pytest.mark.slow
 pytest.importorskip("tensorflow")
 
-DAYS = ("2024-03-01", "2024-03-02", "2024-03-03", "2024-03-04")
+DAYS = tuple(f"2024-03-0{day}" for day in range(1, 10))
 
 
 @pytest.mark.parametrize(
-    ("num_examples", "expected"), [(0, 2), (100, 2), (1_600_000, 12), (3_200_000, 6), (160_000_000, 2)]
+    ("num_examples", "days", "of_a_day"),
+    [(0, 7, 4), (96_000, 12, 4), (1_600_000, 12, 4), (3_200_000, 7, 4), (6_400_000, 7, 2)],
 )
-def test_short_trainings_have_an_eighth_of_the_examples_up_to_200_000_and_two_days_at_least(
-    num_examples: int, expected: int
+def test_short_trainings_have_an_eighth_of_the_examples_up_to_200_000_but_of_seven_days_some(
+    num_examples: int, days: int, of_a_day: int
 ) -> None:
-    from sangam.trainer_module.loop.order_choice import newest_days
+    from sangam.trainer_module.loop.order_choice import newest
 
-    days = [f"2024-{month:02}-{day:02}" for month in range(1, 5) for day in range(1, 25)]
-    assert newest_days(days, num_examples) == days[-expected:]
+    files = {f"2024-{month:02}-{day:02}": list("abcd") for month in range(1, 5) for day in range(1, 25)}
+    found = newest(files, num_examples)
+    assert list(found) == list(files)[-days:]
+    assert {len(of_day) for of_day in found.values()} == {of_a_day}
 
 
 @pytest.mark.parametrize(
     ("gains", "order"),
     [
         ([0.011, 0.009, 0.013, 0.011], "shuffled"),
-        ([0.001, 0.001, 0.001, 0.001], "shuffled_within_day"),
+        ([0.003, 0.003, 0.003, 0.003], "shuffled_within_day"),
         ([0.03, -0.02, 0.03, -0.02], "shuffled_within_day"),
         ([-0.01, -0.01, -0.01, -0.01], "shuffled_within_day"),
         ([float("nan"), 0.01, 0.01, 0.01], "shuffled"),
@@ -54,8 +57,8 @@ def test_a_training_tells_its_choice_and_a_resumed_one_keeps_it(
 
     files = write_days(tmp_path / "data", DAYS)
     ranker = declared(order="auto", shuffle_buffer=64, checkpoint={"every_steps": 2, "keep": 1})
-    made = job(tmp_path, ranker, files[:3]).model_copy(
-        update={"validation_files": files[3:], "days": DAYS[:3], "num_train_examples": 752}
+    made = job(tmp_path, ranker, files[:-1]).model_copy(
+        update={"validation_files": files[-1:], "days": DAYS[:-1], "num_train_examples": 892}
     )
     for folder in (made.log_dir, made.output_dir, made.checkpoint_dir):
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -81,4 +84,4 @@ def test_a_training_tells_its_choice_and_a_resumed_one_keeps_it(
     [only] = chosen
     assert report["resumed_from_step"]
     assert [note for note in report["notes"] if note.startswith("training.order")] == [only.note]
-    assert "newest 2 days" in only.note
+    assert "newest 7 days" in only.note
