@@ -69,6 +69,7 @@ class GradNormBalance(FrozenModel):
 
 
 Order = Literal["time", "shuffled_within_day", "shuffled"]
+DeclaredOrder = Literal["time", "shuffled_within_day", "shuffled", "auto"]
 ORDER_OF_DAYS: Order = "shuffled_within_day"
 """Default for logs by day; measured in docs/quality.md."""
 
@@ -90,8 +91,8 @@ class EarlyStopping(FrozenModel):
     min_change: NonNegativeFloat = 0.0
     """Smallest change that counts as an improvement."""
     per_epoch: PositiveInt = 1
-    """Number of scores in each epoch after the first, in which every example is new. With days in their order, each
-    epoch after the first reads every n-th day so many times, so that each score follows a newest day."""
+    """Number of scores in each epoch after the first; in the first every example is new. Epochs after the first then go
+    over the days so many times, each time over other days, so that every score follows new days."""
     sample: PositiveInt = SAMPLE
     """With `per_epoch` above 1, about how many examples of the validation split decide, from all over it. The ranks
     keep them in memory."""
@@ -163,7 +164,7 @@ class Training(FrozenModel):
     """Number of passes over the training examples."""
     incremental_epochs: PositiveInt | None = None
     """Number of passes of a training that starts from a checkpoint. Left out: `epochs`."""
-    order: Order | Literal["auto"] | None = None
+    order: DeclaredOrder | None = None
     """Order of the examples. `time`: day after day, in the order of the logs. `shuffled_within_day`: day after day,
     each shuffled. `shuffled`: all days shuffled together. `auto`: of the last two the better one on the validation
     days, after short trainings on the newest examples. Left out: `shuffled_within_day` for logs by day, `shuffled`
