@@ -160,7 +160,7 @@ def test_a_plain_training_learns_from_the_train_days_alone(window: dict[str, lis
     [("shuffled", False, {FIRST, SECOND}), ("shuffled_within_day", True, {FIRST, SECOND, VALIDATION_DAY})],
 )
 def test_early_stopping_learns_from_the_validation_day_in_a_refit_alone(
-    tmp_path: Path, window: dict[str, list[Any]], order: Order, refit: bool, days: set[str]
+    tmp_path: Path, window: dict[str, list[Any]], order: DeclaredOrder, refit: bool, days: set[str]
 ) -> None:
     checkpoint = trained(tmp_path, window, spec(order, STOPPING | {"refit": refit}))
     assert learned(checkpoint, keys_by_day(window)) == days
