@@ -68,7 +68,7 @@ def decide(in_order: Sequence[float], shuffled: Sequence[float], *, num_days: in
     gain, error = statistics.mean(gains), statistics.stdev(gains) / math.sqrt(len(gains))
     least = max(LEAST_GAIN, 2 * error)
     chosen: Order = "shuffled" if gain > least else ORDER_OF_DAYS
-    reason = f"after the newest {num_days} days, shuffled together, mean AUC on the validation split is {gain:+.4f}"
+    reason = f"shuffling the newest {num_days} days together changes mean AUC on the validation split by {gain:+.4f}"
     return ChosenOrder(chosen, _note(chosen, f"{reason}; from {least:+.4f} on it counts"))
 
 
