@@ -37,10 +37,15 @@ class WarmStart(_Report):
 
 
 class EarlyStop(_Report):
-    """The epoch of the model, and the metric by which it was the best."""
+    """The point of training that the model is of, and the metric by which it was the best.
+
+    `best_step` counts the steps of the epoch before it.
+    """
 
     metric: str
     best_epoch: int
+    best_step: int = 0
+    is_within_epoch: bool = False
     best: float
     reason: str | None
 
@@ -56,7 +61,7 @@ class Refit(_Report):
     """The validation days that the model was trained on after its epoch was chosen, and the number of passes."""
 
     days: list[str]
-    passes: int
+    passes: float
 
 
 class TrainingReport(_Report):

@@ -23,9 +23,11 @@ MOST_EVAL_DAYS, DAYS_FOR_EACH_EVAL_DAY = 7, 10
 _BATCHES = (256, 128, 64, 32)
 EVAL_FRACTION = 0.1
 MIN_STEPS, MOST_EPOCHS, MOST_EPOCHS_OF_IDS = 1000, 8, 2
+FEWEST_EPOCHS_TRIED, SCORES_PER_EPOCH = 2, 4
+"""With days to score on, training tries a second pass at least, and ends after a quarter of one without gain."""
 ROWS_OF_ID = 100
 """Fewest rows per id of a table; with fewer, its rows overfit after a few epochs."""
-_HELD_OUT = "of the train days the newest: scored after every epoch, to calibrate on; then trained on too"
+_HELD_OUT = "of the train days the newest: they decide how long to train, and calibrate; then trained on too"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./*=-]*")
 _NO_TEXTS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
@@ -252,15 +254,19 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
     batch = next((size for size in _BATCHES if most * rows >= MIN_STEPS * size * Cluster().ranks), _BATCHES[-1])
     steps = max(1, rows // (batch * Cluster().ranks))
     epochs = max(1, min(most, -(-MIN_STEPS // steps)))
-    why = f"about {epochs * steps:,} steps" + ("; ids with few rows overfit after few passes" if has_many else "")
+    stops_early = held_out(layout, sample, guesses) > 0
+    if stops_early:
+        epochs = max(epochs, FEWEST_EPOCHS_TRIED)
+        why = f"about {epochs * steps:,} steps at most"
+    else:
+        why = f"about {epochs * steps:,} steps" + ("; ids with few rows overfit after few passes" if has_many else "")
     yield "training:"
     if layout.is_by_day:
         yield "  # mode: incremental  # once it runs every day: docs/incremental.md"
     yield from _entry("epochs", epochs, why, 2)
-    if held_out(layout, sample, guesses):
-        yield from _entry(
-            "early_stopping", {"refit": True}, "the model of the best epoch is trained on the newest days", 2
-        )
+    if stops_early:
+        settings = {"per_epoch": SCORES_PER_EPOCH, "refit": True}
+        yield from _entry("early_stopping", settings, "ends without gain; then trained on the newest days as often", 2)
     yield from _entry("batch_size_per_rank", batch, "", 2)
     yield from _entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)
     yield from _entry("embedding_optimizer", {"kind": "adagrad", "learning_rate": 0.05}, "", 2)

@@ -133,9 +133,12 @@ def job_of(folder: Path, spec: Spec, examples: Examples) -> TrainJob:
     """Returns the job of a trial: from scratch, on all days, without an export."""
     ranker = spec.ranker()
     changes: dict[str, Any] = {"mode": "full", "incremental_epochs": None}
+    if ranker.training.order == "auto":
+        changes["order"] = None  # Not each trial by itself: their results would not be of one spec.
     if ranker.training.early_stopping is not None:
-        # Trials are compared on the validation split, so they must not train on it.
-        changes["early_stopping"] = ranker.training.early_stopping.model_copy(update={"refit": False})
+        # Trials are compared on the validation split, so they must not train on it; and by whole epochs, on all of it.
+        by_epochs = {"refit": False, "per_epoch": 1}
+        changes["early_stopping"] = ranker.training.early_stopping.model_copy(update=by_epochs)
     training = ranker.training.model_copy(update=changes)
     ranker = RankerSpec.model_validate(ranker.model_copy(update={"training": training}))
     return TrainJob(

@@ -7,8 +7,9 @@ from sangam.schemas.spec import RankerSpec, Spec
 from sangam.schemas.spec.data import DayLogs
 from sangam.schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, SingleTask
 from sangam.schemas.spec.optimizers import Ftrl
+from sangam.schemas.spec.sync import InStep
 from sangam.schemas.spec.tasks import BinaryTask
-from sangam.schemas.spec.training import SHUFFLE_BUFFER, FixedBalance, GradNormBalance
+from sangam.schemas.spec.training import SHUFFLE_BUFFER, EarlyStopping, FixedBalance, GradNormBalance
 
 _BALANCE: Loc = ("training", "loss_balance")
 _ORDER: Loc = ("training", "order")
@@ -34,12 +35,32 @@ def _order(spec: Spec) -> Iterator[Problem]:
             f"has no effect: nothing is shuffled (got {training.shuffle_buffer}, and order time)",
             "remove it, or use order: shuffled_within_day",
         )
+    elif training.order == "auto":
+        yield from _order_auto(spec)
     elif training.order in ("shuffled_within_day", "shuffled") and training.shuffle_buffer == 1:
         yield Problem(
             _ORDER,
             f"has no effect: a buffer of one example shuffles nothing (got {training.order}, and shuffle_buffer 1)",
             "raise shuffle_buffer, or use order: time",
         )
+
+
+def _order_auto(spec: Spec) -> Iterator[Problem]:
+    training, logs = spec.training, spec.logs
+    if not isinstance(logs, DayLogs) or logs.validation_days == 0:
+        yield Problem(
+            _ORDER, "auto compares on validation days (got none)", "declare data.validation_days, or remove it"
+        )
+    elif not any(isinstance(task, BinaryTask) for task in spec.tasks.values()):
+        yield Problem(_ORDER, "auto compares the mean AUC of binary tasks (got none)", "name an order, or remove it")
+    elif not isinstance(training.sync, InStep):
+        yield Problem(
+            _ORDER,
+            f"auto needs ranks that train in step (got training.sync of kind {training.sync.kind})",
+            "name an order, or use sync: {kind: sync}",
+        )
+    elif training.shuffle_buffer == 1:
+        yield Problem(_ORDER, "auto has nothing to choose (got shuffle_buffer 1)", "remove shuffle_buffer, or order")
 
 
 def _weight_decay(spec: Spec) -> Iterator[Problem]:
@@ -112,6 +133,7 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
         )
     if max(training.epochs, training.incremental_epochs or 0) == 1 and not stopping.refit:
         yield Problem(_STOPPING, "has no effect: there is one epoch (got epochs 1)", "remove it, or raise epochs")
+    yield from _within_an_epoch(spec, stopping)
     if isinstance(spec.logs, DayLogs):
         if spec.logs.validation_days == 0:
             yield Problem(
@@ -130,4 +152,27 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
             _STOPPING,
             "needs examples that are not trained on (got no data.splits.validation)",
             "declare data.splits.validation",
+        )
+
+
+def _within_an_epoch(spec: Spec, stopping: EarlyStopping) -> Iterator[Problem]:
+    training = spec.training
+    if stopping.per_epoch == 1:
+        if "sample" in stopping.model_fields_set:
+            yield Problem(
+                (*_STOPPING, "sample"),
+                f"has no effect: after an epoch the whole split is scored (got {stopping.sample})",
+                "remove it, or declare per_epoch",
+            )
+    elif max(training.epochs, training.incremental_epochs or 0) == 1:
+        yield Problem(
+            (*_STOPPING, "per_epoch"),
+            f"has no effect before the second epoch (got {stopping.per_epoch}, and epochs 1)",
+            "remove it, or raise epochs",
+        )
+    elif not isinstance(training.sync, InStep):
+        yield Problem(
+            (*_STOPPING, "per_epoch"),
+            f"needs ranks that train in step (got training.sync of kind {training.sync.kind})",
+            "remove it, or use sync: {kind: sync}",
         )

@@ -69,6 +69,7 @@ class GradNormBalance(FrozenModel):
 
 
 Order = Literal["time", "shuffled_within_day", "shuffled"]
+DeclaredOrder = Literal["time", "shuffled_within_day", "shuffled", "auto"]
 ORDER_OF_DAYS: Order = "shuffled_within_day"
 """Default for logs by day; measured in docs/quality.md."""
 
@@ -76,19 +77,28 @@ Schedule = Annotated[Constant | Cosine | Stepwise, Field(discriminator="kind")]
 LossBalance = Annotated[FixedBalance | UncertaintyBalance | GradNormBalance, Field(discriminator="kind")]
 
 
+SAMPLE = 50_000
+
+
 class EarlyStopping(FrozenModel):
-    """End of training after `patience` epochs without improvement on the validation split; the best epoch's model is
+    """End of training after `patience` scores of the validation split without improvement; the best model so far is
     exported."""
 
     task: Name | None = None
     """Task whose metric counts: AUC if binary, otherwise RMSE. Left out: the mean AUC of the binary tasks."""
     patience: PositiveInt = 1
-    """Number of epochs without improvement that end training."""
+    """Number of scores without improvement that end training."""
     min_change: NonNegativeFloat = 0.0
     """Smallest change that counts as an improvement."""
+    per_epoch: PositiveInt = 1
+    """Number of scores in each epoch after the first; in the first every example is new. Epochs after the first then go
+    over the days so many times, each time over other days, so that every score follows new days."""
+    sample: PositiveInt = SAMPLE
+    """With `per_epoch` above 1, about how many examples of the validation split decide, from all over it. The ranks
+    keep them in memory."""
     refit: bool = False
-    """Whether the best epoch's model is also trained on the validation days, for as many epochs and at the same rates
-    as on the other days. The gates judge this model, which was not validated."""
+    """Whether the best model is also trained on the validation days, for as many epochs and at the same rates as on
+    the other days. The gates judge this model, which was not validated."""
 
 
 class EmaOfWeights(FrozenModel):
@@ -154,9 +164,10 @@ class Training(FrozenModel):
     """Number of passes over the training examples."""
     incremental_epochs: PositiveInt | None = None
     """Number of passes of a training that starts from a checkpoint. Left out: `epochs`."""
-    order: Order | None = None
+    order: DeclaredOrder | None = None
     """Order of the examples. `time`: day after day, in the order of the logs. `shuffled_within_day`: day after day,
-    each shuffled. `shuffled`: all days shuffled together. Left out: `shuffled_within_day` for logs by day, `shuffled`
+    each shuffled. `shuffled`: all days shuffled together. `auto`: of the last two the better one on the validation
+    days, after short trainings on the newest examples. Left out: `shuffled_within_day` for logs by day, `shuffled`
     for named splits."""
     shuffle_buffer: PositiveInt = SHUFFLE_BUFFER
     """Examples in each data worker's shuffle buffer; 1 keeps the order of the logs."""

@@ -27,7 +27,7 @@ def _laid_over(document: Any, part: Any) -> Any:
 
 def test_its_pieces_of_specs_are_valid(doc: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", doc, re.DOTALL)
-    assert len(blocks) == 11
+    assert len(blocks) == 12
     for number, block in enumerate(blocks):
         document = _laid_over(changed({}), YAML(typ="safe").load(block))
         assert load_spec(write(tmp_path / f"{number}.yaml", document))

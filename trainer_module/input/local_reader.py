@@ -1,6 +1,6 @@
 """Batches that each rank reads by itself; `service_reader` reads from a pool."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.training import Order
 from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.input.example_reader import ExampleReader, transformed_reader
-from sangam.trainer_module.input.order import files_of_rank, order_of, shuffle_seed, whole
+from sangam.trainer_module.input.order import files_of_rank, order_of, shuffle_seed, sweeps_of, whole
 from sangam.trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
 
 
@@ -38,7 +38,7 @@ def own_batches(
     reader = reader or transformed_reader(spec)
     order, seed = order_of(spec, files), shuffle_seed(spec, epoch)
     training = spec.training
-    parts = parts_as_tensors([whole(files, order, seed)], seed)
+    parts = parts_as_tensors([whole(files, order, seed, sweeps_of(spec, epoch))], seed)
     batch_size = training.batch_size_per_rank * ranks
     skipped = tf.constant(skip, tf.int64)
     return _batches(reader, parts, order, training.shuffle_buffer, batch_size, rank, ranks, skipped).prefetch(2)
@@ -55,6 +55,17 @@ def validation_batches(
     parts = parts_as_tensors([(files_of_rank(files, rank, ranks),)], seed=0)
     none = tf.constant(0, tf.int64)
     return _batches(reader, parts, "time", 1, spec.training.batch_size_per_rank, 0, 1, none).prefetch(2)
+
+
+def evenly(batches: Iterable[Batch], most: int) -> list[Batch]:
+    """Returns at most so many batches, and at least half as many where there are enough, from all over."""
+    kept, every = list[Batch](), 1
+    for number, batch in enumerate(batches):
+        if number % every == 0:
+            kept.append(batch)
+        if len(kept) > most:
+            kept, every = kept[::2], 2 * every
+    return kept
 
 
 def batches_of_file(reader: ExampleReader, file: str, batch_size: int, *, rank: int, ranks: int) -> Sequence[Batch]:

@@ -46,7 +46,9 @@ def order_of(spec: RankerSpec, files: Sequence[str]) -> Order:
         return "time"
     if training.order in ("time", "shuffled_within_day") and not has_days:
         raise UserError(f"training.order: the examples have no days (got {training.order}); use shuffled")
-    return training.order or (ORDER_OF_DAYS if has_days else "shuffled")
+    if training.order is None or training.order == "auto":  # `auto`: where nothing was chosen.
+        return ORDER_OF_DAYS if has_days else "shuffled"
+    return training.order
 
 
 def shuffle_seed(spec: RankerSpec, epoch: int) -> int:
@@ -54,19 +56,27 @@ def shuffle_seed(spec: RankerSpec, epoch: int) -> int:
     return _SHUFFLE_SEED + spec.training.seed + epoch
 
 
-def whole(files: Sequence[str], order: Order, seed: int) -> Part:
-    """Returns all examples as one part."""
+def sweeps_of(spec: RankerSpec, epoch: int) -> int:
+    """Returns how often an epoch in the order of days goes from the oldest days to the newest, over other days."""
+    stopping = spec.training.early_stopping
+    return 1 if stopping is None or epoch == 0 else stopping.per_epoch
+
+
+def whole(files: Sequence[str], order: Order, seed: int, sweeps: int = 1) -> Part:
+    """Returns all examples as one part; see `parts_of_pool` for `sweeps`."""
     if order == "shuffled":
         return (Segment(_mixed(files, seed)),)
-    [part] = _in_chunks(by_day(files), order, seed, chunks=1, shares=1)
-    return part
+    days = by_day(files)
+    chunks = [list(days)] if sweeps == 1 else _swept(list(days), sweeps)
+    return tuple(segment for part in _in_chunks(days, chunks, order, seed, shares=1) for segment in part)
 
 
-def parts_of_pool(files: Sequence[str], order: Order, seed: int, workers: int) -> tuple[Part, ...]:
+def parts_of_pool(files: Sequence[str], order: Order, seed: int, workers: int, sweeps: int = 1) -> tuple[Part, ...]:
     """Returns the parts that the workers of a pool read, in this order.
 
     In the order of days, `workers` neighboring parts share the same days, so that the workers read the same days at the
-    same time; a worker that is up to twice as fast as another is ahead of it by at most a quarter of an epoch.
+    same time; a worker that is up to twice as fast as another is ahead of it by at most a quarter of an epoch. Each of
+    several sweeps has every so many-th day; the last one ends with the newest.
     """
     if order == "shuffled":
         wanted = _PARTS_PER_WORKER * workers
@@ -75,7 +85,9 @@ def parts_of_pool(files: Sequence[str], order: Order, seed: int, workers: int) -
             return tuple((Segment(_mixed(files, seed), workers, worker),) for worker in range(workers))
         in_order, starts = _by_name(files), np.random.default_rng(seed).permutation(wanted)
         return tuple((Segment(_mixed(in_order[index::wanted], seed)),) for index in starts)
-    return _in_chunks(by_day(files), order, seed, chunks=_PARTS_PER_WORKER, shares=workers)
+    days = by_day(files)
+    chunks = _neighbors(list(days), _PARTS_PER_WORKER) if sweeps == 1 else _swept(list(days), sweeps)
+    return _in_chunks(days, chunks, order, seed, shares=workers)
 
 
 def files_of_rank(files: Sequence[str], rank: int, ranks: int) -> Segment:
@@ -87,12 +99,21 @@ def files_of_rank(files: Sequence[str], rank: int, ranks: int) -> Segment:
     return Segment((in_order[file],), shares=len(range(file, ranks, len(files))), share=rank // len(files))
 
 
-def _in_chunks(days: dict[str, list[str]], order: Order, seed: int, *, chunks: int, shares: int) -> tuple[Part, ...]:
-    """Returns `shares` parts of each chunk of neighboring days."""
-    cut = [part.tolist() for part in np.array_split(list(days), min(chunks, len(days)))]
+def _neighbors(days: list[str], chunks: int) -> list[list[str]]:
+    return [part.tolist() for part in np.array_split(days, min(chunks, len(days)))]
+
+
+def _swept(days: list[str], sweeps: int) -> list[list[str]]:
+    return [days[len(days) - 1 - ahead :: -sweeps][::-1] for ahead in reversed(range(min(sweeps, len(days))))]
+
+
+def _in_chunks(
+    days: dict[str, list[str]], chunks: list[list[str]], order: Order, seed: int, *, shares: int
+) -> tuple[Part, ...]:
+    """Returns `shares` parts of each chunk of days."""
     return tuple(
         tuple(segment for day in chunk for segment in _of_day(days[day], order, seed, shares, share))
-        for chunk in cut
+        for chunk in chunks
         for share in range(shares)
     )
 

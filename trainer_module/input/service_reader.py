@@ -22,7 +22,7 @@ from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.input.blocks import Rows, num_rows
 from sangam.trainer_module.input.ending import Begun
 from sangam.trainer_module.input.example_reader import ExampleReader
-from sangam.trainer_module.input.order import Part, order_of, parts_of_pool, shuffle_seed
+from sangam.trainer_module.input.order import Part, order_of, parts_of_pool, shuffle_seed, sweeps_of
 from sangam.trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
 from sangam.trainer_module.input.service_watch import ServiceWatch
 
@@ -54,7 +54,7 @@ class PoolParts:
 def training_parts(spec: RankerSpec, files: Sequence[str], epoch: int) -> PoolParts:
     """Returns the parts that the pool reads in an epoch of training."""
     order, seed = order_of(spec, files), shuffle_seed(spec, epoch)
-    parts = parts_of_pool(files, order, seed, spec.cluster.data_workers)
+    parts = parts_of_pool(files, order, seed, spec.cluster.data_workers, sweeps_of(spec, epoch))
     return PoolParts(parts, order, spec.training.shuffle_buffer, seed)
 
 

@@ -12,7 +12,7 @@ from sangam.schemas.contracts.training_job import TrainJob
 from sangam.trainer_module import collectives
 from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.input.example_reader import ExampleReader, reader_of
-from sangam.trainer_module.input.local_reader import own_batches, validation_batches
+from sangam.trainer_module.input.local_reader import evenly, own_batches, validation_batches
 from sangam.trainer_module.input.position import Position
 from sangam.trainer_module.input.service_reader import (
     PoolEpoch,
@@ -124,12 +124,12 @@ class TrainInput:
         read = training_parts(self._job.ranker, self._files, epoch)
         return self._epoch_of(read, f"train-{self._attempt}-epoch-{epoch}", trained)
 
-    def validation(self, epoch: int, attempt: int) -> Iterable[Batch]:
+    def validation(self, moment: str, attempt: int) -> Iterable[Batch]:
         """Returns this rank's share of the validation split.
 
         Args:
-            epoch: epoch after which the split is scored.
-            attempt: counts how often it was begun after this epoch, from 0.
+            moment: name of the moment at which the split is scored.
+            attempt: counts how often it was begun at this moment, from 0.
         """
         if attempt == 0:
             self._times_lost = 0
@@ -137,7 +137,13 @@ class TrainInput:
         if not self._service:
             return validation_batches(ranker, files, rank=self._rank, ranks=self._ranks, reader=self._reader)
         read = validation_parts(ranker, files)
-        return self._epoch_of(read, f"validate-{self._attempt}-epoch-{epoch}-{attempt}", no_batches())
+        return self._epoch_of(read, f"validate-{self._attempt}-{moment}-{attempt}", no_batches())
+
+    def validation_sample(self, size: int) -> list[Batch]:
+        """Returns this rank's share of about so many examples of the split, from all over; it reads by itself."""
+        ranker, files = self._job.ranker, self._job.validation_files
+        batches = validation_batches(ranker, files, rank=self._rank, ranks=self._ranks, reader=self._reader)
+        return evenly(batches, -(-size // (ranker.training.batch_size_per_rank * self._ranks)))
 
     def _epoch_of(self, read: PoolParts, name: str, trained: NDArray[Any]) -> PoolEpoch:
         batch_size = self._job.ranker.training.batch_size_per_rank

@@ -22,7 +22,8 @@ def train_epoch(
 ) -> Iterator[EpochReport]:
     """Trains until no rank has a batch left; yields the report after every step. All ranks together.
 
-    A rank that has run out of batches continues with empty ones; every example counts once and equally.
+    A rank that has run out of batches continues with empty ones; every example counts once and equally. After a step
+    whose receiver sets the report's `is_cut`, on all ranks, no other follows.
 
     Args:
         trainer: updated.
@@ -34,7 +35,10 @@ def train_epoch(
         NotFiniteError: on all ranks in the same step.
     """
     started = time.monotonic()
-    yield from train_batches(trainer, batches, progress, report)
+    for each in train_batches(trainer, batches, progress, report):
+        yield each
+        if report.is_cut:
+            break
     _add_eviction(report, trainer.evict(progress), progress)
     trainer.share(report)
     report.seconds += time.monotonic() - started

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from sangam.schemas.contracts.calibration import Calibration
+from sangam.schemas.spec.training import Order
+from sangam.trainer_module.loop.early_stopping import Point
 from sangam.trainer_module.snapshot import Arrays
 
-_CALIBRATIONS = "calibrations"
+_CALIBRATIONS, _POINTS = "calibrations", "points"
 _LOSSES, _EXAMPLES, _ONLINE = "history_losses", "history_examples", "history_online_"
 
 
@@ -28,8 +30,11 @@ class EpochReport:
         rank_wait_s: the part spent waiting for messages of other ranks, averaged too; None where it is unknown.
         num_shared: number of leading steps known to all ranks, if each trains at its own pace.
         shared_skipped, shared_left_out: the parts of `skipped` and `left_out` known to all ranks.
-        validation: `auc` or `rmse` on the validation split by task; empty without one.
+        validation: `auc` or `rmse` on the validation split by task; empty without one. After the epoch, or of the best
+            point within it, if the model is that one's.
         calibrations: fitted on that split, for calibrated tasks.
+        points: the scores that decide when training ends.
+        is_cut: whether training ends before the epoch does.
     """
 
     step_losses: list[list[float]] = field(default_factory=list)
@@ -45,11 +50,18 @@ class EpochReport:
     shared_left_out: int = 0
     validation: dict[str, dict[str, float]] = field(default_factory=dict)
     calibrations: dict[str, Calibration] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)
+    is_cut: bool = False
 
     @property
     def examples(self) -> int:
         """Number of examples over all ranks."""
         return sum(self.step_examples)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the epoch was trained and scored, by the decisive scores."""
+        return bool(self.points) and self.points[-1].is_end
 
     def mean_losses(self) -> list[float]:
         """Returns each task's mean loss over the examples: [tasks]."""
@@ -72,6 +84,7 @@ class History:
         num_given_up: number of checkpoints not written by their deadline.
         passed_over: names of damaged checkpoints.
         best_step: step of the best epoch's checkpoint so far; None without early stopping.
+        order: order of the days that the first process has chosen; None: the spec's.
         notes: sentences for the user.
         validated: number of examples in the validation split.
         refit_from: index of the first report of a pass over the validation split; None before the refit.
@@ -89,6 +102,7 @@ class History:
     num_given_up: int = 0
     passed_over: list[str] = field(default_factory=list)
     best_step: int | None = None
+    order: Order | None = None
     notes: list[str] = field(default_factory=list)
     validated: int = 0
     refit_from: int | None = None
@@ -117,9 +131,9 @@ class History:
         return [] if self.refit_from is None else self.reports[self.refit_from :]
 
     @property
-    def validations(self) -> list[dict[str, dict[str, float]]]:
-        """Metrics on the validation split after each epoch on the train split."""
-        return [report.validation for report in self.epochs]
+    def points(self) -> list[Point]:
+        """The scores that decide when training ends."""
+        return [point for report in self.epochs for point in report.points]
 
     @property
     def num_steps(self) -> int:
@@ -147,6 +161,7 @@ class History:
                 "input_wait_s": report.input_wait_s,
                 "rank_wait_s": report.rank_wait_s,
                 "validation": report.validation,
+                _POINTS: [point._asdict() for point in report.points],
                 _CALIBRATIONS: {task: fitted.model_dump_json() for task, fitted in report.calibrations.items()},
             }
             for report in self.reports
@@ -171,8 +186,9 @@ def decode(content: bytes, arrays: Arrays) -> History:
         end = start + epoch.pop("steps")
         steps = {"step_losses": losses[start:end], "step_examples": examples[start:end], "num_shared": end - start}
         calibrations = {task: Calibration.model_validate_json(text) for task, text in epoch.pop(_CALIBRATIONS).items()}
+        points = [Point(**point) for point in epoch.pop(_POINTS, [])]
         left_out = {"shared_skipped": epoch["skipped"], "shared_left_out": epoch["left_out"]}
-        reports.append(EpochReport(**steps, **left_out, **epoch, calibrations=calibrations))
+        reports.append(EpochReport(**steps, **left_out, **epoch, calibrations=calibrations, points=points))
         start = end
     online = {name.removeprefix(_ONLINE): array for name, array in arrays.items() if name.startswith(_ONLINE)}
     return History(reports=reports, online_arrays=online, **document)

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sangam.schemas.contracts.training_job import TrainJob
 from sangam.schemas.host.files import write_whole
 from sangam.trainer_module import collectives
 from sangam.trainer_module.embedding.statistics import NORM_EDGES
-from sangam.trainer_module.loop.early_stopping import judge
+from sangam.trainer_module.loop.early_stopping import StopDecision, judge, passes_of
 from sangam.trainer_module.loop.history import EpochReport
 from sangam.trainer_module.loop.learning_rate import rates
 from sangam.trainer_module.loop.run import Run
@@ -61,7 +60,7 @@ def write_report(
     tasks = trainer.ranker.tasks
     np.save(Path(job.output_dir) / "losses.npy", history.losses())
     examples = sum(report.examples for report in history.reports)
-    verdict = judge(job.ranker, history.validations)
+    verdict = judge(job.ranker, history.points)
     document = {
         "spec_digest": job.spec_digest,
         "ranks": trainer.ranks,
@@ -81,7 +80,7 @@ def write_report(
         "best_epoch": None if verdict is None else verdict.best_epoch,
         "early_stopping": None if verdict is None else verdict.document(),
         "calibrations": {task: fitted.facts() for task, fitted in run.manifest.calibrations.items()},
-        "refit": None if history.refit_from is None else _refit(job, history.refit),
+        "refit": None if history.refit_from is None or verdict is None else _refit(run, verdict),
         "resumed_from_step": history.resumed_from,
         "notes": history.notes,
         "checkpoint": {
@@ -137,10 +136,11 @@ def _share(part_s: float, seconds: float) -> float:
     return round(part_s / seconds, 4) if seconds else 0.0
 
 
-def _refit(job: TrainJob, passes: Sequence[EpochReport]) -> dict[str, Any]:
+def _refit(run: Run, verdict: StopDecision) -> dict[str, Any]:
+    history = run.history
     return {
-        "days": list(job.refit_days),
-        "passes": len(passes),
-        "examples": sum(report.examples for report in passes),
-        "steps": sum(len(report.step_losses) for report in passes),
+        "days": list(run.job.refit_days),
+        "passes": round(sum(passes_of(verdict.best_point, history.reports[0].examples)), 2),
+        "examples": sum(report.examples for report in history.refit),
+        "steps": sum(len(report.step_losses) for report in history.refit),
     }

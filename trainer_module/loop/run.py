@@ -10,6 +10,7 @@ from sangam.schemas.contracts.training_job import TrainJob
 from sangam.trainer_module.checkpoint.manifest import Manifest
 from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.input.train_input import TrainInput
+from sangam.trainer_module.loop.early_stopping import Point, Validation, is_due
 from sangam.trainer_module.loop.epoch import train_epoch
 from sangam.trainer_module.loop.history import History
 from sangam.trainer_module.loop.trainer import Trainer
@@ -46,6 +47,7 @@ class Run:
     def __post_init__(self) -> None:
         self._started = time.monotonic()
         self._epoch_started: float | None = None
+        self._sample: list[Batch] | None = None
 
     @property
     def seconds(self) -> float:
@@ -88,7 +90,7 @@ class Run:
                 yield
             self._epoch_started = None
             self.share()
-            batches = self.source.lost_batches()
+            batches = None if report.is_cut else self.source.lost_batches()
         _LOG.info("epoch=%d steps=%d examples=%d", epoch, len(report.step_losses), report.examples)
 
     def share(self) -> None:
@@ -98,11 +100,16 @@ class Run:
             # The position of the input: examples of skipped steps count as read.
             self.progress.examples = sum(report.examples + report.left_out for report in self.history.reports)
 
-    def validate(self, epoch: int) -> None:
-        """Scores the validation split into the epoch's report, calibrations included. All ranks together."""
+    def validate(self, epoch: int, moment: str = "end") -> None:
+        """Scores the validation split into the epoch's report, calibrations included. All ranks together.
+
+        Args:
+            epoch: the epoch that the model is of.
+            moment: name of the moment in the epoch.
+        """
         started = time.monotonic()
         for attempt in itertools.count():
-            batches = self.source.validation(epoch, attempt)
+            batches = self.source.validation(f"epoch-{epoch}-{moment}", attempt)
             validated = validate(self.trainer, batches, self.progress, self.job.validation_days)
             if self.source.came_whole(batches):
                 break
@@ -111,6 +118,43 @@ class Run:
         report.validation, report.calibrations = validated.metrics, validated.calibrations
         self.progress.validated(epoch, validated.metrics)
         self.progress.metrics.stood_still("validation", time.monotonic() - started)
+
+    def is_due(self, epoch: int) -> bool:
+        """Says whether the model is to be scored after this step of an epoch."""
+        stopping, reports = self.job.ranker.training.early_stopping, self.history.reports
+        return stopping is not None and is_due(
+            stopping.per_epoch,
+            epoch=epoch,
+            steps=len(reports[epoch].step_losses),
+            scored=reports[epoch].points[-1].steps if reports[epoch].points else 0,
+            of_epoch=len(reports[0].step_losses),
+        )
+
+    def score(self, epoch: int, *, is_end: bool) -> None:
+        """Adds the decisive scores of the model as it is to the epoch's report, see `judge`. All ranks together.
+
+        Args:
+            epoch: the epoch under way.
+            is_end: whether it has ended, and the validation split was scored.
+        """
+        report, stopping = self.history.report_of(epoch), self.job.ranker.training.early_stopping
+        assert stopping is not None
+        # The scores of a whole split and of a sample cannot be compared.
+        validation = report.validation if stopping.per_epoch == 1 else self._score_sample(stopping.sample)
+        report.points.append(Point(epoch, len(report.step_losses), report.examples, is_end, validation))
+
+    def _score_sample(self, size: int) -> Validation:
+        started = time.monotonic()
+        with self.progress.beating():
+            if self._sample is None:
+                self._sample = self.source.validation_sample(size)
+            metrics = validate(self.trainer, self._sample, self.progress).metrics
+        self.progress.metrics.stood_still("validation", time.monotonic() - started)
+        return metrics
+
+    def drop_sample(self) -> None:
+        """Frees the memory of the sample, once nothing more is to be decided."""
+        self._sample = None
 
     def calibrate(self, epoch: int) -> None:
         """Makes the model predict with an epoch's calibrations, from here to the export."""

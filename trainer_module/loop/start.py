@@ -29,6 +29,7 @@ from sangam.trainer_module.loop import history
 from sangam.trainer_module.loop.asynchronous import AsyncTrainer
 from sangam.trainer_module.loop.history import History
 from sangam.trainer_module.loop.in_step import InStepTrainer
+from sangam.trainer_module.loop.order_choice import choose, ordered
 from sangam.trainer_module.loop.precision import settle
 from sangam.trainer_module.loop.run import Run
 from sangam.trainer_module.loop.shadow import ShadowTrainer
@@ -90,9 +91,13 @@ def load(
         job, servers, rank=rank, ranks=ranks, is_dealt=bool(service), placement=placement
     )
     history = start.history
+    if job.ranker.training.order == "auto" and history.order is None:
+        chosen = choose(job, trainer, trainer_of, progress)
+        history.order = chosen.order
+        history.note(chosen.note)
     progress.resume(step=history.num_steps, examples=history.examples)
     source = TrainInput(
-        job,
+        ordered(job, history.order),
         job.train_files if history.refit_from is None else job.validation_files,
         rank=rank,
         ranks=ranks,

@@ -116,10 +116,13 @@ def _print_training(training: TrainingReport, validation_days: Sequence[str], co
     if training.early_stopping:
         best = training.early_stopping
         why = f"; {best.reason}" if best.reason else ""
-        told = f"model: of epoch {best.best_epoch + 1}, {best.metric} {best.best:.4f} on the validation split{why}"
+        moment = f" after its step {best.best_step:,}" if best.is_within_epoch else ""
+        told = (
+            f"model: of epoch {best.best_epoch + 1}{moment}, {best.metric} {best.best:.4f} on the validation split{why}"
+        )
         say(told, console)
     if training.refit:
-        seen = f"{', '.join(training.refit.days)} as well, {training.refit.passes} passes"
+        seen = f"{', '.join(training.refit.days)} as well, {training.refit.passes:g} passes"
         say(f"refit: after that the model was trained on {seen}: it has seen what it was validated on", console)
     elif validation_days:
         say(f"not learned from: {', '.join(validation_days)}, the validation days", console)

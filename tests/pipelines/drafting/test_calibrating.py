@@ -47,7 +47,9 @@ def test_as_many_days_as_have_enough_labels_calibrate_and_are_trained_on_afterwa
         "validation_days": 2,
         "eval_days": 3,
     }
-    assert document["training"]["early_stopping"] == {"refit": True}
+    assert document["training"]["early_stopping"] == {"per_epoch": 4, "refit": True}
+    # 1,000 steps at least, and another pass that is tried.
+    assert document["training"]["epochs"] == 8
     assert document["tasks"]["clicked"]["calibration"] == PLATT
     assert "calibration" not in document["tasks"]["spent"]
     assert {"task": "clicked", "metric": "calibration", "at_least": 0.9, "at_most": 1.1} in document["gates"]
@@ -75,7 +77,7 @@ def test_a_table_by_time_holds_out_days_too(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "a.parquet")
     document = valid(draft(tmp_path / "a.parquet", "small", ["clicked"]))
     assert document["data"]["validation"] == {"days": 2}
-    assert document["training"]["early_stopping"] == {"refit": True}
+    assert document["training"]["early_stopping"] == {"per_epoch": 4, "refit": True}
     assert spec_of(document).logs.validation_days == 2
 
 

@@ -52,6 +52,22 @@ SINGLE = {"model": {"kind": "single_task"}}
             "training.early_stopping.refit",
             "(got keep_negatives",
         ),
+        ({"training.order": "auto"}, "training.order", "(got none)"),
+        (
+            STOPPING | {"training.early_stopping": {"sample": 100}},
+            "training.early_stopping.sample",
+            "(got 100)",
+        ),
+        (
+            STOPPING | {"training.early_stopping": {"per_epoch": 4, "refit": True}, "training.epochs": 1},
+            "training.early_stopping.per_epoch",
+            "(got 4, and epochs 1)",
+        ),
+        (
+            STOPPING | {"training.early_stopping": {"per_epoch": 4}, "training.sync": {"kind": "stale"}},
+            "training.early_stopping.per_epoch",
+            "(got training.sync of kind stale)",
+        ),
         (
             {"tasks.like.calibration": {"kind": "platt"}},
             "tasks.like.calibration",
@@ -94,9 +110,11 @@ def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], pl
         SPLITS | {"training.order": "shuffled"},
         SPLITS | {"training.shuffle_buffer": 1},
         STOPPING,
+        STOPPING | {"training.order": "auto"},
         STOPPING | {"training.early_stopping": {"refit": True}},
         STOPPING | {"training.early_stopping": {"refit": True}, "training.epochs": 1},
         STOPPING | {"training.early_stopping": {"refit": True}, "tasks.like.calibration": {"kind": "platt"}},
+        STOPPING | {"training.early_stopping": {"per_epoch": 4, "sample": 100, "refit": True}},
         STOPPING | {"training.early_stopping": {"task": "stars", "patience": 2, "min_change": 0.01}},
     ],
 )

@@ -10,7 +10,7 @@ from sangam.schemas.contracts.example_files import by_day, day_of, file_name
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import RankerSpec, Spec
 from sangam.schemas.spec.training import ORDER_OF_DAYS, Order
-from sangam.trainer_module.input.order import Segment, files_of_rank, order_of, parts_of_pool, whole
+from sangam.trainer_module.input.order import Segment, files_of_rank, order_of, parts_of_pool, sweeps_of, whole
 from tests.errors import place_and_value
 from tests.schemas.sample_specs import changed
 
@@ -104,3 +104,17 @@ def test_no_rank_reads_a_file_that_others_can_read_alone() -> None:
         Segment(("b",), 2, 1),
         Segment(("a",), 3, 2),
     ]
+
+
+def test_each_sweep_has_every_so_many_th_day_and_the_last_ends_with_the_newest() -> None:
+    part = whole(files(DAYS), "time", seed=7, sweeps=2)
+    assert days_of(part) == ["2024-02-26", "2024-02-28", "2024-02-25", "2024-02-27", "2024-02-29"]
+    assert days_of(whole(files(DAYS[:2]), "time", seed=7, sweeps=4)) == DAYS[:2]
+    pool = parts_of_pool(files(DAYS, each=2), "time", 7, workers=2, sweeps=2)
+    assert [days_of(each) for each in pool] == [DAYS[1:4:2]] * 2 + [DAYS[::2]] * 2
+
+
+def test_only_epochs_after_the_first_have_several_sweeps() -> None:
+    spec = declared(early_stopping={"per_epoch": 4}, epochs=3)
+    assert [sweeps_of(spec, epoch) for epoch in range(3)] == [1, 4, 4]
+    assert sweeps_of(declared(epochs=3), 2) == 1

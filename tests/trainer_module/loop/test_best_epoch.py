@@ -127,7 +127,6 @@ def test_a_job_killed_twice_after_its_best_epoch_ends_as_if_nothing_had_been(
     _assert_equal_state(tmp_path / "final", directory / "final")
 
 
-@pytest.mark.long
 def test_without_a_validation_split_it_is_an_error(files: tuple[str, ...], tmp_path: Path) -> None:
     from sangam.schemas.errors import UserError
     from sangam.trainer_module import collectives

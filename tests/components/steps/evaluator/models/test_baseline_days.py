@@ -9,7 +9,7 @@ import pytest
 
 from sangam.components.registry.base import Base
 from sangam.schemas.spec import Spec, digest
-from sangam.schemas.spec.training import Order
+from sangam.schemas.spec.training import DeclaredOrder
 from tests.beam_args import BEAM_ARGS
 from tests.components.examples.sample_files import read_file
 from tests.components.logs.sample_logs import write_days
@@ -23,7 +23,7 @@ ROWS_A_DAY = 20
 STOPPING = {"task": "like"}
 
 
-def spec(order: Order, stopping: dict[str, Any] | None) -> Spec:
+def spec(order: DeclaredOrder, stopping: dict[str, Any] | None) -> Spec:
     data = {"data.train_days": 3, "data.validation_days": 1, "training.epochs": 2}
     training = {"training.order": order, "training.early_stopping": stopping}
     cluster = {"cluster": {"ranks": 1, "data_workers": 0}}
@@ -160,7 +160,7 @@ def test_a_plain_training_learns_from_the_train_days_alone(window: dict[str, lis
     [("shuffled", False, {FIRST, SECOND}), ("shuffled_within_day", True, {FIRST, SECOND, VALIDATION_DAY})],
 )
 def test_early_stopping_learns_from_the_validation_day_in_a_refit_alone(
-    tmp_path: Path, window: dict[str, list[Any]], order: Order, refit: bool, days: set[str]
+    tmp_path: Path, window: dict[str, list[Any]], order: DeclaredOrder, refit: bool, days: set[str]
 ) -> None:
     checkpoint = trained(tmp_path, window, spec(order, STOPPING | {"refit": refit}))
     assert learned(checkpoint, keys_by_day(window)) == days
@@ -200,7 +200,8 @@ def test_a_search_compares_its_trials_by_days_that_none_has_seen(tmp_path: Path,
         transform_graph="",
         days=(FIRST, SECOND),
     )
-    job = job_of(tmp_path, spec("time", STOPPING | {"refit": True}), examples)
-    assert job.ranker.training.early_stopping
-    assert (job.ranker.training.early_stopping.refit, job.refit_days) == (False, ())
+    job = job_of(tmp_path, spec("auto", STOPPING | {"refit": True, "per_epoch": 4}), examples)
+    stopping = job.ranker.training.early_stopping
+    assert stopping
+    assert (stopping.refit, stopping.per_epoch, job.ranker.training.order, job.refit_days) == (False, 1, None, ())
     assert not [file for file in (*job.train_files, *job.validation_files, *job.check_files) if EVAL_DAY in file]
