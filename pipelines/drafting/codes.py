@@ -20,6 +20,7 @@ FEW_BINS = 16
 """Bins of a number that may be a code."""
 _FEWEST_ROWS = 1000
 _MOST_ROWS = 50_000
+_ROWS_OF_CATEGORIES = 10_000
 _SURE = 5.0
 """Standard deviations from which a statistic of the labels counts."""
 _ROUGH_SHARE, _SMOOTH_SHARE = 0.5, 0.25
@@ -27,6 +28,8 @@ _ROUGH_SHARE, _SMOOTH_SHARE = 0.5, 0.25
 an amount at most the second."""
 _UNLIKE = 2.0
 """Median of (a - b)^2 / (a + b) for the rows a and b of neighbors: 0.45 for counts around one mean."""
+_UNLIKE_SHARE = 0.2
+"""Median of |a - b| / (a + b): with many rows, neighbors of an amount differ by more than chance, but not by this."""
 _ARBITRARY = 0.5
 """Different numbers in a range, of those that as many rows would have if all its integers were equally likely."""
 _WINDOW, _GROUPS = 20, 8
@@ -43,22 +46,20 @@ class Signs:
     Attributes:
         of_code: signs of a code, in words.
         of_amount: signs of an amount, in words.
-        grows: whether its numbers lie ever farther apart: a count, a price.
     """
 
     of_code: tuple[str, ...]
     of_amount: tuple[str, ...]
-    grows: bool = False
 
     @property
     def is_code(self) -> bool:
         """Whether at least two signs more speak for a code than for an amount."""
-        return not self.grows and len(self.of_code) - len(self.of_amount) >= 2
+        return len(self.of_code) - len(self.of_amount) >= 2
 
     @property
     def may_be_code(self) -> bool:
         """Whether one sign speaks for a code, and none for an amount."""
-        return not self.grows and len(self.of_code) == 1 and not self.of_amount
+        return len(self.of_code) == 1 and not self.of_amount
 
 
 NO_SIGNS = Signs((), ())
@@ -93,7 +94,7 @@ def _signs(column: str, columns: Mapping[str, Values], labels: Mapping[str, str]
     if len(rows_R) > _MOST_ROWS:
         rows_R = rows_R[np.linspace(0, len(rows_R) - 1, _MOST_ROWS).astype(np.int64)]
     numbers_D, place_R, counts_D = np.unique(columns[column].numbers[rows_R], return_inverse=True, return_counts=True)
-    if len(numbers_D) <= MOST_BINS or 2 * len(numbers_D) > len(rows_R):
+    if len(numbers_D) <= MOST_BINS or 2 * len(numbers_D) > len(rows_R) or _grows(numbers_D):
         return NO_SIGNS
     numbers_D = numbers_D.astype(np.int64) // max(1, int(np.gcd.reduce(numbers_D.astype(np.int64))))
     of_code, of_amount = [], []
@@ -104,15 +105,16 @@ def _signs(column: str, columns: Mapping[str, Values], labels: Mapping[str, str]
         of_code.append("neighbors differ in their labels")
     elif "smooth" in told:
         of_amount.append("neighbors have like labels")
-    if other := next(_determined(column, columns, place_R, rows_R), ""):
-        of_code.append(f"each has one {other}")
     if counts_D[numbers_D == 0].sum() >= _NONE * len(rows_R):
         of_amount.append("mostly 0")
     if _is_round(numbers_D, counts_D):
         of_amount.append("round numbers")
     if (AMOUNTS | AGGREGATES) & set(words_of(column)) or is_action(column):
         of_amount.append("named as an amount")
-    return Signs(tuple(of_code), tuple(of_amount), _grows(numbers_D))
+    # Many columns are compared: only where it decides.
+    if len(of_code) >= len(of_amount) and (other := next(_determined(column, columns, place_R, rows_R), "")):
+        of_code.append(f"each has one {other}")
+    return Signs(tuple(of_code), tuple(of_amount))
 
 
 def _entities(column: str, columns: Mapping[str, Values]) -> Iterator[str]:
@@ -133,7 +135,7 @@ def _once(entity: Values, values: Values, rows_R: NDArray[Any]) -> NDArray[Any]:
 def _fewer(signs: Signs, others: Signs) -> Signs:
     of_amount = (*signs.of_amount, *(each for each in others.of_amount if each not in signs.of_amount))
     of_code = tuple(each for each in signs.of_code if each in others.of_code)
-    return Signs(of_code, of_amount, signs.grows or others.grows)
+    return Signs(of_code, of_amount)
 
 
 def _is_arbitrary(numbers_D: NDArray[np.int64], counts_D: NDArray[np.int64]) -> bool:
@@ -151,7 +153,8 @@ def _is_uneven(numbers_D: NDArray[np.int64], counts_D: NDArray[np.int64]) -> boo
     since amounts are rounded."""
     ordered = counts_D[np.lexsort([numbers_D, numbers_D % 10])].astype(np.float64)
     first_P, second_P = ordered[: len(ordered) // 2 * 2].reshape(-1, 2).T
-    return bool(np.median((first_P - second_P) ** 2 / (first_P + second_P)) > _UNLIKE)
+    difference_P, sum_P = np.abs(first_P - second_P), first_P + second_P
+    return bool(np.median(difference_P**2 / sum_P) > _UNLIKE and np.median(difference_P / sum_P) > _UNLIKE_SHARE)
 
 
 def _is_round(numbers_D: NDArray[np.int64], counts_D: NDArray[np.int64]) -> bool:
@@ -166,7 +169,7 @@ def _is_round(numbers_D: NDArray[np.int64], counts_D: NDArray[np.int64]) -> bool
 
 
 def _grows(numbers_D: NDArray[np.int64]) -> bool:
-    """Returns whether equally many different numbers take ever wider ranges."""
+    """Returns whether equally many different numbers take ever wider ranges: of a count or a price, whatever else."""
     cut = len(numbers_D) // 50
     ends_G = numbers_D[np.linspace(cut, len(numbers_D) - 1 - cut, _GROUPS + 1).astype(np.int64)]
     widths_G = np.diff(ends_G)
@@ -216,7 +219,8 @@ def _determined(
     column: str, columns: Mapping[str, Values], place_R: NDArray[np.int64], rows_R: NDArray[Any]
 ) -> Iterator[str]:
     """Yields the columns of categories of which each number has one, as no range of numbers does."""
-    number = int(place_R.max()) + 1
+    few = slice(None, None, max(1, len(rows_R) // _ROWS_OF_CATEGORIES))
+    place_R, rows_R, number = place_R[few], rows_R[few], int(place_R.max()) + 1
     for name, values in columns.items():
         if name == column or values.is_list or values.kind != "string" or not 3 <= values.num_different <= number // 2:
             continue
