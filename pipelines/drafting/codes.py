@@ -97,7 +97,8 @@ def _signs(column: str, columns: Mapping[str, Values], labels: Mapping[str, str]
     if len(numbers_D) <= MOST_BINS or 2 * len(numbers_D) > len(rows_R) or _grows(numbers_D):
         return NO_SIGNS
     numbers_D = numbers_D.astype(np.int64) // max(1, int(np.gcd.reduce(numbers_D.astype(np.int64))))
-    of_code, of_amount = [], []
+    of_code: list[str] = []
+    of_amount: list[str] = []
     if _is_arbitrary(numbers_D, counts_D) or _is_uneven(numbers_D, counts_D):
         of_code.append("neighbors occur unequally often")
     told = {_of_label(place_R, columns[label].numbers[rows_R]) for label in labels if label in columns}
