@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from sangam.pipelines.drafting.codes import FEW_BINS, Signs
 from sangam.pipelines.drafting.names import (
     AGGREGATES,
     CATEGORIES,
@@ -85,6 +86,19 @@ def _feature(column: str, values: Values, facts: ColumnFacts) -> Guess:
     elif is_action(column) or AGGREGATES & set(words_of(column)):
         why += "; check: known before the event?"
     return Guess(column, "numeric", why, "", settings)
+
+
+def by_signs(made: Guess, values: Values, facts: ColumnFacts, signs: Signs) -> Guess:
+    """Returns the role of a number by its signs: an id if it is a code, few bins if it may be one."""
+    told = ", ".join(signs.of_code)
+    if signs.is_code and values.kind == "int":
+        return _id(made.column, values, facts, f"{_why_id(made.column, values)}, a code: {told}; check")
+    if not (signs.is_code or signs.may_be_code):
+        return made
+    advice = "; for an id write integers or texts" if values.kind == "float" else ""
+    encoding = {"kind": "piecewise_linear", "bins": FEW_BINS}
+    why = f"{made.why}; few bins, check: a code? {told}{advice}"
+    return replace(made, why=why, settings={**made.settings, "encoding": encoding})
 
 
 def _why_left_out(column: str, values: Values, made: Guess) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from sangam.pipelines.drafting.codes import signs_of
 from sangam.pipelines.drafting.features import finished, named
-from sangam.pipelines.drafting.guesses import ColumnFacts, Guess, Settings, guess_single
+from sangam.pipelines.drafting.guesses import ColumnFacts, Guess, Settings, by_signs, guess_single
 from sangam.pipelines.drafting.labels import coded, find_labels, require_label
 from sangam.pipelines.drafting.leaks import leak_of
 from sangam.pipelines.drafting.lists import guess_list, split_lists
@@ -94,7 +95,7 @@ def guess(
     facts = {name: ColumnFacts(is_csv, name in sample.complete) for name in inputs}
     compared = track(inputs, "comparing columns with the labels")
     refused |= {name: why for name in compared if (why := _leak(columns[name], columns, labels.tasks))}
-    made = _guesses(inputs, facts, columns, times, set(labels.tasks), refused)
+    made = _guesses(inputs, facts, columns, times, labels.tasks, refused, track)
     ids = {name: inputs[name] for name, one in made.items() if one.kind == "id" and name not in refused}
     days = _days(sample, columns, times)
     shares = returning(ids, days if sample.is_whole or earlier else None, earlier)
@@ -135,8 +136,9 @@ def _guesses(
     facts: Mapping[str, ColumnFacts],
     columns: Mapping[str, Values],
     times: Times,
-    taken: set[str],
+    labels: Mapping[str, str],
     refused: Container[str],
+    track: Track,
 ) -> dict[str, Guess]:
     """Returns a guess for each column, also for those that are left out; ids have names and tables."""
     made = {
@@ -144,8 +146,15 @@ def _guesses(
         for name, values in inputs.items()
         if not values.is_list
     }
+    numbers = [
+        name
+        for name, one in made.items()
+        if one.kind == "numeric" and "at_serving" not in one.settings and name not in refused
+    ]
+    for name in track(numbers, "telling codes from amounts"):
+        made[name] = by_signs(made[name], inputs[name], facts[name], signs_of(name, columns, labels))
     ids = [one for one in made.values() if one.kind == "id" and one.column not in refused]
-    ids = with_tables(named(ids, taken))
+    ids = with_tables(named(ids, set(labels)))
     made |= {one.column: one for one in ids}
     lists = {name: values for name, values in inputs.items() if values.is_list}
     return made | {name: guess_list(name, values, facts[name], columns, ids) for name, values in lists.items()}

@@ -33,6 +33,10 @@ HISTORIES = EARLIER | _set("sequence seq clicked viewed watched bought played li
 TIMES = _set("time timestamp ts at date datetime since")
 EVENT_TIMES = _set("event_time event_timestamp event_ts timestamp ts time shown_at event_at logged_at")
 AGGREGATES = _set("rate ratio ctr cvr count total sum mean average avg")
+AMOUNTS = _set(
+    "age price amount cost fee fare income salary wage balance size length width height weight area distance duration "
+    "score seconds minutes hours days weeks months years num quantity qty views likes followers"
+)
 POSITIONS = _set("position slot")
 _FLAGS = _set("is has was can from with in used")
 

@@ -67,13 +67,22 @@ class Analyze:
 
     def summaries_of(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Summary]:
         """Returns the summaries of these rows."""
+        return self.summaries_of_parts((batch, [batch.num_rows]) for batch in batches)
+
+    def summaries_of_parts(self, batches: Iterable[tuple[pa.RecordBatch, Sequence[int]]]) -> dict[str, Summary]:
+        """Returns the summaries of batches of several parts, each added alone.
+
+        Args:
+            batches: rows, and the number of rows of each part.
+        """
         config = {"inputs": self.inputs.model_dump_json(), "features": list(self.names)}
         read = sorted({column for name in self.names for column in graph_columns(self.inputs, name)})
         summaries = self.empty()
-        for batch in batches:
+        for batch, sizes in batches:
             numbers = self.numbers_fn(tensors_of(batch, read), config)
             for name, summary in summaries.items():
-                summary.add(numbers[name].numpy())
+                for part in np.split(numbers[name].numpy(), np.cumsum(sizes)[:-1]):
+                    summary.add(part)
         return summaries
 
     def merged(self, kept: Iterable[pa.Table]) -> dict[str, Summary]:

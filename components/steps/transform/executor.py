@@ -102,7 +102,7 @@ class Executor(BeamExecutor):
         for group in history_groups(inputs):
             if history and (of_group := tuple(name for name in group.features if name in names)):
                 analyze = Analyze(numbers_fn, inputs, of_group)
-                found |= analyze.found(analyze.summaries_of(history.train_values(of_group)))
+                found |= analyze.found(analyze.summaries_of_parts(history.train_values(of_group)))
         of_logs = tuple(name for name in names if name not in history_features(inputs))
         if not of_logs:
             return found

@@ -1,23 +1,18 @@
 """The counts of a day by id: its examples, and the sums of their labels."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from sangam.components.examples.reading import large_batches
-from sangam.components.steps.transform.tensors import tensors_of
+from sangam.components.steps.transform.history.keys import KeysFn, keys_of
 from sangam.schemas.derived.history import By, counted
 from sangam.schemas.spec import Inputs
-
-KeysFn = Callable[[dict[str, Any], Mapping[str, str]], tf.Tensor]
-"""`sangam.trainer_module.transforms.preprocessing.history_keys_fn`, imported by its dotted path."""
 
 _KEPT = pa.schema([("keys", pa.large_list(pa.int64())), ("sums", pa.large_list(pa.float64()))])
 """Schema of a day's stored counts, one group of id columns in each row."""
@@ -46,6 +41,11 @@ class Counts:
         number_m = np.minimum(np.searchsorted(self.keys_n, keys_m), len(self.keys_n) - 1)
         is_known_m = self.keys_n[number_m] == keys_m
         return Counts(keys_m, np.where(is_known_m[:, None], self.sums_nS[number_m], 0.0))
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes in memory."""
+        return int(self.keys_n.nbytes + self.sums_nS.nbytes)
 
     def minus(self) -> "Counts":
         """Returns the negated sums, to subtract them from others."""
@@ -97,9 +97,8 @@ class CountDay:
 
     def counts_of(self, batch: pa.RecordBatch) -> dict[By, Counts]:
         """Returns the counts of some rows."""
-        found = {}
-        for by, tasks in counted(self.inputs).items():
-            keys_R = self.keys_fn(tensors_of(batch, [column for column, _ in by]), dict(by)).numpy()
+        found, by_ids = {}, counted(self.inputs)
+        for (by, tasks), keys_R in zip(by_ids.items(), keys_of(self.keys_fn, list(by_ids), batch), strict=True):
             sums = [np.ones(len(keys_R))]
             for task in tasks:
                 label_R = self._labels(batch, task)

@@ -4,7 +4,7 @@ import itertools
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import apache_beam as beam
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from sangam.components.examples.by_day import ByDay
 from sangam.components.examples.listing import DayExamples, Listing
-from sangam.components.steps.transform.history.counts import CountDay, Counts, KeysFn
+from sangam.components.steps.transform.history.counts import CountDay, Counts
+from sangam.components.steps.transform.history.keys import KeysFn
 from sangam.components.steps.transform.history.tables import read_tables, table_of, write_tables
 from sangam.components.steps.transform.history.window import Window
 from sangam.schemas.contracts.history import FOLDER
@@ -27,6 +28,8 @@ from sangam.schemas.spec.data import EVAL, TRAIN
 _LOG = logging.getLogger(__name__)
 _STEP, _OF_DAYS = "history", "history-of-days"
 _ROWS_AT_ONCE = 1 << 20
+_MOST_HELD_BYTES = 256 * 2**20
+"""Bytes of counts that stay in memory: windows, and the statistics of each group, read them again."""
 
 
 class RunHistory:
@@ -50,6 +53,8 @@ class RunHistory:
         self._inputs, self._listing, self._first, self._graph = inputs, listing, first, Path(graph)
         self._count, self.keys_fn = CountDay(keys_fn, inputs), keys_fn
         self._by_day = ByDay(_STEP, (code, *self._count.key()), self._count)
+        self._held: dict[DayExamples, dict[By, Counts]] = {}
+        self._held_bytes = 0
 
     def complete(self, pipeline: Callable[[], beam.Pipeline]) -> None:
         """Counts the days without counts of an earlier run, and writes the tables of all days."""
@@ -79,8 +84,20 @@ class RunHistory:
         """Returns the folder of the tables for a day's rows."""
         return str(self._graph / FOLDER if split == EVAL else self._graph / _OF_DAYS / str(day.day))
 
-    def train_values(self, names: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        """Yields the features' columns of all train rows, in no particular order; all are of one group."""
+    def train_values(self, names: tuple[str, ...]) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+        """Yields the features' columns of all train rows, in no particular order, and how many rows belong together;
+        all features are of one group."""
+        together: list[NDArray[np.float32]] = []
+        for values_RF in self._train_values(names):
+            if together and sum(map(len, together)) + len(values_RF) > _ROWS_AT_ONCE:
+                yield _batch(names, together)
+                together = []
+            together.append(values_RF)
+        if together:
+            yield _batch(names, together)
+
+    def _train_values(self, names: tuple[str, ...]) -> Iterator[NDArray[np.float32]]:
+        """Yields the features of the rows of a day, or of a part of a large day."""
         for day in self._listing.splits[TRAIN]:
             counts = self._counts_of(day)
             for table in read_tables(Path(self.folder(TRAIN, day))):
@@ -91,8 +108,7 @@ class RunHistory:
                 rows_n = counts_n.sums_nS[:, 0].astype(np.int64)
                 values_nF = table.values_of(counts_n.keys_n)[:, at]
                 for part in _parts(rows_n):
-                    values_RF = np.repeat(values_nF[part], rows_n[part], axis=0)
-                    yield _batch(names, values_RF)
+                    yield np.repeat(values_nF[part], rows_n[part], axis=0)
 
     def remove_days(self) -> None:
         """Removes all tables but the newest, once the examples are mapped."""
@@ -108,7 +124,13 @@ class RunHistory:
         write_tables(Path(self.folder(TRAIN, day)), str(day.day), tables)
 
     def _counts_of(self, day: DayExamples) -> dict[By, Counts]:
-        return self._count.parsed(self._by_day.results([day]))
+        if day in self._held:
+            return self._held[day]
+        counts = self._count.parsed(self._by_day.results([day]))
+        self._held_bytes += sum(each.num_bytes for each in counts.values())
+        if self._held_bytes <= _MOST_HELD_BYTES:
+            self._held[day] = counts
+        return counts
 
 
 def _parts(rows_n: NDArray[np.int64]) -> Iterator[slice]:
@@ -118,7 +140,8 @@ def _parts(rows_n: NDArray[np.int64]) -> Iterator[slice]:
     yield from itertools.starmap(slice, itertools.pairwise(bounds.tolist()))
 
 
-def _batch(names: tuple[str, ...], values_RF: NDArray[np.float32]) -> pa.RecordBatch:
+def _batch(names: tuple[str, ...], together: Sequence[NDArray[np.float32]]) -> tuple[pa.RecordBatch, list[int]]:
+    values_RF = np.concatenate(together)
     offsets = pa.array(np.arange(len(values_RF) + 1, dtype=np.int32))
     lists = [pa.ListArray.from_arrays(offsets, pa.array(np.ascontiguousarray(values_R))) for values_R in values_RF.T]
-    return pa.RecordBatch.from_arrays(lists, [history_of(name) for name in names])
+    return pa.RecordBatch.from_arrays(lists, [history_of(name) for name in names]), list(map(len, together))

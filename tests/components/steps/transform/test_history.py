@@ -177,6 +177,25 @@ def test_only_the_newest_tables_stay_beside_the_graph(world: World) -> None:
     ]
 
 
+def test_small_days_mapped_together_are_what_each_is_alone(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sangam.components.steps.transform import mapping
+    from sangam.components.steps.transform.history import run
+
+    monkeypatch.setattr(mapping, "_ROWS_TOGETHER", 1)
+    monkeypatch.setattr(run, "_MOST_HELD_BYTES", 0)
+    transformed(tmp_path, world.examples, INPUTS)
+    together = {path.name: path for path in (world.root / "transformed").rglob("*.blocks")}
+    alone = {path.name: path for path in (tmp_path / "transformed").rglob("*.blocks")}
+    assert sorted(alone) == sorted(together)
+    assert len(alone) == len([*TRAIN, *VALIDATION, *EVAL])
+    assert all(path.read_bytes() == together[name].read_bytes() for name, path in alone.items())
+    assert (tmp_path / "graph" / "statistics.json").read_bytes() == (
+        world.root / "graph" / "statistics.json"
+    ).read_bytes()
+
+
 def test_a_label_that_an_id_has_on_its_own_day_only_is_not_seen(tmp_path: Path) -> None:
     """Every user has one day on which all labels are 1, and never before: a leak would rank perfectly."""
     rows: dict[str, list[Row]] = {}
