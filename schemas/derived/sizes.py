@@ -43,6 +43,7 @@ _PARTS = (
     "model",
     "towers",
     "transfers",
+    "linear",
     "encoders",
     "loss_balance",
 )
