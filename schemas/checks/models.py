@@ -25,13 +25,6 @@ def model_problems(spec: Spec) -> Iterator[Problem]:
             )
         case Esmm() | Aitm():
             yield from _chain(spec, model)
-    if isinstance(model, Esmm) and model.linear is not None:
-        yield Problem(
-            (*_LOC, "linear"),
-            "esmm multiplies the tasks' probabilities: a step could become likelier than the one before (got a linear "
-            "layer beside the products)",
-            "leave it out, or use another model",
-        )
 
 
 def _interaction(spec: Spec) -> Iterator[Problem]:

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from sangam.schemas.derived.groups import groups_of
 from sangam.schemas.derived.model_inputs import FeatureOrder, model_inputs
-from sangam.schemas.derived.weights import interaction_weights, linear_weights
-from sangam.schemas.parts.inputs import ModelInputs
+from sangam.schemas.derived.weights import interaction_weights
 from sangam.schemas.parts.weight import Blocks, Weight
 from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.features import SequenceFeature
@@ -66,7 +65,7 @@ def once_a_request(ranker: RankerSpec) -> Once:
     each = [(f"encoder {name}", f"attends to {target}") for name, target in targets.items() if target]
     why = _why_whole(ranker)
     return Once(
-        matrices=tuple(weight.name for weight in _first(ranker)),
+        matrices=() if why else tuple(weight.name for weight in _first(ranker)),
         encoders=tuple(name for name, target in targets.items() if not target),
         each=tuple([*each, *why, *_later(ranker)]),
     )
@@ -88,16 +87,7 @@ def _why_whole(ranker: RankerSpec) -> list[tuple[str, str]]:
 
 def _first(ranker: RankerSpec) -> Iterator[Weight]:
     """Yields the matrices that the features are multiplied with, themselves or crossed."""
-    if ranker.training.dense_precision == "bfloat16":
-        return
     inputs, model = model_inputs(ranker), ranker.model
-    if not _why_whole(ranker):
-        yield from _of_architecture(ranker, inputs)
-    yield from linear_weights(model, inputs, tuple(ranker.tasks))
-
-
-def _of_architecture(ranker: RankerSpec, inputs: ModelInputs) -> Iterator[Weight]:
-    model = ranker.model
     of_interaction, outputs = interaction_weights(model.interaction, inputs)
     is_narrow = _has_narrow_crosses(ranker)
     yield from (

@@ -163,13 +163,11 @@ def _models(spec: Spec) -> Iterator[tuple[str, Range]]:
     """Yields the ranges of the model. The architecture comes first: it replaces the rest of `model`."""
     own = spec.model.model_dump(mode="json")
     if not isinstance(spec.model, Esmm | Aitm):
-        kept = {key: own[key] for key in ("interaction", "dropout", "ensemble", "linear")}
+        kept = {key: own[key] for key in ("interaction", "dropout", "ensemble")}
         yield "architecture", _sets({label: {"model": {**model, **kept}} for label, model in _MODELS.items()})
     yield "interaction", _sets({label: {"model.interaction": each} for label, each in _INTERACTIONS.items()})
     dropouts = sorted({*_DROPOUTS, own["dropout"]})
     yield "model.dropout", Choice(kind="choice", values=tuple(dropouts))
-    if not isinstance(spec.model, Esmm):
-        yield "model.linear", _choice(own["linear"], [None, {"weight_decay": 1.0}])
     yield "model.ensemble", _choice(own["ensemble"], [None, {"members": _MEMBERS}])
 
 

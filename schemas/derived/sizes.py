@@ -43,7 +43,6 @@ _PARTS = (
     "model",
     "towers",
     "transfers",
-    "linear",
     "encoders",
     "loss_balance",
 )

@@ -20,8 +20,6 @@ Weights = Iterator[Weight]
 
 OUTSIDE_MODEL = "model/"
 """Prefix of the weights of an architecture of others: its names collide with none of ours."""
-LINEAR = "linear/w"
-"""Name of the matrix of the linear layer beside an architecture."""
 
 
 def dense_weights(ranker: RankerSpec) -> list[Weight]:
@@ -41,19 +39,11 @@ def dense_weights(ranker: RankerSpec) -> list[Weight]:
 def model_weights(model: Model, inputs: ModelInputs, tasks: Sequence[str]) -> list[Weight]:
     """Returns the weights of an architecture, its interaction and its ensemble included."""
     before, seen = interaction_weights(model.interaction, inputs)
-    own = [*before, *_of_model(model, seen, tasks), *linear_weights(model, inputs, tasks)]
-    return list(_of_members(own, model.members))
+    return list(_of_members([*before, *_of_model(model, seen, tasks)], model.members))
 
 
 def _of_model(model: Model, inputs: Blocks, tasks: Sequence[str]) -> Weights:
     return under("" if model.is_ours else OUTSIDE_MODEL, model.weights(inputs, tasks))
-
-
-def linear_weights(model: Model, inputs: ModelInputs, tasks: Sequence[str]) -> Weights:
-    """Yields the matrix of the linear layer beside an architecture; nothing without one."""
-    if model.linear is not None:
-        columns = tuple((task, 1) for task in tasks)
-        yield weight(LINEAR, inputs.blocks, columns, start="zeros", decay=model.linear.weight_decay)
 
 
 def _of_members(weights: Iterable[Weight], members: int) -> Weights:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sangam.schemas.parts.base import Fraction, FrozenModel, Name, NonNegativeFloat, PositiveFloat
+from sangam.schemas.parts.base import Fraction, FrozenModel, Name, PositiveFloat
 from sangam.schemas.parts.columns import Column
 from sangam.schemas.parts.inputs import ModelInputs
 from sangam.schemas.parts.kinds import AnyKind, Part
@@ -98,15 +98,6 @@ class Ensemble(FrozenModel):
     """Number of members."""
 
 
-class Linear(FrozenModel):
-    """A linear layer from the features to each task's logit, which is added to the architecture's (Cheng et al.: Wide &
-    deep learning for recommender systems, DLRS 2016). As each number is encoded alone, the sum is a generalized
-    additive model."""
-
-    weight_decay: NonNegativeFloat = 1.0
-    """Weight d of the additional update w <- w - rate * d * w of this layer, with any dense optimizer."""
-
-
 class Architecture(Part):
     """Layers from the features, or their interaction, to one logit per task."""
 
@@ -120,8 +111,6 @@ class Architecture(Part):
     """Share of each hidden layer's outputs that training sets to zero."""
     ensemble: Ensemble | None = None
     """Ensemble within one model. Left out: one member."""
-    linear: Linear | None = None
-    """Linear layer beside the architecture, of the features before the interaction. It starts at 0. Left out: none."""
 
     @property
     def members(self) -> int:

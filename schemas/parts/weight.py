@@ -26,7 +26,6 @@ class Weight:
             2010, equation 16); `signs`: -1 or 1, equally likely; `normal`: normal with mean 0.
         deviation: standard deviation of a normal start.
         columns: number of equal blocks of columns that are separate matrices, each with its own fan out.
-        decay: its own decay d: w <- w - rate * d * w before each step, whichever optimizer updates it.
         blocks: for each axis, its named runs, or None; empty where no axis has names. After a change of features or
             tasks, a warm start matches the remaining runs by these names.
     """
@@ -36,7 +35,6 @@ class Weight:
     start: Start = "glorot"
     deviation: float = 1.0
     columns: int = 1
-    decay: float = 0.0
     blocks: tuple[Blocks | None, ...] = ()
 
     @property
@@ -45,12 +43,10 @@ class Weight:
         return math.prod(self.shape)
 
 
-def weight(
-    name: str, *axes: Axis, start: Start = "glorot", deviation: float = 1.0, columns: int = 1, decay: float = 0.0
-) -> Weight:
+def weight(name: str, *axes: Axis, start: Start = "glorot", deviation: float = 1.0, columns: int = 1) -> Weight:
     """Returns the weight with these axes."""
     blocks = tuple(None if isinstance(axis, int) else axis for axis in axes)
-    return Weight(name, tuple(map(width_of, axes)), start, deviation, columns, decay, blocks if any(blocks) else ())
+    return Weight(name, tuple(map(width_of, axes)), start, deviation, columns, blocks if any(blocks) else ())
 
 
 def dense(name: str, inputs: Axis, units: Axis, columns: int = 1) -> Iterator[Weight]:

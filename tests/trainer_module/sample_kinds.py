@@ -153,7 +153,6 @@ _MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
             "expert_units": [5],
             "interaction": {"kind": "dcn_v2", "rank": 3, "num_experts": 2},
             "ensemble": {"members": 2},
-            "linear": {"weight_decay": 0.5},
         },
         {
             "schedule": {"kind": "constant", "warmup_steps": 3},

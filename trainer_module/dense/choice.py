@@ -142,10 +142,7 @@ def line(answers: Mapping[str, Answer], weights: Sequence[Weight]) -> str:
     >>> line({"a/w": Answer("", "float32 by AVX-512")}, [Weight("a/w", (2, 3)), Weight("b/w", (3, 4))])
     'dense layers: 1 of 2 native (float32 by AVX-512); by TensorFlow: b (own code)'
     """
-    # A matrix may start at 0; what nobody was asked for is then a bias.
-    matrices = [
-        each.name for each in weights if len(each.shape) >= 2 and (each.start == "glorot" or each.name in answers)
-    ]
+    matrices = [each.name for each in weights if len(each.shape) >= 2 and each.start == "glorot"]
     by_reason: dict[str, list[str]] = {}
     for name in matrices:
         why = answers[name].why if name in answers else "own code"

@@ -38,8 +38,8 @@ class DenseState(tf.Module):
             name: tf.Variable(tf.fill([len(initial)], start), trainable=False, name=name)
             for name, start in moment_starts(optimizer).items()
         }
-        decay = np.concatenate([np.full(each.size, decay_of(each, optimizer), np.float32) for each in weights.weights])
-        self._decay = tf.constant(decay[part]) if decay[part].any() else None
+        does_decay = np.concatenate([np.full(each.size, decays(each)) for each in weights.weights])
+        self._decays = tf.constant(does_decay[part])
 
     def apply(self, gradient: tf.Tensor, step: tf.Tensor, factor: tf.Tensor | float = 1.0) -> None:
         """Updates the weights.
@@ -50,9 +50,9 @@ class DenseState(tf.Module):
             factor: factor of the learning rate.
         """
         rate = self._optimizer.learning_rate * factor
-        if self._decay is not None:
+        if isinstance(self._optimizer, DenseSgd | AdamW) and self._optimizer.weight_decay:
             # Of the weights before this step, as in the paper's algorithms 1 and 2.
-            self.flat.assign_sub(rate * self._decay * self.flat)
+            self.flat.assign_sub(tf.where(self._decays, rate * self._optimizer.weight_decay * self.flat, 0.0))
         match self._optimizer:
             case DenseSgd(momentum=0.0):
                 self.flat.assign_sub(rate * gradient)
@@ -117,15 +117,9 @@ def check_update(optimizer: DenseOptimizer, flat: Any, moments: Mapping[str, Any
             raise refused(optimizer, f"returned {name} of another shape", f"float32 of shape {shape.as_list()}")
 
 
-def decay_of(weight: Weight, optimizer: DenseOptimizer) -> float:
-    """Returns the decay of a weight: its own, or the optimizer's.
-
-    The optimizer's is of matrices, not of biases, factors, frequencies or balance of losses.
-    """
-    is_matrix = len(weight.shape) >= 2 and weight.start == "glorot"
-    if is_matrix and not weight.decay and isinstance(optimizer, DenseSgd | AdamW):
-        return optimizer.weight_decay
-    return weight.decay
+def decays(weight: Weight) -> bool:
+    """Says whether a weight decays: matrices, but no biases, factors, frequencies or balance of losses."""
+    return len(weight.shape) >= 2 and weight.start == "glorot"
 
 
 def clipped(gradient: tf.Tensor, longest: float | None) -> tf.Tensor:

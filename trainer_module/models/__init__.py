@@ -5,12 +5,11 @@ from functools import singledispatch
 
 import tensorflow as tf
 
-from sangam.schemas.derived.weights import LINEAR, OUTSIDE_MODEL
+from sangam.schemas.derived.weights import OUTSIDE_MODEL
 from sangam.schemas.parts.inputs import ModelInputs
 from sangam.schemas.parts.weight import Blocks
 from sangam.schemas.spec.models import Aitm, Esmm, Mmoe, Model, Ple, SharedBottom, SingleTask
 from sangam.trainer_module.dense import choice
-from sangam.trainer_module.dense.layers import linear
 from sangam.trainer_module.dense.noise import Noise
 from sangam.trainer_module.dense.split import Input, whole
 from sangam.trainer_module.dense.weights import Weights, below
@@ -36,11 +35,9 @@ def build_model(spec: Model, *, inputs: ModelInputs, tasks: Sequence[str]) -> Ra
         tasks: names, in the order of the logits.
     """
     if spec.interaction is None:
-        model = task_heads(spec, inputs.blocks, tasks)
-    else:
-        interaction = build_interaction(spec.interaction, inputs=inputs, dropout=spec.dropout)
-        model = ComposedModel(interaction, task_heads(spec, spec.interaction.outputs(inputs), tasks))
-    return model if spec.linear is None else WithLinear(model)
+        return task_heads(spec, inputs.blocks, tasks)
+    interaction = build_interaction(spec.interaction, inputs=inputs, dropout=spec.dropout)
+    return ComposedModel(interaction, task_heads(spec, spec.interaction.outputs(inputs), tasks))
 
 
 @singledispatch
@@ -90,19 +87,3 @@ class ComposedModel:
     def auxiliary_B(self, logits_BT: tf.Tensor) -> tf.Tensor | None:
         """See `RankingModel`."""
         return self._task_heads.auxiliary_B(logits_BT)
-
-
-class WithLinear:
-    """y = model(x) + x W."""
-
-    def __init__(self, model: RankingModel):
-        self._model = model
-        self.shared = model.shared
-
-    def __call__(self, weights: Weights, x_BI: Input, noise: Noise | None = None) -> tf.Tensor:
-        """See `RankingModel`."""
-        return self._model(weights, x_BI, noise) + linear(weights, LINEAR, x_BI)
-
-    def auxiliary_B(self, logits_BT: tf.Tensor) -> tf.Tensor | None:
-        """See `RankingModel`."""
-        return self._model.auxiliary_B(logits_BT)

@@ -250,7 +250,6 @@ MODELS: list[Case] = [
     ),
     (CHAIN | {"model.chain": ["like", "like"]}, "model.chain", "(got ['like', 'like'])"),
     (CHAIN | {"model.chain": ["like", "buy"]}, "model.chain", "(got ['like', 'buy'])"),
-    (CHAIN | {"model.linear": {}}, "model.linear", "(got a linear layer beside the products)"),
     (
         CHAIN | {"tasks.third": {"kind": "binary"}},
         "model.chain",

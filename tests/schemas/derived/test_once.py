@@ -17,7 +17,6 @@ OF_A_CROSS = "it multiplies columns of the user with those of the candidate"
     [
         ({"kind": "mmoe"}, ["experts/first/w", "expert_gates/w"]),
         ({"kind": "single_task"}, ["towers/first/w"]),
-        ({"kind": "single_task", "linear": {}}, ["towers/first/w", "linear/w"]),
         ({"kind": "ple"}, ["levels/0/experts/first/w", "levels/0/expert_gates/w"]),
         (
             {"kind": "single_task", "interaction": CROSSES | {"deep_units": [8]}},

@@ -186,11 +186,6 @@ def test_what_was_learned_of_a_feature_that_has_changed_starts_anew_and_is_told(
     assert _rows_by_id(rows.keys, rows.rows, tags["posts"]) == _rows_by_id(kept.keys, kept.rows, tags["posts"])
 
 
-def test_a_linear_layer_that_the_base_lacks_starts_at_0(base: Any) -> None:
-    found = _warm(base[1], _changed(declared(), model={"linear": {}}))
-    assert (found.new, found.snapshot.dense["weights/linear/w"].any()) == (("weights.linear/w",), False)
-
-
 def test_an_encoded_number_keeps_its_own_layer_until_it_changes(files: tuple[str, ...], tmp_path: Path) -> None:
     encoded = {"kind": "numeric", "encoding": {"kind": "piecewise_linear", "bins": 4, "dim": 3}}
     spec = _changed(declared(), features={"age": encoded})

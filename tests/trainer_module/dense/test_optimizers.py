@@ -75,25 +75,6 @@ def test_sgd_decays_matrices_alone() -> None:
     np.testing.assert_allclose(_after(declared, [1.0, 0.5, 0.5, 1.0]), w, atol=1e-6)
 
 
-def test_a_weight_with_a_decay_of_its_own_decays_by_that_with_any_optimizer() -> None:
-    from sangam.schemas.parts.weight import Weight
-    from sangam.trainer_module.dense.optimizers import DenseState
-    from sangam.trainer_module.dense.weights import FlatWeights
-
-    weights = [Weight("linear/w", (2, 2), "zeros", decay=0.5), Weight("w", (2, 2)), Weight("b", (4,), "zeros")]
-    w, own, others = START.astype(np.float64), np.arange(12) < 4, (np.arange(12) >= 4) & (np.arange(12) < 8)
-    for declared, decay in (
-        (DenseSgd(kind="sgd", learning_rate=0.1), 0.5 * own),
-        (DenseSgd(kind="sgd", learning_rate=0.1, weight_decay=0.2), 0.5 * own + 0.2 * others),
-        (DenseAdam(kind="adam", learning_rate=0.1), 0.5 * own),
-        (AdamW(kind="adamw", learning_rate=0.1, weight_decay=0.2), 0.5 * own + 0.2 * others),
-    ):
-        state = DenseState(declared, FlatWeights(weights), seed=1)
-        state.flat.assign(START)
-        state.apply(tf.zeros(12), tf.constant(1, tf.int64))
-        np.testing.assert_allclose(state.flat.numpy(), w * (1 - 0.1 * decay), atol=1e-6)
-
-
 def test_adamw_is_adam_whose_matrices_alone_decay() -> None:
     w, m, v = START.astype(np.float64), np.zeros(12), np.zeros(12)
     is_matrix = np.arange(12) < 6

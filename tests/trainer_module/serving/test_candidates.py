@@ -164,15 +164,6 @@ def test_every_architecture_and_interaction_scores_as_the_trainer_does(kind: str
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("interaction", ["none", "mixed", "dlrm"])
-def test_a_linear_layer_beside_it_scores_as_the_trainer_does(interaction: str) -> None:
-    spec = declared("shared_bottom", interaction, linear={})
-    with split_matrices() as found:
-        got, expected = scores(spec, OF_USER, 3, 1)
-    assert "linear/w" in found == set(once_a_request(spec).matrices)
-    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("interaction", ["none", "mixed"])
 def test_an_ensemble_scores_as_the_trainer_does(interaction: str) -> None:
     spec = declared("shared_bottom", interaction, ensemble={"members": 3})
