@@ -3,13 +3,12 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 
-from bench.quality import ids, weak
+from bench.quality import ids
 from bench.quality.changes import merged
 from sangam.schemas.loading import load_spec
 from sangam.schemas.spec import Spec
@@ -111,15 +110,6 @@ def _noise() -> dict[str, dict[str, Any]]:
     }
 
 
-def _weak(world: str) -> dict[str, dict[str, Any]]:
-    weak.logs(WORK / f"weak_{world}", world)
-    decay = {"kind": "adamw", "learning_rate": 0.001, "weight_decay": 1.0}
-    return {"plain": {}, "weight decay 1 (AdamW)": {"training": {"dense_optimizer": decay}}}
-
-
-_OF_TREES = {"drifting": {"label": 0.6993}, "many": {"label": 0.6478}}
-"""AUC of LightGBM by `bench.quality.weak`."""
-
 TABLES = (
     Table(
         name="online_retail",
@@ -145,15 +135,4 @@ TABLES = (
     ),
     Table(name="hash_trick", spec="short_video.yaml", data=WORK / "logs", date="2024-03-07", changes=_hash_trick),
     Table(name="noise", spec="short_video.yaml", data=WORK / "logs", date="2024-03-07", changes=_noise, seeds=8),
-    *(
-        Table(
-            name=f"weak_{world}",
-            spec="weak_signals.yaml",
-            data=WORK / f"weak_{world}",
-            date=str(weak.LAST_DAY),
-            changes=partial(_weak, world),
-            goals=_OF_TREES[world],
-        )
-        for world in weak.WORLDS
-    ),
 )
