@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sangam.schemas.contracts.example_files import file_name
 from sangam.schemas.spec import RankerSpec
 from tests.trainer_module.sample_job import declared, job, write_days, write_examples
 
@@ -146,28 +147,36 @@ def test_a_sample_of_ids_stands_for_all() -> None:
 
 
 @pytest.mark.parametrize("by", ["validation", "days"])
-def test_auto_measures_the_newest_examples_against_the_others(tmp_path: Path, by: str) -> None:
+def test_auto_measures_the_newest_days_each_against_all_before_it(tmp_path: Path, by: str) -> None:
     from sangam.trainer_module.loop.unseen import keys_of, settle
 
     ranker = declared(tables={"users": {"unseen": "auto"}, "posts": {"unseen": "auto"}, "tags": {"unseen": 0.25}})
     days = ("2024-03-01", "2024-03-02", "2024-03-03")
-    files = write_days(tmp_path / "data", days)
+    written = write_examples(tmp_path, num_files=3, num_examples=60)
+    files = tuple(str(tmp_path / file_name(day, number, 0)) for number, day in enumerate(days))
+    for file, of_day in zip(written, files, strict=True):
+        Path(file).rename(of_day)
     made = job(tmp_path, ranker, files).model_copy(update={"days": days, "validation_files": ()})
     if by == "validation":
-        made = made.model_copy(update={"train_files": files[:1], "validation_files": files[1:2], "days": ()})
-    else:
-        made = made.model_copy(update={"train_files": files[:2], "days": days[:2]})
+        made = made.model_copy(update={"train_files": files[:1], "validation_files": files[1:], "days": days[:1]})
     found = settle(made, rank=0)
-    layout = _unseen(ranker)._layout
-    names = ("user", "post", "history")
-    earlier, newest = ([keys_of(layout, batch, names) for batch in _batches(ranker, (file,))] for file in files[:2])
-    seen = {name: {int(key) for keys in earlier for key in keys[name]} for name in names}
-    seen["post"] = seen["history"] = seen["post"] | seen["history"]
-    expected = {}
-    for name in names:
-        keys = [int(key) for of_batch in newest for key in of_batch[name]]
-        expected[name] = round(sum(key not in seen[name] for key in keys) / len(keys), 4)
-    assert found.rates == pytest.approx({**expected, "tags": 0.25})
+    layout, names = _unseen(ranker)._layout, ("user", "post", "history")
+    table = {"user": "users", "post": "posts", "history": "posts"}
+    seen: dict[str, set[int]] = {"users": set(), "posts": set()}
+    new, of_all = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
+    for number, file in enumerate(files):
+        keys = {name: [] for name in names}  # type: dict[str, list[int]]
+        for batch in _batches(ranker, (file,)):
+            for name, found_keys in keys_of(layout, batch, names).items():
+                keys[name] += found_keys.tolist()
+        for name in names if number else ():
+            new[name] += sum(key not in seen[table[name]] for key in keys[name])
+            of_all[name] += len(keys[name])
+        for name in names:
+            seen[table[name]] |= set(keys[name])
+    expected = {name: new[name] / of_all[name] for name in names}
+    assert min(expected.values()) > 0.01
+    assert found.rates == pytest.approx({**expected, "tags": 0.25}, abs=1e-4)
     assert "auto measured" in found.note
 
 

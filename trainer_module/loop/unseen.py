@@ -1,7 +1,8 @@
 """Shares of ids that evaluation will meet without having trained on them, measured for `unseen: auto`.
 
-A job's newest examples stand for those of evaluation: the validation split, or without one the newest day. The ids of
-the other examples, and of the base's rows, are seen. Only keys of examples are read, no label.
+A job's newest days stand for the day that a model meets next: those of validation, or without them the newest of
+training. An id is unseen that no example of an earlier day has, and no row of the base. A validation split without days
+stands for one day. Only keys are read, no label.
 """
 
 import logging
@@ -32,6 +33,8 @@ from sangam.trainer_module.transforms.keys import NO_ID
 _LOG = logging.getLogger(__name__)
 _BATCH, _BATCHES_AT_ONCE = 4096, 64
 _SAMPLED_EXAMPLES = 8_000_000
+_NEWEST_DAYS = 7
+"""Most days that are measured: ids that are new differ by the day of the week."""
 _LARGEST = 0.9
 """Ids that never return would leave their rows untrained."""
 
@@ -76,7 +79,7 @@ class Shares:
         self._seen[table] = np.union1d(self._seen.get(table, found[:0]), found)
 
     def count(self, keys: Keys) -> None:
-        """Counts ids of new examples, after all of `see`."""
+        """Counts ids of new examples, after those of the earlier ones."""
         for name, of_feature in keys.items():
             present = of_feature[of_feature != NO_ID]
             sampled = self._sample(present)
@@ -98,47 +101,57 @@ def settle(job: TrainJob, *, rank: int) -> Unseen:
     declared, measured = declared_rates(job.ranker), measured_features(job.ranker)
     if not measured:
         return Unseen(declared)
-    earlier, newest = _split(job)
-    if not newest or not (earlier or job.base_checkpoint):
-        told = "tables: unseen: auto reads no id as unseen: there are no examples before the newest (got "
-        told += f"{'a stream' if job.stream else 'one day and no validation split'}); declare a share"
-        return Unseen(declared, told)
+    earlier, days = _split(job)
+    if not days or not (earlier or job.base_checkpoint):
+        got = "a stream" if job.stream else "one day or less, and no validation split"
+        told = f"tables: unseen: auto reads no id as unseen: nothing comes before the newest examples (got {got})"
+        return Unseen(declared, f"{told}; declare a share")
     started, rates = time.monotonic(), np.zeros(len(measured))
     if rank == 0:
-        found = _measured(job, measured, earlier, newest)
+        found = _measured(job, measured, earlier, days)
         rates[:] = [found[name] for name in measured]
     rates = collectives.allreduce_sum(tf.constant(rates), name="unseen").numpy()
     by_feature = dict(zip(measured, rates.tolist(), strict=True))
     _LOG.info("unseen seconds=%.1f %s", time.monotonic() - started, by_feature)
     shares = listed([f"{name} {rate:.1%}" for name, rate in by_feature.items() if rate > 0] or ["none"])
-    source = "the validation split" if job.validation_files else "the newest day"
-    return Unseen(declared | by_feature, f"tables: unseen: auto measured these shares of new ids in {source}: {shares}")
+    told = f"tables: unseen: auto measured these shares of new ids in the {_source(job)}: {shares}"
+    return Unseen(declared | by_feature, told)
 
 
-def _split(job: TrainJob) -> tuple[Sequence[str], Sequence[str]]:
-    """Returns the files of earlier examples, and of the newest."""
+def _source(job: TrainJob) -> str:
+    return "validation split" if job.validation_files else "newest days"
+
+
+def _split(job: TrainJob) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Returns the files of earlier examples, and those of each day to measure, oldest first."""
     if job.validation_files:
-        return job.train_files, job.validation_files
-    days = list(by_day(job.train_files).values())
-    if not job.days or not days:
-        return (), ()
-    return [file for day in days[:-1] for file in day], days[-1]
+        return job.train_files, list(by_day(job.validation_files).values())[:_NEWEST_DAYS]
+    days = list(by_day(job.train_files).values()) if job.days else []
+    first = len(days) - min(_NEWEST_DAYS, (len(days) + 1) // 2)
+    return [file for day in days[:first] for file in day], days[first:]
 
 
 def _measured(
-    job: TrainJob, features: Sequence[str], earlier: Sequence[str], newest: Sequence[str]
+    job: TrainJob, features: Sequence[str], earlier: Sequence[str], days: Sequence[Sequence[str]]
 ) -> dict[str, float]:
     spec, reader = job.ranker, reader_of(job)
     tables = {name: str(spec.table_of(name)) for name in features}
     shares = Shares(tables, one_in=1 + job.num_train_examples // _SAMPLED_EXAMPLES)
+
+    def see(block: Keys) -> None:
+        for name, keys in block.items():
+            shares.see(tables[name], keys)
+
     for table, keys in _of_base(job, set(tables.values())):
         shares.see(table, keys)
-    readers = [name for table in dict.fromkeys(tables.values()) for name in spec.features_of(table)]
-    for block in _blocks(spec, reader, earlier, readers):
-        for name, keys in block.items():
-            shares.see(str(spec.table_of(name)), keys)
-    for block in _blocks(spec, reader, newest, features):
-        shares.count(block)
+    for block in _blocks(spec, reader, earlier, features):
+        see(block)
+    for day in days:
+        blocks = list(_blocks(spec, reader, day, features))
+        for block in blocks:
+            shares.count(block)
+        for block in blocks:
+            see(block)
     return shares.rates()
 
 
