@@ -135,6 +135,9 @@ def test_new_ids_are_those_that_no_feature_of_the_table_had() -> None:
     shares.count({"post": np.array([1, 4, 9, 0]), "history": np.array([9, 9, 3, 8]), "user": np.array([7])})
     shares.count({"post": np.array([5]), "history": np.array([1]), "user": np.array([7])})
     assert shares.rates() == {"post": 0.5, "history": 0.6, "user": 0.9}
+    shares.end_day()
+    shares.count({"post": np.array([9, 9, 9, 5]), "user": np.array([7, 7])})
+    assert shares.rates() == {"post": 0.25, "history": 0.6, "user": 0.5}
 
 
 def test_a_sample_of_ids_stands_for_all() -> None:

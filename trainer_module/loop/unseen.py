@@ -70,22 +70,32 @@ class Shares:
     tables: Mapping[str, str]
     one_in: int = 1
     _seen: dict[str, NDArray[Any]] = field(default_factory=dict)
+    _of_day: list[tuple[str, NDArray[Any]]] = field(default_factory=list)
     _all: dict[str, int] = field(default_factory=dict)
     _new: dict[str, int] = field(default_factory=dict)
 
     def see(self, table: str, keys: NDArray[Any]) -> None:
         """Adds ids of earlier examples: keys of a table, [n]."""
-        found = np.unique(self._sample(keys))
+        self._add(table, np.unique(self._sample(keys)))
+
+    def _add(self, table: str, found: NDArray[Any]) -> None:
         self._seen[table] = np.union1d(self._seen.get(table, found[:0]), found)
 
     def count(self, keys: Keys) -> None:
-        """Counts ids of new examples, after those of the earlier ones."""
+        """Counts ids of a day's examples, after those of earlier days."""
         for name, of_feature in keys.items():
             present = of_feature[of_feature != NO_ID]
             sampled = self._sample(present)
             is_seen = np.isin(sampled, self._seen.get(self.tables[name], sampled[:0]))
             self._all[name] = self._all.get(name, 0) + len(present)
             self._new[name] = self._new.get(name, 0) + self.one_in * int(np.count_nonzero(~is_seen))
+            self._of_day.append((self.tables[name], np.unique(sampled[~is_seen])))
+
+    def end_day(self) -> None:
+        """Ends a day, whose ids the next one has seen."""
+        for table, found in self._of_day:
+            self._add(table, found)
+        self._of_day = []
 
     def rates(self) -> dict[str, float]:
         """Returns the share of each feature's ids that no earlier example has, at most `_LARGEST`."""
@@ -138,20 +148,15 @@ def _measured(
     tables = {name: str(spec.table_of(name)) for name in features}
     shares = Shares(tables, one_in=1 + job.num_train_examples // _SAMPLED_EXAMPLES)
 
-    def see(block: Keys) -> None:
-        for name, keys in block.items():
-            shares.see(tables[name], keys)
-
     for table, keys in _of_base(job, set(tables.values())):
         shares.see(table, keys)
     for block in _blocks(spec, reader, earlier, features):
-        see(block)
+        for name, keys in block.items():
+            shares.see(tables[name], keys)
     for day in days:
-        blocks = list(_blocks(spec, reader, day, features))
-        for block in blocks:
+        for block in _blocks(spec, reader, day, features):
             shares.count(block)
-        for block in blocks:
-            see(block)
+        shares.end_day()
     return shares.rates()
 
 
