@@ -66,7 +66,7 @@ class Table(FrozenModel):
     unseen: Literal["auto"] | Fraction = 0.0
     """Share of the occurrences of ids that training reads as ids without a row, so that the model learns to score ids
     that it has not seen. `auto`: for each feature, the share of its ids in the validation split, or else on the newest
-    day, that the other examples do not have (docs/tables.md)."""
+    days, that no earlier day has (docs/tables.md)."""
     expire_after_days: PositiveInt | None = None
     """Days between the last event of an id and the newest event of training after which its row is removed. Left out:
     rows do not expire."""

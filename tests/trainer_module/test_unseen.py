@@ -101,7 +101,7 @@ def test_without_a_share_keys_are_read_as_before(whole: Any) -> None:
     assert unseen.applied(whole, tf.constant(0, tf.int64)) is whole
 
 
-def test_a_step_equals_one_on_examples_without_those_ids(tmp_path: Path, files: tuple[str, ...]) -> None:
+def test_a_step_equals_one_on_examples_without_those_ids(files: tuple[str, ...], whole: Any) -> None:
     from sangam.trainer_module.loop.in_step import InStepTrainer
     from sangam.trainer_module.ranker import Ranker
 
@@ -116,9 +116,12 @@ def test_a_step_equals_one_on_examples_without_those_ids(tmp_path: Path, files: 
         trainer = InStepTrainer(ranker, rank=0, ranks=1)
         trainer.begin_epoch(2)
         results = list(trainer.steps(given))
-        states.append((trainer.snapshot(), [result.losses_T.numpy() for result in results]))
-    (one, losses), (other, expected) = states
+        scores = trainer.predict(whole)  # Nothing is drawn, and many of its ids have no row.
+        states.append((trainer.snapshot(), [result.losses_T.numpy() for result in results], scores))
+    (one, losses, scores), (other, expected, expected_scores) = states
     np.testing.assert_array_equal(losses, expected)
+    for task, of_task in scores.items():
+        np.testing.assert_array_equal(of_task, expected_scores[task])
     for name, array in one.dense.items():
         np.testing.assert_array_equal(array, other.dense[name])
     for group, rows in one.groups.items():
