@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.derived.groups import groups_of
 from sangam.schemas.derived.model_inputs import model_inputs
+from sangam.schemas.derived.unseen import declared_rates
 from sangam.schemas.derived.weights import dense_weights
 from sangam.schemas.parts.weight import width_of
 from sangam.schemas.spec import RankerSpec
@@ -28,6 +29,7 @@ from sangam.trainer_module.encoders.pooling import COMBINERS, combine, lists_of_
 from sangam.trainer_module.input.batch import Batch, Layout, size_of
 from sangam.trainer_module.models import build_model
 from sangam.trainer_module.placement import HOST_ALONE, Placement
+from sangam.trainer_module.unseen import UnseenIds
 
 _SECONDS_A_MINUTE = 60
 
@@ -43,6 +45,7 @@ class Ranker:
         spec: RankerSpec,
         calibrations: Mapping[str, Calibration] | None = None,
         placement: Placement = HOST_ALONE,
+        unseen: Mapping[str, float] | None = None,
     ):
         """Builds the model's structure.
 
@@ -50,6 +53,7 @@ class Ranker:
             spec: the spec; its precision is not `auto`, see `loop.precision`.
             calibrations: calibrations of the predictions, by task.
             placement: devices of a training; what is exported names none.
+            unseen: shares of ids that training reads as unseen, by feature, see `loop.unseen`; None: those declared.
         """
         self.spec = spec
         self.placement = placement
@@ -57,6 +61,7 @@ class Ranker:
         """Fitted after training, which they do not affect."""
         self.tasks = tuple(spec.tasks)
         self.layout = Layout(spec)
+        self.unseen = UnseenIds(self.layout, declared_rates(spec) if unseen is None else unseen, spec.training.seed)
         self.groups = groups_of(spec)
         self.encoders: dict[str, Encoder] = {}
         self._targets: dict[str, tuple[str, int]] = {}
@@ -122,6 +127,15 @@ class Ranker:
             parts = [tf.reshape(batch["ids"][:, self._ids(group)], [-1])] if self.layout.ids[group] else []
             keys[group] = _joined([*parts, *([lists[group]] if group in lists else [])])
         return keys
+
+    def keys_in_training(self, batch: Batch, epoch: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns `keys`, with no id where one reads as unseen.
+
+        Args:
+            batch: has the tensors of `unseen.read`.
+            epoch: number of the epoch; int64 scalar.
+        """
+        return self.keys(self.unseen.applied(batch, epoch))
 
     def minutes(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns the event minute since 1970 of each of `keys(batch)`, for groups that track usage: {group: [n]}."""

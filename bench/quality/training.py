@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,19 +25,28 @@ class Trained(NamedTuple):
 
     Attributes:
         aucs: after all epochs of the spec, by task.
+        log_loss: mean over the tasks, in nats; of binary tasks.
         epoch_cpu_s: seconds of processor time that an epoch of training took, over all threads.
     """
 
     aucs: dict[str, float]
+    log_loss: float
     epoch_cpu_s: float
 
 
-def trained(declared: RankerSpec, train: Sequence[str], evaluated: Sequence[str], *, seed: int) -> Trained:
-    """Trains a ranker by its spec and measures it."""
+def trained(
+    declared: RankerSpec,
+    train: Sequence[str],
+    evaluated: Sequence[str],
+    *,
+    seed: int,
+    unseen: Mapping[str, float] | None = None,
+) -> Trained:
+    """Trains a ranker by its spec and measures it; `unseen`: see `Ranker`."""
     training = declared.training.model_copy(update={"seed": seed})
     declared = declared.model_copy(update={"training": training})
     collectives.start()
-    trainer = InStepTrainer(Ranker(declared), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(declared, unseen=unseen), rank=0, ranks=1)
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
         progress = Progress(job_in(Path(folder), declared)[1], rank=0)
         started = time.process_time()
@@ -58,4 +67,5 @@ def trained(declared: RankerSpec, train: Sequence[str], evaluated: Sequence[str]
         task: float(roc_auc_score(labels_NT[:, place], scores_NT[:, place]))
         for place, task in enumerate(declared.tasks)
     }
-    return Trained(aucs, epoch_cpu_s)
+    chances_NT = np.clip(np.where(labels_NT > 0, scores_NT, 1.0 - scores_NT), 1e-7, None)
+    return Trained(aucs, float(-np.log(chances_NT).mean()), epoch_cpu_s)

@@ -23,6 +23,7 @@ def training_problems(spec: Spec) -> Iterator[Problem]:
     yield from _refit(spec)
     yield from _order(spec)
     yield from _weight_decay(spec)
+    yield from _unseen(spec)
 
 
 def _order(spec: Spec) -> Iterator[Problem]:
@@ -71,6 +72,17 @@ def _weight_decay(spec: Spec) -> Iterator[Problem]:
                 ("tables", name, "weight_decay"),
                 f"does not apply to ftrl, which computes rows as minimizers (got {table.weight_decay:g})",
                 "use the optimizer's l2, or another optimizer",
+            )
+
+
+def _unseen(spec: Spec) -> Iterator[Problem]:
+    for name, table in spec.tables.items():
+        if table.unseen and table.default_value:
+            yield Problem(
+                ("tables", name, "unseen"),
+                f"reads ids as zeros, and an id without a row is another vector (got default_value "
+                f"{table.default_value:g})",
+                "remove one of them",
             )
 
 

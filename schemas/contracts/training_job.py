@@ -117,7 +117,8 @@ class TrainJob(FrozenModel):
         cluster = Cluster(data_workers=self.ranker.cluster.data_workers)
         decisive = self.train_files
         is_calibrated = any(isinstance(task, BinaryTask) and task.calibration for task in self.ranker.tasks.values())
-        if self.ranker.training.early_stopping is not None or is_calibrated:
+        is_measured = any(table.unseen == "auto" for table in self.ranker.tables.values())
+        if self.ranker.training.early_stopping is not None or is_calibrated or is_measured:
             decisive += self.validation_files
         files = [(path.name, path.stat().st_size) for path in map(Path, decisive)]
         meaning = {

@@ -75,6 +75,10 @@ class Inputs(FrozenModel):
         """Returns the table of an embedded feature, or None for a feature of floats."""
         return self.features[feature].table_name()
 
+    def features_of(self, table: str) -> tuple[str, ...]:
+        """Returns the features that read a table."""
+        return tuple(name for name in self.features if self.table_of(name) == table)
+
     def inputs(self) -> "Inputs":
         """Returns only this part."""
         return Inputs.model_validate({name: getattr(self, name) for name in Inputs.model_fields})

@@ -63,6 +63,10 @@ class Table(FrozenModel):
     dropout: Fraction = 0.0
     """Share of the floats of each feature's vector that training sets to zero at the input of the model (Srivastava et
     al.: Dropout, JMLR 2014)."""
+    unseen: Literal["auto"] | Fraction = 0.0
+    """Share of the occurrences of ids that training reads as ids without a row, so that the model learns to score ids
+    that it has not seen. `auto`: for each feature, the share of its ids in the validation split, or else on the newest
+    days, that no earlier day has (docs/tables.md)."""
     expire_after_days: PositiveInt | None = None
     """Days between the last event of an id and the newest event of training after which its row is removed. Left out:
     rows do not expire."""

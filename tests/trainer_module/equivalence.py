@@ -64,6 +64,7 @@ def with_rules(optimizer: str, ranks: int) -> RankerSpec:
         "capacity": {"rows": 50},
         "optimizer": {"kind": "adam", "learning_rate": 0.01},
         "l2": 0.01,
+        "unseen": 0.3,
     }
     document["tables"]["tags"]["admission"] = {"kind": "random", "probability": 0.3}
     document["tasks"]["like"]["calibration"] = {"kind": "isotonic"}

@@ -38,7 +38,8 @@ from sangam.trainer_module.snapshot import Snapshot, StoredSnapshot
 
 def send_keys(state: StepState, tables: ShardedTables, batch: Batch) -> SentKeys:
     """Sends a batch's keys to the ranks that own them. All ranks together."""
-    return tables.send_keys(state.ranker.keys(batch), event_minutes(state, batch), "train")
+    keys = state.ranker.keys_in_training(batch, state.epoch)
+    return tables.send_keys(keys, event_minutes(state, batch), "train")
 
 
 def route_keys(state: StepState, tables: ShardedTables, batch: Batch) -> Routed:
@@ -159,7 +160,8 @@ class InStepTrainer(Trainer):
         )
         self.tables = ShardedTables(stores, num_ranks=ranks)
         batch = ranker.layout.batch_spec()
-        ids = ids_of(batch)
+        read = ranker.unseen.read
+        ids = read(batch)
         self._logits, self._host_logits = (
             tf.function(functools.partial(self._read_logits, where=where), input_signature=[batch], autograph=False)
             for where in (ranker.placement.dense, ranker.placement.host)
@@ -184,11 +186,12 @@ class InStepTrainer(Trainer):
         """
         ahead, placement = then_empty(batches, self.ranker.layout), self.ranker.placement
         batch = _moved(placement, next(ahead))
-        routed = self._route(ids_of(batch))
+        read = self.ranker.unseen.read
+        routed = self._route(read(batch))
         with ThreadPoolExecutor(1) as mover:
             for following in ahead:
                 moving = mover.submit(_moved, placement, following) if placement.accelerator else None
-                result, routed = self._train_step(batch, routed, ids_of(following))
+                result, routed = self._train_step(batch, routed, read(following))
                 if int(result.count) == 0:
                     return
                 yield result

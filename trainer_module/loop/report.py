@@ -74,6 +74,7 @@ def write_report(
         "learning_rates": _learning_rates(run),
         "skipped_steps": sum(report.skipped for report in history.reports),
         "tables": tables,
+        "unseen": trainer.ranker.unseen.rates,
         "sync": exchange,
         "days": list(run.manifest.days),
         "warm_start": history.warm_start,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sangam.schemas.spec.sync import Served
 from sangam.trainer_module import collectives
 from sangam.trainer_module.embedding.row_store import RowStore
-from sangam.trainer_module.input.batch import Batch, ids_of
+from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.loop.served_step import ServedStep
 from sangam.trainer_module.loop.step import StepResult
 from sangam.trainer_module.loop.trainer import Held, Trainer
@@ -140,7 +140,7 @@ class ServedTrainer(Trainer):
             batch = next(source, None)
             if batch is None:
                 return
-            routed, newest = self._graphs.route(ids_of(batch))
+            routed, newest = self._graphs.route(self.ranker.unseen.read(batch))
             waiting.append(Numbered(self._number, batch, Request.of(routed), int(newest)))
             self._ahead.offer(self._number, waiting[-1].request)
             self._number += 1

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from sangam.trainer_module.dense.optimizers import clipped
 from sangam.trainer_module.embedding.sharded_tables import Unique
-from sangam.trainer_module.input.batch import Batch, ids_of
+from sangam.trainer_module.input.batch import Batch
 from sangam.trainer_module.loop.step import (
     StepResult,
     StepState,
@@ -58,7 +58,7 @@ class ServedStep:
         batch = self._ranker.layout.batch_spec()
         embeddings = {name: tf.TensorSpec([None, group.dim], self._wire) for name, group in groups.items()}
         index = {name: tf.TensorSpec([None], tf.int32) for name in groups}
-        self.route = _function(self._routed, ids_of(batch))
+        self.route = _function(self._routed, self._ranker.unseen.read(batch))
         self.local = _function(self._computed, batch, embeddings, index)
         size = self.local.get_concrete_function().structured_outputs[0].shape
         message = tf.TensorSpec(size, tf.float32)
@@ -72,7 +72,8 @@ class ServedStep:
 
     def _routed(self, ids: Batch) -> tuple[dict[str, RoutedKeys], tf.Tensor]:
         minutes = event_minutes(self._state, ids)
-        routed = route(self._ranker.groups, self._ranker.keys(ids), minutes, self._servers)
+        keys = self._ranker.keys_in_training(ids, self._state.epoch)
+        routed = route(self._ranker.groups, keys, minutes, self._servers)
         return routed, tf.maximum(newest_minute(self._state, ids), 0)
 
     def _routed_to_read(self, batch: Batch) -> dict[str, RoutedKeys]:

@@ -35,6 +35,7 @@ from sangam.trainer_module.loop.run import Run
 from sangam.trainer_module.loop.shadow import ShadowTrainer
 from sangam.trainer_module.loop.stale import StaleTrainer
 from sangam.trainer_module.loop.trainer import Trainer
+from sangam.trainer_module.loop.unseen import settle as settle_unseen
 from sangam.trainer_module.parameter_server.client import Servers
 from sangam.trainer_module.placement import HOST_ALONE, Placement, notes
 from sangam.trainer_module.progress import Progress, say
@@ -121,7 +122,8 @@ def load_trainer(
     """Returns a trainer ready to train, its starting point, and a factory of trainers like it; see `load`."""
     spec, precision = settle(job.ranker, placement)
     trainer_of = _trainer_of(spec, servers, is_dealt=is_dealt, is_online=job.stream is not None)
-    ranker = Ranker(spec, placement=placement)
+    unseen = settle_unseen(job, rank=rank)
+    ranker = Ranker(spec, placement=placement, unseen=unseen.rates)
     trainer: Trainer = trainer_of(ranker, rank=rank, ranks=ranks, last_minute=_last_minute(job))
     if rank == 0:
         _tidy(job)
@@ -131,7 +133,7 @@ def load_trainer(
     start = _take_up(job, trainer)
     trainer.ranker.calibrations = start.manifest.calibrations
     trainer.begin()
-    for note in filter(None, [precision.note, *notes(job.ranker, placement)]):
+    for note in filter(None, [precision.note, unseen.note, *notes(job.ranker, placement)]):
         start.history.note(note)
     return trainer, start, trainer_of
 

@@ -41,6 +41,7 @@ class StepState:
         average: average of the dense weights over steps; None without one.
         full_batch: number of examples in all ranks' full batch; a smaller batch moves the model in proportion. None:
             every batch moves the model equally.
+        epoch: number of the epoch, int64.
         layers: who computes each layer; empty before a step is traced.
     """
 
@@ -52,6 +53,7 @@ class StepState:
     newest_minute: tf.Variable
     last_minute: int | None
     rank: int
+    epoch: tf.Variable
     average: Average | None = None
     full_batch: int | None = None
     layers: dict[str, choice.Answer] = field(default_factory=dict)

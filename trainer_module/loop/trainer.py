@@ -65,6 +65,7 @@ class Trainer(ABC):
         self.skipped_in_a_row = self.next_pause = 0
         self.may_save = True
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+        self._epoch = tf.Variable(0, dtype=tf.int64, trainable=False, name="epoch")
         self._schedule = StepsOfSchedule()
         self._newest = tf.Variable(0, dtype=tf.int32, trainable=False, name="newest_minute")
         self._state = StepState(
@@ -76,6 +77,7 @@ class Trainer(ABC):
             newest_minute=self._newest,
             last_minute=last_minute,
             rank=rank,
+            epoch=self._epoch,
             average=self.average,
             full_batch=training.batch_size_per_rank * ranks if in_proportion else None,
         )
@@ -117,6 +119,7 @@ class Trainer(ABC):
 
     def begin_epoch(self, epoch: int) -> None:
         """Sets the next epoch."""
+        self._epoch.assign(epoch)
         if self.average is not None:
             self.average.begin_epoch(epoch)
 

@@ -132,6 +132,13 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
         "tables.users.place",
         "parameter servers hold the rows ... of kind stale",
     ),
+    ({"tables.users.unseen": 1.0}, "tables.users.unseen", "(got 1.0)"),
+    ({"tables.users.unseen": "often"}, "tables.users.unseen", "(got 'often')"),
+    (
+        {"tables.users.unseen": "auto", "tables.users.default_value": 0.5},
+        "tables.users.unseen",
+        "(got default_value 0.5)",
+    ),
     ({"tables.users.place": "gpu"}, "tables.users.place", "(got 'gpu') ... 'host', 'device'"),
     ({"training.checkpoint": {"keep": 0}}, "training.checkpoint.keep", "(got 0)"),
     ({"training.checkpoint": {"every": 10}}, "training.checkpoint.every", "(got 10)"),
@@ -142,6 +149,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
 ALLOWED: list[dict[str, Any]] = [
     {"tables.users.admission": {"kind": "count", "at_least": 2}},
     {"tables.users.admission": {"kind": "random", "probability": 0.5}, "tables.users.default_value": -0.25},
+    {"tables.users.unseen": "auto", "tables.tags.unseen": 0.3},
     {"tables.users.expire_after_days": 30, "event_time": "at"},
     {"tables.users.expire_after_days": 30, "event_time": "at", "training.evict_every_steps": 10},
     {"tables.users.capacity": {"rows": 9}, "event_time": "at"},
@@ -266,6 +274,7 @@ def test_a_feature_may_read_the_time_of_the_event(tmp_path: Path) -> None:
     [
         {"tables.users.admission": {"kind": "count", "at_least": 2}},
         {"tables.users.default_value": 0.5},
+        {"tables.users.unseen": 0.5},
         {"tables.users.optimizer": {"kind": "adagrad", "learning_rate": 0.2}},
         {"training.mode": "incremental"},
         {"training.dense_precision": "bfloat16"},
