@@ -3,7 +3,7 @@
 import datetime
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +57,7 @@ def write_days(table: pa.Table, folder: Path) -> None:
     """Writes a file for each day of `event_time` (seconds since 1970), whose rows are in the order of time."""
     days_N = table["event_time"].to_numpy() // DAY_S
     starts = [*np.flatnonzero(np.diff(days_N, prepend=-1)), len(days_N)]
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in pairwise(starts):
         day = folder / str(datetime.date(1970, 1, 1) + datetime.timedelta(days=int(days_N[start])))
         day.mkdir(parents=True, exist_ok=True)
         pq.write_table(table.slice(start, end - start), day / "rows.parquet")

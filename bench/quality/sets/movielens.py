@@ -1,4 +1,4 @@
-"""MovieLens 100K: who rated which film how, and when. GroupLens' terms forbid passing it on, so nothing of it lies here."""
+"""MovieLens 100K: who rated which film how, and when; its terms forbid passing it on, so none of it lies here."""
 
 from pathlib import Path
 

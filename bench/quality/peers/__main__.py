@@ -1,0 +1,122 @@
+"""What an untouched draft gives beside LightGBM, XGBoost and CatBoost: `python -m bench.quality.peers [SETS]`.
+
+Measures what is missing, one model after another, so that the same call resumes an interrupted one, and writes the
+table of docs/quality.md; `--renew` measures ours again. The peers are in an environment of their own
+(`bench/quality/peers/setup.sh`), and are left out where it is not there.
+"""
+
+import argparse
+import json
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from bench.quality.experiments import WORK
+from bench.quality.peers import ours
+from bench.quality.peers.columns import columns_of, labels_of, lagged, rows_of
+from bench.quality.peers.contest import CONTESTS, Contest
+from bench.quality.peers.results import LAGGED, OURS, STOPPED, Measured, Result, add, markdown, read
+from bench.quality.report import put
+from bench.results import commit
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec.data import EVAL, TRAIN, VALIDATION
+
+RESULTS = WORK / "peers.jsonl"
+DOCUMENT = Path("docs") / "quality.md"
+PYTHON = Path(".venv-trees") / "bin" / "python"
+_LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "CatBoost"}
+
+
+def main() -> None:
+    """Measures, and writes the table."""
+    names = [contest.name for contest in CONTESTS]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", choices=[[], *names], help=f"of {', '.join(names)}; all when left out")
+    parser.add_argument("--only", nargs="+", default=["sangam", *_LIBRARIES], choices=["sangam", *_LIBRARIES])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--renew", action="store_true", help="measure ours again, whatever was measured before")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no model begins after so many")
+    options = parser.parse_args()
+    if not PYTHON.exists():
+        print("peers: their libraries are not here and are left out (bench/quality/peers/setup.sh)", flush=True)
+    until = time.monotonic() + options.seconds
+    known = {(each.contest, each.row, each.seed) for each in read(RESULTS)}
+    for contest in (each for each in CONTESTS if each.name in (options.sets or names)):
+        for seed in range(1, options.seeds + 1):
+            for row in ("sangam", *_LIBRARIES):
+                if row not in options.only or (row != "sangam" and not PYTHON.exists()):
+                    continue
+                is_known = (contest.name, OURS if row == "sangam" else f"{_LIBRARIES[row]}, refitted", seed) in known
+                if (is_known and not (options.renew and row == "sangam")) or time.monotonic() > until:
+                    continue
+                for name, found in _measured(contest, row, seed).items():
+                    add(RESULTS, Result(contest.name, name, seed, commit(), found))
+                    print(f"{contest.name}, {name}, seed {seed}: {found}", flush=True)
+    put(DOCUMENT, "peers", markdown(read(RESULTS), {contest.name: contest.title for contest in CONTESTS}))
+
+
+def _measured(contest: Contest, row: str, seed: int) -> dict[str, Measured]:
+    folder = WORK / "peers" / contest.name
+    if row == "sangam":
+        return {OURS: ours.measured(contest, seed, folder)}
+    tables = prepared(contest, folder)
+    name = _LIBRARIES[row]
+    plain = trained(row, seed, tables[0], contest.labels)
+    found = {f"{name}, refitted": plain["refitted"]}
+    if name == STOPPED:
+        found[STOPPED] = plain["stopped"]
+        if len(tables) > 1:
+            found[LAGGED] = trained(row, seed, tables[1], contest.labels)["refitted"]
+    return found
+
+
+def prepared(contest: Contest, folder: Path) -> list[Path]:
+    """Returns the tables that trees read: the draft's rows and columns, and with days the same with lagged rates."""
+    spec_file, _ = ours.drafted(contest, folder)
+    spec = load_spec(spec_file)
+    rows = rows_of(spec, contest.date, contest.data())
+    columns, categories = columns_of(spec, rows.table)
+    labels = labels_of(rows.table, contest.labels)
+    numbers = {TRAIN: 0, VALIDATION: 1, EVAL: 2}
+    common = {"labels": labels, "parts": np.array([numbers[part] for part in rows.parts])}
+    common["categories"] = np.array([place for place, name in enumerate(columns) if name in categories], np.int64)
+    made = [folder / "table.npz"]
+    np.savez(made[0], x=_matrix(list(columns.values())), **common)
+    if contest.date:
+        rates = dict(lagged({name: columns[name] for name in categories}, labels, rows))
+        made.append(folder / "lagged.npz")
+        np.savez(made[1], x=_matrix([*columns.values(), *rates.values()]), **common)
+    return made
+
+
+def _matrix(columns: Sequence[np.ndarray]) -> np.ndarray:
+    return np.stack(columns, 1).astype(np.float32)
+
+
+def trained(library: str, seed: int, table: Path, tasks: Sequence[str]) -> dict[str, Measured]:
+    """Returns what trees give that stop early, and as many on validation rows too."""
+    scores_file, begun = table.with_name(f"{table.stem}-{library}.npz"), time.monotonic()
+    command = [PYTHON, "-W", "ignore", "-m", "bench.quality.peers.trees", library, str(seed), table, scores_file]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
+    costs, wall_s = json.loads(answer.splitlines()[-1]), time.monotonic() - begun
+    given = np.load(table)
+    labels, scores = given["labels"][given["parts"] == 2], np.load(scores_file)
+    found = {}
+    for way in ("stopped", "refitted"):
+        of_way = dict(zip(tasks, zip(labels.T, scores[way].T, strict=True), strict=True))
+        found[way] = Measured(
+            aucs={task: float(roc_auc_score(y, score)) for task, (y, score) in of_way.items()},
+            calibrations={task: float(score.mean() / y.mean()) for task, (y, score) in of_way.items()},
+            cpu_s=sum(cost[f"{way}_s"] for cost in costs),
+            wall_s=wall_s,
+            note=f"trees: {', '.join(str(cost['trees']) for cost in costs)}",
+        )
+    return found
+
+
+if __name__ == "__main__":
+    main()
