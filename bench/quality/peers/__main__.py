@@ -1,8 +1,8 @@
 """What an untouched draft gives beside LightGBM, XGBoost and CatBoost: `python -m bench.quality.peers [SETS]`.
 
 Measures what is missing, one model after another, so that the same call resumes an interrupted one, and writes the
-table of docs/quality.md; `--renew` measures ours again. The peers are in an environment of their own
-(`bench/quality/peers/setup.sh`), and are left out where it is not there.
+table of docs/quality.md; `--renew` measures all anew, `--renew --only sangam` ours alone. The peers are in an
+environment of their own (`bench/quality/peers/setup.sh`), and are left out where it is not there.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import json
 import subprocess
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from bench.quality.experiments import WORK
 from bench.quality.peers import ours
 from bench.quality.peers.columns import columns_of, labels_of, lagged, rows_of
 from bench.quality.peers.contest import CONTESTS, Contest
-from bench.quality.peers.results import LAGGED, OURS, STOPPED, Measured, Result, add, markdown, read
+from bench.quality.peers.results import LAGGED, OURS, REFITTED, STOPPED, Measured, Result, add, markdown, read
 from bench.quality.report import put
 from bench.results import commit
 from sangam.schemas.loading import load_spec
@@ -28,7 +29,8 @@ from sangam.schemas.spec.data import EVAL, TRAIN, VALIDATION
 RESULTS = WORK / "peers.jsonl"
 DOCUMENT = Path("docs") / "quality.md"
 PYTHON = Path(".venv-trees") / "bin" / "python"
-_LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "CatBoost"}
+_ROWS = {"sangam": OURS, "lightgbm": REFITTED, "xgboost": "XGBoost, refitted", "catboost": "CatBoost, refitted"}
+"""The row of each contestant without which it was not measured."""
 
 
 def main() -> None:
@@ -36,41 +38,37 @@ def main() -> None:
     names = [contest.name for contest in CONTESTS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", choices=[[], *names], help=f"of {', '.join(names)}; all when left out")
-    parser.add_argument("--only", nargs="+", default=["sangam", *_LIBRARIES], choices=["sangam", *_LIBRARIES])
+    parser.add_argument("--only", nargs="+", default=[*_ROWS], choices=[*_ROWS], help="contestants")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--renew", action="store_true", help="measure ours again, whatever was measured before")
+    parser.add_argument("--renew", action="store_true", help="measure again what was measured before")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no model begins after so many")
     options = parser.parse_args()
     if not PYTHON.exists():
         print("peers: their libraries are not here and are left out (bench/quality/peers/setup.sh)", flush=True)
+        options.only = [each for each in options.only if each == "sangam"]
+    known = set() if options.renew else {(each.contest, each.row, each.seed) for each in read(RESULTS)}
     until = time.monotonic() + options.seconds
-    known = {(each.contest, each.row, each.seed) for each in read(RESULTS)}
-    for contest in (each for each in CONTESTS if each.name in (options.sets or names)):
-        for seed in range(1, options.seeds + 1):
-            for row in ("sangam", *_LIBRARIES):
-                if row not in options.only or (row != "sangam" and not PYTHON.exists()):
-                    continue
-                is_known = (contest.name, OURS if row == "sangam" else f"{_LIBRARIES[row]}, refitted", seed) in known
-                if (is_known and not (options.renew and row == "sangam")) or time.monotonic() > until:
-                    continue
-                for name, found in _measured(contest, row, seed).items():
-                    add(RESULTS, Result(contest.name, name, seed, commit(), found))
-                    print(f"{contest.name}, {name}, seed {seed}: {found}", flush=True)
+    contests = [contest for contest in CONTESTS if contest.name in (options.sets or names)]
+    for contest, seed, contestant in product(contests, range(1, options.seeds + 1), options.only):
+        if (contest.name, _ROWS[contestant], seed) not in known and time.monotonic() < until:
+            for row, found in _measured(contest, contestant, seed).items():
+                add(RESULTS, Result(contest.name, row, seed, commit(), found))
+                print(f"{contest.name}, {row}, seed {seed}: {found}", flush=True)
     put(DOCUMENT, "peers", markdown(read(RESULTS), {contest.name: contest.title for contest in CONTESTS}))
 
 
-def _measured(contest: Contest, row: str, seed: int) -> dict[str, Measured]:
+def _measured(contest: Contest, contestant: str, seed: int) -> dict[str, Measured]:
+    """Returns what was measured, by the row of the table."""
     folder = WORK / "peers" / contest.name
-    if row == "sangam":
+    if contestant == "sangam":
         return {OURS: ours.measured(contest, seed, folder)}
-    tables = prepared(contest, folder)
-    name = _LIBRARIES[row]
-    plain = trained(row, seed, tables[0], contest.labels)
-    found = {f"{name}, refitted": plain["refitted"]}
-    if name == STOPPED:
-        found[STOPPED] = plain["stopped"]
-        if len(tables) > 1:
-            found[LAGGED] = trained(row, seed, tables[1], contest.labels)["refitted"]
+    plain, *with_rates = prepared(contest, folder)
+    of_plain = trained(contestant, seed, plain, contest.labels)
+    found = {_ROWS[contestant]: of_plain["refitted"]}
+    if contestant == "lightgbm":
+        found[STOPPED] = of_plain["stopped"]
+        for table in with_rates:
+            found[LAGGED] = trained(contestant, seed, table, contest.labels)["refitted"]
     return found
 
 
