@@ -29,8 +29,14 @@ from sangam.schemas.spec.data import EVAL, TRAIN, VALIDATION
 RESULTS = WORK / "peers.jsonl"
 DOCUMENT = Path("docs") / "quality.md"
 PYTHON = Path(".venv-trees") / "bin" / "python"
-_ROWS = {"sangam": OURS, "lightgbm": REFITTED, "xgboost": "XGBoost, refitted", "catboost": "CatBoost, refitted"}
-"""The row of each contestant without which it was not measured."""
+_ROWS = {
+    "sangam": OURS,
+    "lightgbm": REFITTED,
+    "lightgbm_lagged": LAGGED,
+    "xgboost": "XGBoost, refitted",
+    "catboost": "CatBoost, refitted",
+}
+"""Contestants, and the row without which one was not measured."""
 
 
 def main() -> None:
@@ -62,37 +68,34 @@ def _measured(contest: Contest, contestant: str, seed: int) -> dict[str, Measure
     folder = WORK / "peers" / contest.name
     if contestant == "sangam":
         return {OURS: ours.measured(contest, seed, folder)}
-    plain, *with_rates = prepared(contest, folder)
-    of_plain = trained(contestant, seed, plain, contest.labels)
-    found = {_ROWS[contestant]: of_plain["refitted"]}
-    if contestant == "lightgbm":
-        found[STOPPED] = of_plain["stopped"]
-        for table in with_rates:
-            found[LAGGED] = trained(contestant, seed, table, contest.labels)["refitted"]
-    return found
+    if contestant == "lightgbm_lagged" and not contest.date:
+        return {}
+    library, *is_lagged = contestant.split("_")
+    found = trained(library, seed, prepared(contest, folder, is_lagged=bool(is_lagged)), contest.labels)
+    stopped = {STOPPED: found["stopped"]} if contestant == "lightgbm" else {}
+    return {_ROWS[contestant]: found["refitted"]} | stopped
 
 
-def prepared(contest: Contest, folder: Path) -> list[Path]:
-    """Returns the tables that trees read: the draft's rows and columns, and with days the same with lagged rates."""
+def prepared(contest: Contest, folder: Path, *, is_lagged: bool) -> Path:
+    """Returns the table that trees read: the draft's rows and columns, and perhaps lagged rates."""
     spec_file, _ = ours.drafted(contest, folder)
     spec = load_spec(spec_file)
     rows = rows_of(spec, contest.date, contest.data())
     columns, categories = columns_of(spec, rows.table)
     labels = labels_of(rows.table, contest.labels)
+    places = [place for place, name in enumerate(columns) if name in categories]
+    if is_lagged:
+        columns |= dict(lagged({name: columns[name] for name in sorted(categories)}, labels, rows))
     numbers = {TRAIN: 0, VALIDATION: 1, EVAL: 2}
-    common = {"labels": labels, "parts": np.array([numbers[part] for part in rows.parts])}
-    common["categories"] = np.array([place for place, name in enumerate(columns) if name in categories], np.int64)
-    made = [folder / "table.npz"]
-    np.savez(made[0], x=_matrix(list(columns.values())), **common)
-    if contest.date:
-        rates = dict(lagged({name: columns[name] for name in categories}, labels, rows))
-        made.append(folder / "lagged.npz")
-        np.savez(made[1], x=_matrix([*columns.values(), *rates.values()]), **common)
-    return made
-
-
-def _matrix(columns: Sequence[np.ndarray]) -> np.ndarray:
-    return np.stack(columns, 1).astype(np.float32)
+    table = folder / ("lagged.npz" if is_lagged else "table.npz")
+    np.savez(
+        table,
+        x=np.stack([*columns.values()], 1).astype(np.float32),
+        labels=labels,
+        parts=np.array([numbers[part] for part in rows.parts]),
+        categories=np.array(places, np.int64),
+    )
+    return table
 
 
 def trained(library: str, seed: int, table: Path, tasks: Sequence[str]) -> dict[str, Measured]:

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MOST_TREES, PATIENCE = 1000, 30
+MOST_TREES, PATIENCE, RATE = 500, 30, 0.1
 THREADS = 1
 """One, so that processor seconds are those of work and not of waiting."""
-_RATE = {"lightgbm": 0.05, "xgboost": 0.1, "catboost": 0.1}
 
 
 class Part(NamedTuple):
@@ -40,7 +39,7 @@ def lightgbm(train: Part, validation: Part | None, trees: int, categories: list[
     """LightGBM: 31 leaves, a sample of columns for each tree, else its defaults."""
     import lightgbm as library
 
-    how = {"objective": "binary", "metric": "auc", "learning_rate": _RATE["lightgbm"], "feature_fraction": 0.8}
+    how = {"objective": "binary", "metric": "auc", "learning_rate": RATE, "feature_fraction": 0.8}
     how |= {"verbosity": -1, "num_threads": THREADS, "seed": seed}
     made = library.Dataset(train.x, train.y, categorical_feature=categories, params={"verbosity": -1})
     watched = [library.Dataset(validation.x, validation.y, reference=made)] if validation else []
@@ -58,7 +57,7 @@ def xgboost(train: Part, validation: Part | None, trees: int, categories: list[i
     def matrix(x: Any, y: Any = None) -> Any:
         return library.DMatrix(x, y, feature_types=types, enable_categorical=True, nthread=THREADS)
 
-    how = {"objective": "binary:logistic", "eval_metric": "auc", "eta": _RATE["xgboost"], "tree_method": "hist"}
+    how = {"objective": "binary:logistic", "eval_metric": "auc", "eta": RATE, "tree_method": "hist"}
     how |= {"colsample_bytree": 0.8, "nthread": THREADS, "seed": seed}
     watched = [(matrix(*validation), "validation")] if validation else []
     stop = PATIENCE if validation else None
@@ -78,7 +77,7 @@ def catboost(train: Part, validation: Part | None, trees: int, categories: list[
             frame[column] = frame[column].fillna(-1).astype("int64")
         return library.Pool(frame, y, cat_features=categories)
 
-    how = {"iterations": trees, "learning_rate": _RATE["catboost"], "eval_metric": "AUC", "thread_count": THREADS}
+    how = {"iterations": trees, "learning_rate": RATE, "eval_metric": "AUC", "thread_count": THREADS}
     model = library.CatBoostClassifier(**how, random_seed=seed, verbose=False, allow_writing_files=False)
     watched = {"eval_set": pool(*validation), "early_stopping_rounds": PATIENCE} if validation else {}
     model.fit(pool(*train), **watched)
