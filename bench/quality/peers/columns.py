@@ -52,7 +52,7 @@ class Rows:
 
 def rows_of(spec: Spec, date: str, data: Path) -> Rows:
     """Reads the rows of a run; where the spec has no validation, the newest train days are, or a tenth of a split."""
-    files = [file for file in resolve(spec.data, date, str(data), LocalStorage()).files if file.split != "history"]
+    files = resolve(spec.data, date, str(data), LocalStorage()).files
     tables = [open_parquet(Path(file.path)).read() for file in files]
     counts = [table.num_rows for table in tables]
     days = np.repeat([_number(file) for file in files], counts)
