@@ -2,7 +2,6 @@
 
 import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 from bench.lagged import before, rates
-from bench.quality.peers.columns import columns_of, labels_of, lagged, rows_of
+from bench.quality.peers.columns import columns_of, rows_of, table_of
 from bench.quality.peers.results import OURS, STOPPED, Measured, Result, add, markdown, read
 from bench.quality.peers.trees import Part, Trees, scores_of
 from bench.quality.sets import complete_journey, movielens
@@ -100,18 +99,14 @@ def test_trees_learn_from_the_columns_of_a_draft_and_stop_on_the_newest_train_da
     assert days == {"train": 2, "validation": 1, "eval": 1}
     columns, categories = columns_of(spec, rows.table)
     assert {"user", "author"} <= categories <= set(columns)
-    lists = rows.table["hashtags"].to_pylist()
-    assert columns["hashtags"].tolist() == [len(each or []) for each in lists]
-    labels = labels_of(rows.table, ["long_watch"])
-    more: dict[str, Any] = dict(lagged({name: columns[name] for name in categories}, labels, rows))
-    assert (more["user before"][rows.days == rows.days.min()] == 0).all()
-    parts = np.select([rows.parts == "train", rows.parts == "validation"], [0, 1], 2)
-    x = np.stack([*(columns[name] for name in columns if name not in categories), *more.values()], 1)
-    table = {"x": x, "labels": labels, "parts": parts, "categories": np.array([], np.int64)}
+    assert columns["hashtags"].tolist() == [len(each or []) for each in rows.table["hashtags"].to_pylist()]
+    table = table_of(spec, rows, ["long_watch"], is_lagged=True)
+    counts_and_rates = table["x"][rows.days == rows.days.min(), len(columns) :]
+    assert np.ptp(counts_and_rates, 0).max() == 0, "no day is before the first"
     scores, [cost] = scores_of(_sklearn, table, seed=1)
     assert cost["trees"] == 5
     for way in ("stopped", "refitted"):
-        assert roc_auc_score(labels[parts == 2, 0], scores[way][:, 0]) > 0.6
+        assert roc_auc_score(table["labels"][table["parts"] == 2, 0], scores[way][:, 0]) > 0.6
     assert (scores["stopped"] != scores["refitted"]).any()
 
 

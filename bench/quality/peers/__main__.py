@@ -18,13 +18,12 @@ from sklearn.metrics import roc_auc_score
 
 from bench.quality.experiments import WORK
 from bench.quality.peers import ours
-from bench.quality.peers.columns import columns_of, labels_of, lagged, rows_of
+from bench.quality.peers.columns import rows_of, table_of
 from bench.quality.peers.contest import CONTESTS, Contest
 from bench.quality.peers.results import LAGGED, OURS, REFITTED, STOPPED, Measured, Result, add, markdown, read
 from bench.quality.report import put
 from bench.results import commit
 from sangam.schemas.loading import load_spec
-from sangam.schemas.spec.data import EVAL, TRAIN, VALIDATION
 
 RESULTS = WORK / "peers.jsonl"
 DOCUMENT = Path("docs") / "quality.md"
@@ -80,21 +79,8 @@ def prepared(contest: Contest, folder: Path, *, is_lagged: bool) -> Path:
     """Returns the table that trees read: the draft's rows and columns, and perhaps lagged rates."""
     spec_file, _ = ours.drafted(contest, folder)
     spec = load_spec(spec_file)
-    rows = rows_of(spec, contest.date, contest.data())
-    columns, categories = columns_of(spec, rows.table)
-    labels = labels_of(rows.table, contest.labels)
-    places = [place for place, name in enumerate(columns) if name in categories]
-    if is_lagged:
-        columns |= dict(lagged({name: columns[name] for name in sorted(categories)}, labels, rows))
-    numbers = {TRAIN: 0, VALIDATION: 1, EVAL: 2}
     table = folder / ("lagged.npz" if is_lagged else "table.npz")
-    np.savez(
-        table,
-        x=np.stack([*columns.values()], 1).astype(np.float32),
-        labels=labels,
-        parts=np.array([numbers[part] for part in rows.parts]),
-        categories=np.array(places, np.int64),
-    )
+    np.savez(table, **table_of(spec, rows_of(spec, contest.date, contest.data()), contest.labels, is_lagged=is_lagged))
     return table
 
 

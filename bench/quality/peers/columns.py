@@ -122,12 +122,22 @@ def _matches(values: pa.Array, lists: pa.Array) -> NDArray[np.float64]:
     return (np.bincount(row.to_numpy(), is_equal, len(values)) > 0).astype(np.float64)
 
 
-def labels_of(table: pa.Table, tasks: Sequence[str]) -> NDArray[np.float64]:
-    """Returns the labels, [rows, tasks]."""
-    return np.stack([_floats(table[task]) for task in tasks], 1)
+def table_of(spec: Spec, rows: Rows, tasks: Sequence[str], *, is_lagged: bool) -> dict[str, NDArray]:
+    """Returns what `trees` reads: x, labels, which part a row is in (0, 1, 2), and which columns are categories."""
+    columns, categories = columns_of(spec, rows.table)
+    labels = np.stack([_floats(rows.table[task]) for task in tasks], 1)
+    places = [place for place, name in enumerate(columns) if name in categories]
+    if is_lagged:
+        columns |= dict(_lagged({name: columns[name] for name in sorted(categories)}, labels, rows))
+    return {
+        "x": np.stack([*columns.values()], 1).astype(np.float32),
+        "labels": labels,
+        "parts": np.select([rows.parts == TRAIN, rows.parts == VALIDATION], [0, 1], 2),
+        "categories": np.array(places, np.int64),
+    }
 
 
-def lagged(
+def _lagged(
     ids: Mapping[str, NDArray[np.float64]], labels: NDArray[np.float64], rows: Rows
 ) -> Iterator[tuple[str, NDArray]]:
     """Yields for each id how often earlier days have it, and its mean labels there, smoothed towards train's mean."""
