@@ -112,8 +112,10 @@ bench-online: setup ## measure how fresh predictions are online, and what deltas
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.online_load runs/online
 
 .PHONY: bench-quality
-bench-quality: setup ## measure models on real data, into docs/quality.md; several seeds, hours on 2 cores
+bench-quality: setup ## measure models on real data, and drafts beside trees, into docs/quality.md; several seeds, hours on 2 cores
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.quality
+	@bash bench/quality/peers/setup.sh
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.quality.peers
 
 .PHONY: bench-freshness
 bench-freshness: setup ## measure what deltas each minute, hour and day give, into docs/online.md; 2 quiet cores, 1 hour

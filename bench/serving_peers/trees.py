@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bench.demo import CONTEXT
+from bench.lagged import before, rates
 
 _NUMBERS = ("duration_s", "post_age_h", "author_followers", "network_mbps", "hour")
 _CATEGORIES = ("language", "tab")
@@ -58,16 +59,8 @@ def _rates(values: pa.Array, labels: NDArray[np.float64], day: NDArray[np.int64]
     row = np.arange(len(values))
     if pa.types.is_list(values.type):
         row, values = pc.list_parent_indices(values).to_numpy(), values.flatten()
-    id_n = pc.fill_null(values.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False) + 1
+    id_n = pc.fill_null(values.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     day_n, of_row = day[row], np.maximum(np.bincount(row, minlength=len(labels)), 1)
-
-    def before(weights_n: NDArray[np.float64]) -> NDArray[np.float64]:
-        of_day = np.zeros([day.max() + 2, id_n.max() + 1])
-        np.add.at(of_day, (day_n + 1, id_n), weights_n)
-        return of_day.cumsum(0)[day_n, id_n]
-
-    seen_n = before(np.ones(len(row)))
     for label, mean in zip(labels.T, labels[day < day.max()].mean(0), strict=True):
-        rate_n = (before(label[row]) + _PRIOR * mean) / (seen_n + _PRIOR)
-        yield np.bincount(row, rate_n, len(labels)) / of_row
-    yield np.bincount(row, seen_n, len(labels)) / of_row
+        yield np.bincount(row, rates(id_n, day_n, label[row], mean, _PRIOR), len(labels)) / of_row
+    yield np.bincount(row, before(id_n, day_n, np.ones(len(row))), len(labels)) / of_row

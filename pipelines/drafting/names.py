@@ -12,7 +12,9 @@ def _set(words: str) -> frozenset[str]:
 
 
 IDS = _set("id ids uid uuid guid key code sku hash zip zipcode postcode isbn asin")
-USERS = _set("user users customer member visitor account client viewer buyer reader player person uid")
+USERS = _set(
+    "user users customer member household visitor account client viewer buyer shopper reader player person uid"
+)
 ITEMS = _set(
     "item product post article video song track movie book ad campaign creative author creator seller merchant shop "
     "store brand publisher channel page listing query artist album playlist episode restaurant hotel recipe game app "
