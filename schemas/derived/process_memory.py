@@ -160,7 +160,7 @@ def _batch_bytes(ranker: RankerSpec) -> int:
     """Returns the most that a batch has: keys, embeddings and gradients where no id repeats."""
     bytes_per_example = 0
     for name, feature in ranker.features.items():
-        if table := ranker.table_of(name):
+        for table in ranker.tables_of(name):
             bytes_per_example += most_ids(feature) * (KEY_BYTES + 2 * FLOAT_BYTES * ranker.tables[table].dim)
     return ranker.training.batch_size_per_rank * bytes_per_example
 
