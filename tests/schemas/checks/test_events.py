@@ -84,7 +84,7 @@ def test_all_that_is_known_of_an_event_is_as_long_as_the_ids_and_only_these_are_
 def test_rows_of_further_ids_belong_to_their_table_and_count_in_the_memory_of_a_batch(tmp_path: Path) -> None:
     spec, plain = loaded(tmp_path, EVENTS).ranker(), loaded(tmp_path).ranker()
     assert id_columns(spec)["tags"] == {"tags": "string", "recent": "string", "actions": "string"}
-    # 16 examples of 3 events: a key, a row of 4 floats and its gradient.
-    more = 16 * 3 * (8 + 2 * 4 * 4)
+    # 16 examples of 3 events: a key, a row of 4 floats and its gradient, an amount and an age.
+    more = 16 * 3 * (8 + 2 * 4 * 4 + 4 + 4)
     # Vectors of 64 amounts, 64 ages and 4 positions, with two moments each and as much on the way.
     assert message_bytes(spec) - message_bytes(plain) == more + 4 * (64 + 64 + 4) * 4 * (2 + 2)
