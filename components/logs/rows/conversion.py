@@ -162,7 +162,7 @@ def _within_range(
 
 def _times_of_lists(values: pa.Array, column: Column, limits: Limits, counts: _Counts) -> pa.Array:
     """Returns times of lists within their range; where rows are dropped for a time, an event with one is missing."""
-    if column.time not in limits.times:
+    if column.time is None or column.time not in limits.times:
         return values
     checked = check_times(values, column, limits.times[column.time])
     counts.times[column.name] = checked.counts
