@@ -5,13 +5,16 @@ many candidates. `Ranker.inputs_of` reads both.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
+from sangam.schemas.derived.columns import times_of
 from sangam.trainer_module.dense.fused import Gathered
 from sangam.trainer_module.dense.split import Input
 from sangam.trainer_module.encoders.lists import Lists
+from sangam.trainer_module.events import Beside
 from sangam.trainer_module.input.batch import Batch, Layout, size_of
 from sangam.trainer_module.placement import Placement
 
@@ -58,8 +61,14 @@ class EmbeddedRows(Protocol):
     def lists_to_combine(self, group: str) -> ListsToCombine:
         """Returns the lists of `Layout.combined`."""
 
-    def list_to_encode(self, group: str, feature: str) -> Lists:
-        """Returns the lists of an encoded feature: B, or 1 if all rows share one."""
+    def list_to_encode(self, group: str, feature: str) -> tuple[Lists, Beside]:
+        """Returns the lists of an encoded feature, with the rows of ids, and what else is known of their events.
+
+        There are B lists, or 1 if all rows share one, or one for each of several requests.
+        """
+
+    def for_targets(self, lists: Lists) -> Lists:
+        """Returns lists that attend to targets: of several requests, one for each row."""
 
     def side_by_side(self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int) -> Input:
         """Returns vectors of a group's lists, feature after feature, as [B, num_features * D]."""
@@ -91,26 +100,31 @@ class EmbeddedBatch:
         self._ids: dict[str, tf.Tensor] = {}
         self._combined: dict[str, tf.Tensor] = {}
         self._encoded: dict[str, Lists] = {}
+        self._event_rows: dict[str, tf.Tensor] = {}
+        self._events = layout.events(batch)
         for group, of_group in embeddings.items():
             rows_nD = tf.gather(*of_group) if isinstance(of_group, Indexed) else of_group
             self._split(group, rows_nD)
-            if isinstance(of_group, Indexed) and not layout.combined(group) and not layout.encoded[group]:
+            if isinstance(of_group, Indexed) and not layout.lists(group):
                 self._gathered[group] = Gathered(*of_group, len(layout.ids[group]))
 
     def _split(self, group: str, rows_nD: tf.Tensor) -> None:
-        ids, combined, encoded = self._layout.ids[group], self._layout.combined(group), self._layout.encoded[group]
+        ids, combined = self._layout.ids[group], self._layout.combined(group)
+        encoded, of_events = self._layout.encoded[group], self._layout.event_ids[group]
+        apart = (*encoded, *of_events)
         with self._placement.host():
             sizes = [size_of(self._batch) * len(ids), tf.constant(0, tf.int64)]
             if combined:
                 sizes[1] = tf.reduce_sum(self._layout.lengths(self._batch, combined))
-            lengths_RB = self._layout.lengths(self._batch, encoded) if encoded else None
+            lengths_RB = self._layout.lengths(self._batch, apart) if apart else None
             if lengths_RB is not None:
                 sizes += tf.unstack(tf.reduce_sum(lengths_RB, axis=1))
-        parts = tf.split(rows_nD, sizes, num=len(sizes)) if combined or encoded else [rows_nD, rows_nD]
+        parts = tf.split(rows_nD, sizes, num=len(sizes)) if combined or apart else [rows_nD, rows_nD]
         self._ids[group] = tf.reshape(parts[0], [-1, max(len(ids), 1), self._dims[group]])
         self._combined[group] = parts[1]
         lengths = [] if lengths_RB is None else tf.unstack(lengths_RB)
-        for name, values_nD, lengths_R in zip(encoded, parts[2:], lengths, strict=True):
+        self._event_rows |= zip(of_events, parts[2 + len(encoded) :], strict=True)
+        for name, values_nD, lengths_R in zip(encoded, parts[2:], lengths, strict=False):
             self._encoded[name] = Lists(values_nD, lengths_R, has_own_targets=True)
 
     def floats(self) -> tf.Tensor:
@@ -133,10 +147,18 @@ class EmbeddedBatch:
         lengths = tf.reshape(lengths_MB, [-1])
         return ListsToCombine(self._combined[group], lengths, tf.shape(lengths_MB)[1], self._weights.get(group))
 
-    def list_to_encode(self, group: str, feature: str) -> Lists:
+    def list_to_encode(self, group: str, feature: str) -> tuple[Lists, Beside]:
         """See `EmbeddedRows`."""
         del group
-        return self._encoded[feature]
+        lists = self._encoded[feature]
+        if feature in self._layout.timed:
+            lists = replace(lists, ages_n=self._events[times_of(feature)])
+        rows, amounts = (self._layout.beside(feature, found) for found in (self._event_rows, self._events))
+        return lists, Beside(rows, amounts)
+
+    def for_targets(self, lists: Lists) -> Lists:
+        """See `EmbeddedRows`."""
+        return lists
 
     def side_by_side(
         self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int

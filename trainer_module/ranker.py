@@ -26,6 +26,7 @@ from sangam.trainer_module.embedded import EmbeddedBatch, EmbeddedRows, Indexed,
 from sangam.trainer_module.encoders import Encoder, build_encoder
 from sangam.trainer_module.encoders.numbers import EncodedNumbers
 from sangam.trainer_module.encoders.pooling import COMBINERS, combine, lists_of_values
+from sangam.trainer_module.events import EventVectors
 from sangam.trainer_module.input.batch import Batch, Layout, size_of
 from sangam.trainer_module.models import build_model
 from sangam.trainer_module.placement import HOST_ALONE, Placement
@@ -64,6 +65,7 @@ class Ranker:
         self.unseen = UnseenIds(self.layout, declared_rates(spec) if unseen is None else unseen, spec.training.seed)
         self.groups = groups_of(spec)
         self.encoders: dict[str, Encoder] = {}
+        self._events: dict[str, EventVectors] = {}
         self._targets: dict[str, tuple[str, int]] = {}
         """By encoded sequence: the group of its target, and the target's index among the group's `ids`."""
         for group, names in self.layout.encoded.items():
@@ -80,11 +82,6 @@ class Ranker:
         self.weights = FlatWeights(dense_weights(spec))
 
     @property
-    def features_with_targets(self) -> frozenset[str]:
-        """Sequences whose encoder reads another feature."""
-        return frozenset(self._targets)
-
-    @property
     def has_dropout(self) -> bool:
         """Whether training uses dropout noise."""
         return self.spec.model.dropout > 0 or bool(self._dropout_I.any())
@@ -99,9 +96,9 @@ class Ranker:
         feature = self.spec.features[name]
         if not isinstance(feature, SequenceFeature):
             raise TypeError(f"features.{name}: only sequences are encoded (got {feature.kind})")
-        encoder = build_encoder(name, feature, dim)
-        if encoder is not None:
-            self.encoders[name] = encoder
+        self.encoders[name] = build_encoder(name, feature, dim)
+        if feature.adds_to_rows:
+            self._events[name] = EventVectors(name, feature)
         if target := feature.encoder.attends_to():
             self._targets[name] = next(
                 (group, names.index(target)) for group, names in self.layout.ids.items() if target in names
@@ -194,8 +191,7 @@ class Ranker:
                 vectors = self._combined(combined, lists)
                 parts_BI.append(rows.side_by_side(group, vectors, lists.lists_per_feature, len(combined)))
             for name in self.layout.encoded[group]:
-                target = rows.id(*self._targets[name]) if name in self._targets else None
-                vectors = self.encoders[name](weights, rows.list_to_encode(group, name), target)
+                vectors = self._encoded(weights, rows, group, name)
                 parts_BI.append(rows.side_by_side(group, vectors, tf.shape(vectors)[:1], 1))
         if split := [part for part in parts_BI if isinstance(part, Split)]:
             return side_by_side(split)
@@ -204,6 +200,15 @@ class Ranker:
             return fused.inputs(parts_BI, tf.float32 if self._dropout_I.any() else self._compute_type)
         whole_BI = [part.side_by_side() if isinstance(part, fused.Gathered) else part for part in parts_BI]
         return tf.concat(whole_BI, axis=1)
+
+    def _encoded(self, weights: Weights, rows: EmbeddedRows, group: str, name: str) -> tf.Tensor:
+        """Returns the vector of each list of a sequence: [lists, dim]."""
+        lists, beside = rows.list_to_encode(group, name)
+        if name in self._events:
+            lists = self._events[name](weights, lists, beside)
+        if name not in self._targets:
+            return self.encoders[name](weights, lists, None)
+        return self.encoders[name](weights, rows.for_targets(lists), rows.id(*self._targets[name]))
 
     def _combined(self, features: Sequence[str], lists: ListsToCombine) -> tf.Tensor:
         """Returns the vector of each list: [lists, dim]."""

@@ -8,7 +8,7 @@ from sangam.components.drift.distances import Floats, cuts_of, shares_of
 from sangam.components.drift.hashing import hash_of_text
 from sangam.components.reports.curves import Curve
 from sangam.schemas.contracts.drift_reference import LEAST_SHARE, Bins, ColumnReference, DriftReference, Values
-from sangam.schemas.derived.columns import feature_columns, serving_columns
+from sangam.schemas.derived.columns import drifting_columns, serving_columns
 from sangam.schemas.host.splitmix64 import mix64
 from sangam.schemas.parts.columns import ColumnType
 from sangam.schemas.spec import Inputs
@@ -48,9 +48,8 @@ def _measures(inputs: Inputs) -> dict[str, frozenset[Measure]]:
     """Returns which distances apply to each column: those of any feature that reads it."""
     found: dict[str, frozenset[Measure]] = {}
     for name, feature in inputs.features.items():
-        for column in feature_columns(inputs, name):
-            if not column.beside:
-                found[column.name] = found.get(column.name, frozenset()) | frozenset(measures_of(feature))
+        for column in drifting_columns(inputs, name):
+            found[column.name] = found.get(column.name, frozenset()) | frozenset(measures_of(feature))
     return found
 
 
@@ -63,10 +62,9 @@ def _bounds(inputs: Inputs, drift: Drift | None) -> dict[str, dict[Measure, floa
         declared: dict[Measure, float] = {
             measure: bound for measure in measures_of(feature) if (bound := getattr(bounds, measure)) is not None
         }
-        for column in feature_columns(inputs, name):
-            if not column.beside:
-                own = found.setdefault(column.name, {})
-                own |= {measure: min(bound, own.get(measure, 1.0)) for measure, bound in declared.items()}
+        for column in drifting_columns(inputs, name):
+            own = found.setdefault(column.name, {})
+            own |= {measure: min(bound, own.get(measure, 1.0)) for measure, bound in declared.items()}
     return found
 
 

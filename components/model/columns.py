@@ -59,7 +59,13 @@ def _readings(inputs: Inputs) -> Iterator[tuple[str, str, str]]:
     for name, feature in inputs.features.items():
         if not is_bias(feature):
             for column in feature_columns(inputs, name):
-                yield name, column.name, _missing(feature, is_required=column.is_required)
+                is_time_of_row = isinstance(feature, SequenceFeature) and column.time == "event"
+                missing = (
+                    "counts as the time of the newest event; training refuses such rows"
+                    if is_time_of_row
+                    else _missing(feature, is_required=column.is_required)
+                )
+                yield name, column.name, missing
 
 
 def _missing(feature: Feature, *, is_required: bool) -> str:

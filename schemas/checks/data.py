@@ -51,13 +51,15 @@ def _list_lengths(spec: Spec) -> Iterator[Problem]:
             ends, length = first, feature.max_values
         else:
             continue
-        column = spec.column_of(name)
-        ends[column] = max(ends.get(column, 0), length)
-        read = first.get(column, 0) + last.get(column, 0)
-        if read > spec.data.max_list_length:
+        lists = [column.name for column in feature.reads(name) if column.is_list]
+        ends |= {column: max(ends.get(column, 0), length) for column in lists}
+        read = {column: first.get(column, 0) + last.get(column, 0) for column in lists}
+        # The first of aligned columns, which are as long.
+        column = max(read, key=lambda column: read[column])
+        if read[column] > spec.data.max_list_length:
             yield Problem(
                 ("data", "max_list_length"),
                 f"is less than the values that features read of column '{column}' (got {spec.data.max_list_length}, "
-                f"they read {read})",
+                f"they read {read[column]})",
                 f"raise it, or read fewer values in feature '{name}'",
             )

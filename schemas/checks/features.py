@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 
+from sangam.schemas.checks.events import event_problems
 from sangam.schemas.derived.columns import is_bias
 from sangam.schemas.problems import Loc, Problem, listed
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.encoders import PositionalEncoder, TransformerEncoder
+from sangam.schemas.spec.events import EventId
 from sangam.schemas.spec.feature_bases import Clip, Missing, NumberFeature
 from sangam.schemas.spec.features import (
     AgeFeature,
@@ -44,14 +46,11 @@ def feature_problems(spec: Spec) -> Iterator[Problem]:
 
 def _tables(spec: Spec) -> Iterator[Problem]:
     used = set()
-    for name in spec.features:
-        table = spec.table_of(name)
-        if table is None:
-            continue
+    for loc, table, _ in _with_tables(spec):
         used.add(table)
         if table not in spec.tables:
             yield Problem(
-                ("features", name, "table"),
+                (*loc, "table"),
                 f"no such table (got '{table}')",
                 f"tables of the spec: {listed(list(spec.tables))}",
             )
@@ -67,25 +66,34 @@ def _tables(spec: Spec) -> Iterator[Problem]:
 
 def _kinds_of_ids(spec: Spec) -> Iterator[Problem]:
     """Yields features whose ids are of another kind than their table's: hour 3 and bucket 3 would be one row."""
-    first_of: dict[str, str] = {}
-    for name, feature in spec.features.items():
-        table = spec.table_of(name)
-        if table is None:
-            continue
-        first = first_of.setdefault(table, name)
-        known, kind = _kind_of_ids(spec.features[first]), _kind_of_ids(feature)
+    first_of: dict[str, tuple[str, str]] = {}
+    for loc, table, reader in _with_tables(spec):
+        kind = _kind_of_ids(reader)
+        known, first = first_of.setdefault(table, (kind, str(loc[1])))
         if known != kind:
-            same = isinstance(feature, IdFeature | ListFeature)
+            same = isinstance(reader, IdFeature | ListFeature | EventId)
             yield Problem(
-                ("features", name, "type" if same else "table"),
+                (*loc, "type" if same else "table"),
                 f"table '{table}' holds {known} of feature '{first}' (got {kind.removesuffix(' ids')})",
                 "all features of a table have ids of one type",
             )
 
 
-def _kind_of_ids(feature: Feature) -> str:
+def _with_tables(spec: Spec) -> Iterator[tuple[Loc, str, Feature | EventId]]:
+    """Yields the place and the table of everything that becomes rows."""
+    for name, feature in spec.features.items():
+        loc: Loc = ("features", name)
+        if table := feature.table_name():
+            yield loc, table, feature
+        if isinstance(feature, SequenceFeature):
+            for part, each in feature.beside.items():
+                if isinstance(each, EventId):
+                    yield (*loc, "beside", part), each.table, each
+
+
+def _kind_of_ids(feature: Feature | EventId) -> str:
     match feature:
-        case IdFeature() | IdsFeature() | SequenceFeature():
+        case IdFeature() | IdsFeature() | SequenceFeature() | EventId():
             return f"{feature.type} ids"
         case CrossFeature():
             return f"pairs of {' and '.join(kind for _, kind in sorted(feature.columns.items()))}"
@@ -125,6 +133,7 @@ def _feature(spec: Spec, name: str, feature: Feature) -> Iterator[Problem]:
         case SequenceFeature():
             yield from _encoder(spec, loc, feature)
             yield from _target(spec, (*loc, "encoder", "target"), feature)
+            yield from event_problems(spec, loc, name, feature)
         case MatchFeature():
             if feature.column == feature.among:
                 yield Problem((*loc, "among"), f"is the id's own column (got '{feature.among}')", "a column of lists")

@@ -10,7 +10,8 @@ from sangam.schemas.spec.features import (
     BiasFeature,
     HistoryFeature,
     IdFeature,
-    IdsFeature,
+    ListFeature,
+    SequenceFeature,
 )
 from sangam.schemas.spec.tasks import BinaryTask, LogError, RegressionTask, WatchTimeTask
 
@@ -19,6 +20,8 @@ EVENT_TIME = "_event_time"
 
 WEIGHTS, SERVING, EXAMPLE_WEIGHT = "/weights", "/serving", "/example_weight"
 """Suffixes of a feature's or a task's name among Transform's outputs."""
+EVENTS, TIMES, AT = "/events/", "/times", "/at"
+"""Behind a sequence's name among Transform's outputs."""
 HISTORY = "/history"
 """Suffix of a feature's name among the columns of Transform's graph that the logs do not have."""
 
@@ -26,6 +29,21 @@ HISTORY = "/history"
 def weights_of(feature: str) -> str:
     """Returns the output with the weights of a feature's ids."""
     return feature + WEIGHTS
+
+
+def event_of(feature: str, part: str) -> str:
+    """Returns the output with further ids, or amounts, of a sequence's events."""
+    return feature + EVENTS + part
+
+
+def times_of(feature: str) -> str:
+    """Returns the output with the times of a sequence's events."""
+    return feature + TIMES
+
+
+def at_of(feature: str) -> str:
+    """Returns the output with the time of the row, to which the times of a sequence's events are relative."""
+    return feature + AT
 
 
 def serving_of(feature: str) -> str:
@@ -126,13 +144,23 @@ def serving_columns(inputs: Inputs) -> list[Column]:
 
 
 def columns_together(inputs: Inputs) -> frozenset[str]:
-    """Returns the columns that a feature of predictions reads with others; weights of ids are as long as these."""
+    """Returns the columns that a feature of predictions reads with others; those of lists have equally many rows."""
     several = (
         [column.name for column in feature_columns(inputs, name)]
         for name, feature in inputs.features.items()
-        if not is_bias(feature) and not isinstance(feature, IdsFeature)
+        if not is_bias(feature) and not isinstance(feature, ListFeature)
     )
     return frozenset(name for names in several if len(names) > 1 for name in names)
+
+
+def drifting_columns(inputs: Inputs, name: str) -> list[Column]:
+    """Returns the columns of a feature whose values are compared between days: not those of times and beside ids."""
+    is_sequence = isinstance(inputs.features[name], SequenceFeature)
+    return [
+        column
+        for column in feature_columns(inputs, name)
+        if not column.beside and not (is_sequence and column.time is not None)
+    ]
 
 
 def is_bias(feature: object) -> bool:
@@ -162,5 +190,6 @@ def _merged(read: Iterable[Column]) -> list[Column]:
             length=known.length or column.length,
             last_values=max(known.last_values, column.last_values),
             beside=tuple(sorted({*known.beside, *column.beside})),
+            not_after=known.not_after or column.not_after,
         )
     return [by_name[name] for name in sorted(by_name)]

@@ -113,4 +113,4 @@ def _rate(ranker: RankerSpec, workload: Workload, step: MeasuredStep, dense_s: f
 
 def _ids_per_example(ranker: RankerSpec) -> int:
     """Returns the most ids of an example: lists are counted full."""
-    return sum(most_ids(feature) for name, feature in ranker.features.items() if ranker.table_of(name))
+    return sum(most_ids(feature) * len(ranker.tables_of(name)) for name, feature in ranker.features.items())

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from sangam.schemas.derived.columns import feature_columns, is_bias
 from sangam.schemas.parts.columns import IdType
 from sangam.schemas.spec import Inputs
+from sangam.schemas.spec.events import EventId
 from sangam.schemas.spec.features import IdFeature, IdsFeature, SequenceFeature
 
 
@@ -14,6 +15,10 @@ def id_columns(inputs: Inputs) -> dict[str, dict[str, IdType]]:
     for name, feature in inputs.features.items():
         if isinstance(feature, IdFeature | IdsFeature | SequenceFeature) and not is_bias(feature):
             found.setdefault(feature.table, {})[feature_columns(inputs, name)[0].name] = feature.type
+        if isinstance(feature, SequenceFeature):
+            for part, each in feature.beside.items():
+                if isinstance(each, EventId):
+                    found.setdefault(each.table, {})[each.column or part] = each.type
     return dict(sorted(found.items()))
 
 

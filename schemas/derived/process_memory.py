@@ -20,6 +20,7 @@ from sangam.schemas.derived.sizes import (
     stored_bytes,
 )
 from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.events import EventAmount
 from sangam.schemas.spec.features import Feature, IdsFeature, SequenceFeature
 from sangam.schemas.spec.sync import Async, InStep, Served, Shadow, Stale
 
@@ -157,11 +158,14 @@ def most_ids(feature: Feature) -> int:
 
 
 def _batch_bytes(ranker: RankerSpec) -> int:
-    """Returns the most that a batch has: keys, embeddings and gradients where no id repeats."""
+    """Returns the most that a batch has: keys, embeddings and gradients where no id repeats, and numbers of events."""
     bytes_per_example = 0
     for name, feature in ranker.features.items():
-        if table := ranker.table_of(name):
+        for table in ranker.tables_of(name):
             bytes_per_example += most_ids(feature) * (KEY_BYTES + 2 * FLOAT_BYTES * ranker.tables[table].dim)
+        if isinstance(feature, SequenceFeature):
+            amounts = sum(isinstance(part, EventAmount) for part in feature.beside.values())
+            bytes_per_example += most_ids(feature) * FLOAT_BYTES * (amounts + (feature.times is not None))
     return ranker.training.batch_size_per_rank * bytes_per_example
 
 

@@ -44,6 +44,7 @@ _PARTS = (
     "towers",
     "transfers",
     "encoders",
+    "events",
     "loss_balance",
 )
 _COUNTED_WITH = {"heads": "towers", "attentions": "transfers"}

@@ -12,6 +12,7 @@ from sangam.schemas.parts.roles import Interaction
 from sangam.schemas.parts.weight import Blocks, Weight, under, weight
 from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.encodings import PeriodicEncoding
+from sangam.schemas.spec.events import NUM_BUCKETS, EventAmount, num_position_buckets
 from sangam.schemas.spec.features import SequenceFeature
 from sangam.schemas.spec.models import Model
 from sangam.schemas.spec.training import UncertaintyBalance
@@ -30,7 +31,8 @@ def dense_weights(ranker: RankerSpec) -> list[Weight]:
         for name in order.encoded[group]:
             feature = ranker.features[name]
             assert isinstance(feature, SequenceFeature)
-            weights += encoder_weights(name, feature, ranker.tables[feature.table].dim)
+            dim = ranker.tables[feature.table].dim
+            weights += [*encoder_weights(name, feature, dim), *event_weights(name, feature, dim)]
     for each in encoded_together(ranker):
         weights += _numbers(each)
     return [*weights, *balance_weights(ranker)]
@@ -88,6 +90,17 @@ def _numbers(together: EncodedTogether) -> Weights:
 def encoder_weights(name: str, feature: SequenceFeature, dim: int) -> Weights:
     """Yields the weights of a sequence's encoder."""
     return under(f"encoders/{name}/", feature.encoder.weights(dim, feature.max_length))
+
+
+def event_weights(name: str, feature: SequenceFeature, dim: int) -> Weights:
+    """Yields the vectors of the buckets of a sequence's events. They start as zeros: then only rows count."""
+    for part, each in feature.beside.items():
+        if isinstance(each, EventAmount):
+            yield weight(f"events/{name}/amounts/{part}", NUM_BUCKETS, dim, start="zeros")
+    if feature.times:
+        yield weight(f"events/{name}/ages", NUM_BUCKETS, dim, start="zeros")
+    if feature.positions:
+        yield weight(f"events/{name}/positions", num_position_buckets(feature.max_length), dim, start="zeros")
 
 
 def balance_weights(ranker: RankerSpec) -> list[Weight]:

@@ -26,6 +26,7 @@ class Column:
         length: fixed length of the lists that are not empty, if any.
         last_values: number of values read from the end of each list.
         beside: columns whose lists have the same lengths, such as the ids of weights.
+        not_after: column of the time that the times of a list come before; later ones are counted.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Column:
     length: int | None = None
     last_values: int = 0
     beside: tuple[str, ...] = ()
+    not_after: str | None = None
 
     @property
     def is_masked(self) -> bool:

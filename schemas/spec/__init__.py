@@ -14,6 +14,7 @@ from sangam.schemas.spec.cluster import Cluster, SpecCluster
 from sangam.schemas.spec.cost import Cost
 from sangam.schemas.spec.data import Logs, Parts, ServedLogs, TableLogs
 from sangam.schemas.spec.drift import Drift
+from sangam.schemas.spec.events import EventId
 from sangam.schemas.spec.features import (
     AgeFeature,
     CrossFeature,
@@ -21,6 +22,7 @@ from sangam.schemas.spec.features import (
     HistoryFeature,
     Key,
     MatchFeature,
+    SequenceFeature,
 )
 from sangam.schemas.spec.input import Input
 from sangam.schemas.spec.keep import Keep
@@ -79,13 +81,19 @@ class Inputs(FrozenModel):
         """Returns the features that read a table."""
         return tuple(name for name in self.features if self.table_of(name) == table)
 
+    def tables_of(self, feature: str) -> tuple[str, ...]:
+        """Returns all tables of a feature: its own, and those of the further ids of its events."""
+        own, declared = self.table_of(feature), self.features[feature]
+        beside = declared.beside.values() if isinstance(declared, SequenceFeature) else ()
+        return (*([own] if own else []), *(part.table for part in beside if isinstance(part, EventId)))
+
     def inputs(self) -> "Inputs":
         """Returns only this part."""
         return Inputs.model_validate({name: getattr(self, name) for name in Inputs.model_fields})
 
     def table_tags(self) -> dict[str, int]:
         """Returns a number from 1 for every table that a feature reads; it is the high bits of the table's keys."""
-        tables = {table for table in map(self.table_of, self.features) if table}
+        tables = {table for feature in self.features for table in self.tables_of(feature)}
         return {table: tag for tag, table in enumerate(sorted(tables), start=1)}
 
 

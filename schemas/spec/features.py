@@ -12,6 +12,7 @@ from sangam.schemas.parts.base import ColumnName, FrozenModel, Name, PositiveFlo
 from sangam.schemas.parts.columns import Column, IdType, TimeKind
 from sangam.schemas.parts.kinds import AnyKind
 from sangam.schemas.spec.encoders import Encoder, MeanEncoder
+from sangam.schemas.spec.events import EventId, EventPart, EventTimes
 from sangam.schemas.spec.feature_bases import Clip, Missing, NumberFeature, NumberType, OneColumn
 
 
@@ -174,6 +175,14 @@ class SequenceFeature(OneColumn):
     that the first position is always the most recent id."""
     encoder: Encoder = MeanEncoder(kind="mean")
     """Encoder of the sequence as one vector."""
+    beside: dict[Name, EventPart] = Field(default_factory=dict, exclude_if=lambda beside: not beside)
+    """Further columns of the same events by name, such as their actions and durations: lists as long as the ids'. Their
+    vectors are added to the row of the id."""
+    times: EventTimes | None = Field(default=None, exclude_if=lambda times: times is None)
+    """Times of the events. The vector of each one's age is added to the row of its id; encoders may read the ages."""
+    positions: bool = Field(default=False, exclude_if=lambda positions: not positions)
+    """Whether a learned vector for the bucket of an event's position is added to the row of its id: the most recent one
+    is 0, and bucket b starts at 2^(b/2) - 1."""
 
     def table_name(self) -> Name | None:
         """See `Feature`."""
@@ -183,10 +192,22 @@ class SequenceFeature(OneColumn):
         """See `Feature`."""
         return True
 
+    @property
+    def adds_to_rows(self) -> bool:
+        """Whether the vector of an event is more than the row of its id."""
+        return bool(self.beside) or self.times is not None or self.positions
+
     def reads(self, name: Name) -> Sequence[Column]:
-        """See `Feature`."""
+        """See `Feature`: the ids, the columns beside them, then the times of the events and of the row."""
         ids = _ids(self.column or name, self.type)
-        return (replace(ids, last_values=self.max_length if self.keep == "last" else 0),)
+        read = [replace(ids, last_values=self.max_length if self.keep == "last" else 0)]
+        aligned = Column(name="", type="int", is_list=True, is_required=False, beside=(ids.name,))
+        for part, each in self.beside.items():
+            read.append(replace(aligned, name=each.column or part, type=each.type, is_id=isinstance(each, EventId)))
+        if self.times:
+            read.append(replace(aligned, name=self.times.column, time="other", not_after=self.times.at))
+            read.append(Column(name=self.times.at, type="int", time="event"))
+        return tuple(read)
 
 
 class VectorFeature(OneColumn):

@@ -35,6 +35,7 @@ _TABLES: dict[str, Any] = {
     "pages": {},
     "days": {},
     "hours": {},
+    "actions": {},
 }
 _SEQUENCE = {"kind": "sequence", "type": "int", "table": "items", "column": "recent"}
 _FEATURES: dict[str, Any] = {
@@ -78,6 +79,24 @@ _FEATURES: dict[str, Any] = {
         **_SEQUENCE,
         "max_length": 5,
         "encoder": {"kind": "transformer", "num_layers": 2, "feed_forward_units": 4},
+    },
+    "recent_events": {
+        **_SEQUENCE,
+        "max_length": 4,
+        "keep": "last",
+        "encoder": {"kind": "din", "target": "item", "units": [4]},
+        "beside": {
+            "action": {"kind": "id", "column": "recent_actions", "type": "string", "table": "actions"},
+            "recent_seconds": {"kind": "amount", "unit": 0.5},
+            "clicks": {"kind": "amount", "column": "recent_clicks", "type": "int"},
+        },
+        "times": {"column": "recent_times", "at": "time"},
+        "positions": True,
+    },
+    "recent_actions": {
+        **_SEQUENCE,
+        "max_length": 3,
+        "beside": {"recent_actions": {"kind": "id", "type": "string", "table": "actions"}},
     },
     "image": {"kind": "vector", "dim": 3, "normalize": "l2", "missing": 0},
     "hour": {"kind": "time", "column": "time", "part": "hour"},
@@ -202,6 +221,7 @@ def spec(name: str) -> Spec:
     tasks, model, training = _MODELS[name]
     features = features_of(name)
     used = {feature.get("table") for feature in features.values()}
+    used |= {part.get("table") for feature in features.values() for part in feature.get("beside", {}).values()}
     gate = {"metric": "auc", "at_least": 0.1} if _TASKS[tasks[0]]["kind"] == "binary" else {"metric": "rmse"}
     found = check_document(
         {
@@ -295,7 +315,7 @@ def _value(column: Column, generator: np.random.Generator) -> Any:
     if column.type == "string":
         return f"{column.name} {number}"
     # Whatever is not an id is a small number or a time.
-    return 1_700_000_000 + 40_000 * number if column.name in {"time", "posted"} else number
+    return 1_700_000_000 + 40_000 * number if column.time else number
 
 
 def transformed(declared: RankerSpec, found: Mapping[str, Any], count: int) -> list[bytes]:

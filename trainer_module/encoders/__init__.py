@@ -1,4 +1,4 @@
-"""Encoders, one file each: from the embeddings of a list to one vector. The mean is in `pooling`."""
+"""Encoders, one file each: from the embeddings of a list to one vector."""
 
 from functools import singledispatch
 from typing import Protocol
@@ -12,6 +12,7 @@ from sangam.trainer_module.dense import choice
 from sangam.trainer_module.dense.weights import Weights, below
 from sangam.trainer_module.encoders.din import DinLists
 from sangam.trainer_module.encoders.lists import Lists
+from sangam.trainer_module.encoders.mean import MeanLists
 from sangam.trainer_module.encoders.positional import PositionalLists
 from sangam.trainer_module.encoders.transformer import TransformerLists
 from sangam.trainer_module.outside import computed
@@ -30,18 +31,18 @@ class Encoder(Protocol):
         """
 
 
-def build_encoder(name: str, feature: SequenceFeature, dim: int) -> Encoder | None:
-    """Returns a feature's encoder; None for the mean, which combines many features at once."""
+def build_encoder(name: str, feature: SequenceFeature, dim: int) -> Encoder:
+    """Returns a feature's encoder."""
     return encoder_of(feature.encoder, name, dim)
 
 
 @singledispatch
-def encoder_of(spec: EncoderSpec, name: str, dim: int) -> Encoder | None:
+def encoder_of(spec: EncoderSpec, name: str, dim: int) -> Encoder:
     """Returns the encoder of a feature's `encoder`; each kind of the product registers its own here."""
     return OutsideEncoder(spec, name, dim)
 
 
-encoder_of.register(MeanEncoder, lambda spec, name, dim: None)
+encoder_of.register(MeanEncoder, lambda spec, name, dim: MeanLists())
 encoder_of.register(PositionalEncoder, lambda spec, name, dim: PositionalLists(name))
 encoder_of.register(DinEncoder, lambda spec, name, dim: DinLists(name, spec, dim))
 encoder_of.register(TransformerEncoder, lambda spec, name, dim: TransformerLists(name, spec, dim))

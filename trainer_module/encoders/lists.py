@@ -16,11 +16,13 @@ class Lists:
     Attributes:
         values_nD: embeddings.
         lengths_R: int64, how many each list has.
+        ages_n: float32, seconds from each event to its row's time, at least 0; None without times.
         has_own_targets: whether each list is known to have a target of its own; otherwise one may be for all.
     """
 
     values_nD: tf.Tensor
     lengths_R: tf.Tensor
+    ages_n: tf.Tensor | None = None
     has_own_targets: bool = False
 
     def positions(self) -> tuple[tf.Tensor, tf.Tensor]:

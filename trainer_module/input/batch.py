@@ -6,6 +6,7 @@
                                              then for the next
     lengths         int64   [lists, B]       how many of them are of each feature and example
     list_weights    float32 [m]              of features whose ids have weights, in the order of `lists`
+    event_floats    float32 [m]              amounts of the events of sequences, one after another, then their ages
     floats_serving, ids_serving              columns that bias features have in every prediction
     labels          float32 [B, tasks]       NaN where an example takes no part in a task
     weights         float32 [B, tasks]       of examples, if a task declares them
@@ -19,10 +20,19 @@ from itertools import groupby
 
 import tensorflow as tf
 
-from sangam.schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
+from sangam.schemas.derived.columns import (
+    EVENT_TIME,
+    at_of,
+    example_weight_of,
+    is_bias,
+    serving_of,
+    times_of,
+    weights_of,
+)
 from sangam.schemas.derived.model_inputs import FeatureOrder
 from sangam.schemas.spec import RankerSpec
 from sangam.trainer_module.transforms.stacked import Column, ListColumn, Made, Pair, beside
+from sangam.trainer_module.transforms.times import ages_of_events
 
 Batch = dict[str, tf.Tensor]
 TensorsByName = Mapping[str, tf.Tensor | tf.SparseTensor | tf.RaggedTensor]
@@ -31,7 +41,7 @@ Columns = Mapping[str, Made | tf.RaggedTensor]
 """The same, some in one tensor with others."""
 
 _ID_TENSORS = ("ids", "lists", "lengths", "event_time")
-DENSE_TENSORS = ("floats", "list_weights", "labels", "weights")
+DENSE_TENSORS = ("floats", "list_weights", "event_floats", "labels", "weights")
 """What the dense layers alone read."""
 
 
@@ -49,6 +59,9 @@ class Layout(FeatureOrder):
         self.all_ids = _flat(self.ids.values())
         self.all_lists = _flat(map(self.lists, self.ids))
         self.all_weighted = _flat(self.weighted.values())
+        self._events = (*self.amounts, *map(times_of, self.timed))
+        """Outputs with one number for each event."""
+        self._event_ids = _flat(self.event_ids.values())
         bias = [name for name, feature in spec.features.items() if is_bias(feature)]
         self.bias_floats = tuple(name for name, _ in self.floats if name in bias)
         self.bias_ids = tuple(name for name in self.all_ids if name in bias)
@@ -76,6 +89,24 @@ class Layout(FeatureOrder):
         parts = tf.split(batch[name], sizes, num=len(groups))
         return dict(zip(groups, parts, strict=True))
 
+    def events(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns amounts of events by `event_of`, and their ages in seconds by `times_of`: [n] each."""
+        if not self._events:
+            return {}
+        sizes = tf.reduce_sum(self._lengths_beside(self._events, batch), axis=1)
+        parts = tf.split(batch["event_floats"], sizes, num=len(self._events))
+        return dict(zip(self._events, parts, strict=True))
+
+    def beside(self, feature: str, found: TensorsByName) -> dict[str, tf.Tensor]:
+        """Returns what is beside a sequence's ids, of all that is found by output, by name in the spec."""
+        return {part: found[output] for output, part in self.parts[feature].items() if output in found}
+
+    def _lengths_beside(self, outputs: Sequence[str], batch: Batch) -> tf.Tensor:
+        return self._lengths_of_each([self.sequence_of[output] for output in outputs], batch)
+
+    def _lengths_of_each(self, features: Sequence[str], batch: Batch) -> tf.Tensor:
+        return tf.gather(batch["lengths"], [self.all_lists.index(name) for name in features])
+
     def batch_spec(self) -> dict[str, tf.TensorSpec]:
         """Returns the tensors of a batch, for input signatures; any number of rows fits."""
         widths = dict(self.floats)
@@ -91,6 +122,8 @@ class Layout(FeatureOrder):
             tensors |= {"lists": ([None], tf.int64), "lengths": ([len(self.all_lists), None], tf.int64)}
         if self.all_weighted:
             tensors["list_weights"] = ([None], tf.float32)
+        if self._events:
+            tensors["event_floats"] = ([None], tf.float32)
         if self._weighted_tasks:
             tensors["weights"] = ([None, len(self.tasks)], tf.float32)
         if self._has_time:
@@ -125,10 +158,31 @@ class Layout(FeatureOrder):
             batch["lists"], batch["lengths"] = values_and_lengths([columns[name] for name in self.all_lists])
         if self.all_weighted:
             weights, lengths_FB = values_and_lengths([columns[weights_of(name)] for name in self.all_weighted])
-            ids_FB = tf.gather(batch["lengths"], [self.all_lists.index(name) for name in self.all_weighted])
+            ids_FB = self._lengths_of_each(self.all_weighted, batch)
             with tf.control_dependencies([_same_lengths(self.all_weighted, ids_FB, lengths_FB)]):
                 batch["list_weights"] = tf.identity(weights)
+        if self._event_ids:
+            ids_FB, own_FB = (of(self._event_ids, batch) for of in (self._lengths_beside, self._lengths_of_each))
+            with tf.control_dependencies([_same_lengths(self._event_ids, ids_FB, own_FB)]):
+                batch["lists"] = tf.identity(batch["lists"])
+        if self._events:
+            batch["event_floats"] = self._packed_events(columns, batch)
         return batch
+
+    def _packed_events(self, columns: Columns, batch: Batch) -> tf.Tensor:
+        parts, lengths = [], []
+        if self.amounts:
+            amounts_n, lengths_FB = values_and_lengths([columns[output] for output in self.amounts])
+            parts.append(amounts_n)
+            lengths.append(lengths_FB)
+        if self.timed:
+            times_n, lengths_FB = values_and_lengths([columns[times_of(name)] for name in self.timed])
+            at_FB = tf.stack([columns[at_of(name)] for name in self.timed])
+            parts.append(ages_of_events(times_n, tf.reshape(lengths_FB, [-1]), tf.reshape(at_FB, [-1])))
+            lengths.append(lengths_FB)
+        ids_FB = self._lengths_beside(self._events, batch)
+        with tf.control_dependencies([_same_lengths(self._events, ids_FB, tf.concat(lengths, 0))]):
+            return tf.concat(parts, 0)
 
     def at_serving(self, columns: TensorsByName) -> TensorsByName:
         """Returns Transform's outputs with the values of bias features at serving."""
@@ -197,10 +251,10 @@ def values_and_lengths(
 
 
 def _same_lengths(features: Sequence[str], ids_FB: tf.Tensor, weights_FB: tf.Tensor) -> tf.Operation:
-    """Returns a check that every id has a weight; one for all features."""
+    """Returns a check that every id has its weight, or what else is beside it; one for all lists."""
     is_wrong = tf.reduce_any(tf.not_equal(ids_FB, weights_FB), axis=1)
     wrong = tf.boolean_mask(tf.constant(list(features)), is_wrong)
-    message = "features: examples without exactly one weight for each id, in:"
+    message = "features: examples without exactly one value beside each id, in:"
     return tf.debugging.Assert(~tf.reduce_any(is_wrong), [message, wrong])
 
 

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from sangam.schemas.derived.columns import weights_of
+from sangam.schemas.derived.columns import at_of, times_of, weights_of
 from sangam.trainer_module.dense.split import Requests, Split, of_vectors
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.embedded import ListsToCombine
 from sangam.trainer_module.encoders.lists import Lists
+from sangam.trainer_module.events import Beside
 from sangam.trainer_module.input.batch import TensorsByName, ragged
 from sangam.trainer_module.ranker import Ranker
 from sangam.trainer_module.serving.table import ServedTable
 from sangam.trainer_module.transforms.ranges import numbers_of
 from sangam.trainer_module.transforms.stacked import ListColumn, Made, taken_out
+from sangam.trainer_module.transforms.times import ages_of_events
 
 # Shape suffixes: R rows of one feature, Q or C; Q requests; C candidates of all of them; F features; n keys;
 # D dimension; I model inputs.
@@ -52,14 +54,13 @@ class _Candidates:
         self, ranker: Ranker, columns: TensorsByName, tables: Mapping[str, ServedTable], requests: Requests
     ) -> None:
         self._layout, self._columns, self._requests = ranker.layout, columns, requests
-        self._with_targets = ranker.features_with_targets
         self._dims = {name: group.dim for name, group in ranker.groups.items()}
         self._embeddings: dict[str, tf.Tensor] = {}
         """Embeddings of each feature, [rows or values, D]."""
         self._sizes: dict[str, tf.Tensor] = {}
         """How many these are: [1] int32."""
         for group, table in tables.items():
-            names = self._layout.features(group)
+            names = (*self._layout.ids[group], *self._layout.lists(group))
             keys = [_values(columns[name]) for name in names]
             sizes = tf.shape_n(keys)
             rows_nD = table(tf.concat(keys, 0))
@@ -96,18 +97,49 @@ class _Candidates:
             numbers_of(lengths),
         )
 
-    def list_to_encode(self, group: str, feature: str) -> Lists:
+    def list_to_encode(self, group: str, feature: str) -> tuple[Lists, Beside]:
         del group
-        lengths_R = ragged(self._columns[feature]).row_lengths()
-        lists = tf.RaggedTensor.from_row_lengths(self._embeddings[feature], lengths_R, validate=False)
-        if feature in self._with_targets:
-            lists = self._requests.for_each_row(lists)
-        return Lists(lists.flat_values, lists.row_lengths())
+        lists = Lists(self._embeddings[feature], ragged(self._columns[feature]).row_lengths())
+        amounts = {output: _values(self._columns[output]) for output in self._layout.amounts}
+        rows, amounts = (self._layout.beside(feature, found) for found in (self._embeddings, amounts))
+        if feature not in self._layout.timed:
+            return lists, Beside(rows, amounts)
+        return self._with_ages(feature, lists, Beside(rows, amounts))
+
+    def _with_ages(self, feature: str, lists: Lists, beside: Beside) -> tuple[Lists, Beside]:
+        """Returns lists with ages: one for each row where rows of a request differ in time, which few callers send."""
+        of_row_B, num = self._requests.of_row_B, self._requests.num
+        times_n, at_R = _values(self._columns[times_of(feature)]), self._columns[at_of(feature)]
+        at_B = tf.cond(tf.equal(tf.size(at_R), tf.size(of_row_B)), lambda: at_R, lambda: tf.gather(at_R, of_row_B))
+        at_Q = tf.math.unsorted_segment_max(at_B, of_row_B, num)
+        is_each = tf.reduce_any(tf.not_equal(tf.gather(at_Q, of_row_B), at_B))
+        is_each &= tf.size(lists.lengths_R) != tf.size(of_row_B)
+
+        def each(flat_n: tf.Tensor) -> tf.Tensor:
+            repeated = functools.partial(tf.gather, _of_lists(flat_n, lists.lengths_R), of_row_B)
+            return tf.cond(is_each, lambda: repeated().flat_values, lambda: flat_n)
+
+        lengths_R = tf.cond(is_each, lambda: tf.gather(lists.lengths_R, of_row_B), lambda: lists.lengths_R)
+        at_R = tf.cond(tf.equal(tf.size(lengths_R), tf.size(of_row_B)), lambda: at_B, lambda: at_Q)
+        ages_n = ages_of_events(each(times_n), lengths_R, at_R)
+        rows, amounts = ({part: each(flat) for part, flat in found.items()} for found in beside)
+        return Lists(each(lists.values_nD), lengths_R, ages_n), Beside(rows, amounts)
+
+    def for_targets(self, lists: Lists) -> Lists:
+        values = self._requests.for_each_row(_of_lists(lists.values_nD, lists.lengths_R))
+        ages_n = lists.ages_n
+        if ages_n is not None:
+            ages_n = self._requests.for_each_row(_of_lists(ages_n, lists.lengths_R)).flat_values
+        return Lists(values.flat_values, values.row_lengths(), ages_n)
 
     def side_by_side(self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int) -> Split:
         return _split(
             tf.ensure_shape(vectors, [None, self._dims[group]]), lists_per_feature, [1] * num_features, self._requests
         )
+
+
+def _of_lists(flat_n: tf.Tensor, lengths_R: tf.Tensor) -> tf.RaggedTensor:
+    return tf.RaggedTensor.from_row_lengths(flat_n, lengths_R, validate=False)
 
 
 def _values(column: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:

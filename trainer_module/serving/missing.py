@@ -64,7 +64,7 @@ def _alike(names: list[str], given: Mapping[str, tf.SparseTensor]) -> list[tf.Op
             lambda other=other: tf.reduce_all(tf.equal(first, other)),
             lambda: False,
         )
-        what = f"{names[0]} and {name}: each id needs its weight; got:"
+        what = f"{names[0]} and {name}: each id needs its value; got:"
         checks.append(tf.debugging.Assert(same, [what, tf.shape(first), tf.shape(other)]))
     return checks
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import tensorflow as tf
 
-from sangam.schemas.spec.features import CrossFeature, IdFeature, ListFeature, MatchFeature
+from sangam.schemas.parts.columns import IdType
+from sangam.schemas.spec.features import CrossFeature, IdFeature, MatchFeature
 from sangam.trainer_module.transforms.columns import is_present, one_value
 from sangam.trainer_module.transforms.keys import NO_ID, id_keys, missing_key
 from sangam.trainer_module.transforms.stacked import Column, Logged, Rows, Values
@@ -37,9 +38,12 @@ def keys_of_ids(
     return dict(zip(names, rows.with_values(keys_R).columns(), strict=True))
 
 
-def texts_of(
-    features: Mapping[str, IdFeature | ListFeature], columns: Mapping[str, Logged]
-) -> tuple[list[str], Values]:
+class _HasIds(Protocol):
+    @property
+    def type(self) -> IdType: ...
+
+
+def texts_of(features: Mapping[str, _HasIds], columns: Mapping[str, Logged]) -> tuple[list[str], Values]:
     """Returns features of one column of ids each in the order of `stacked_texts`, and their ids as texts."""
     names = texts_first({name: feature.type for name, feature in features.items()})
     return names, stacked_texts([columns[name] for name in names])

@@ -31,10 +31,10 @@ from sangam.schemas.spec.features import (
     HistoryFeature,
     IdFeature,
     IdsFeature,
-    ListFeature,
     MatchFeature,
     NumericFeature,
     OneNumber,
+    SequenceFeature,
     TimeFeature,
     VectorFeature,
 )
@@ -214,8 +214,9 @@ def _ids(features: Mapping[str, Feature], spec: Inputs, columns: Mapping[str, li
         made |= ids.keys_of_ids(one, tags, first)
     if pairs := {name: feature for name, feature in features.items() if isinstance(feature, CrossFeature)}:
         made |= ids.keys_of_pairs(pairs, tags, columns)
-    if several := {name: feature for name, feature in features.items() if isinstance(feature, ListFeature)}:
-        made |= lists.keys_of_lists(several, tags, first)
+    made |= lists.keys_of_lists(features, tags, columns)
+    sequences = {name: feature for name, feature in features.items() if isinstance(feature, SequenceFeature)}
+    made |= lists.events_of(sequences, columns)
     sets = {name: feature for name, feature in features.items() if isinstance(feature, IdsFeature)}
     if weighted := {name: feature for name, feature in sets.items() if feature.weights}:
         weights = lists.weights_of_lists(weighted, first, {name: columns[name][1] for name in weighted})

@@ -5,9 +5,11 @@ from typing import assert_never
 
 import tensorflow as tf
 
+from sangam.schemas.derived.rank_inputs import MISSING
 from sangam.schemas.spec.features import AgeFeature, TimeFeature, replacement_of
 from sangam.trainer_module.transforms.columns import is_present, one_value
 from sangam.trainer_module.transforms.ids import keys_of_numbers
+from sangam.trainer_module.transforms.ranges import numbers_of
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _UNITS_S = {"seconds": 1, "minutes": _MINUTE_S, "hours": _HOUR_S, "days": _DAY_S}
@@ -16,7 +18,7 @@ _THURSDAY = 3
 """1970-01-01, with Monday as 0."""
 _SIZES = {"hour": 24, "weekday": 7}
 
-# Shape suffixes: R rows of a column.
+# Shape suffixes: R rows of a column; n values of their lists.
 
 
 def time_keys(feature: TimeFeature, tag: int, column: tf.SparseTensor) -> tf.Tensor:
@@ -57,3 +59,18 @@ def ages(feature: AgeFeature, since: tf.SparseTensor, at: tf.SparseTensor) -> tf
     age_s = tf.maximum(at_s - since_s, 0)
     age_R = tf.cast(age_s, tf.float32) / _UNITS_S[feature.unit]
     return tf.where(is_present(since) & is_present(at), age_R, replacement_of(feature))
+
+
+def ages_of_events(times_n: tf.Tensor, lengths_R: tf.Tensor, at_R: tf.Tensor) -> tf.Tensor:
+    """Returns the seconds from each event to its row's time, at least 0: float32 [n].
+
+    Without its time, a row is as old as its newest event.
+
+    >>> ages_of_events(*(tf.constant(each, tf.int64) for each in ([7, 4, 9], [2, 1], [10, 8]))).numpy().tolist()
+    [3.0, 6.0, 0.0]
+    """
+    row_n = numbers_of(lengths_R)
+    newest_R = tf.math.unsorted_segment_max(times_n, row_n, tf.size(lengths_R))
+    at_R = tf.where(tf.equal(at_R, MISSING["int"]), newest_R, at_R)
+    at_s, since_s = (tf.clip_by_value(time, -_MOST_S, _MOST_S) for time in (tf.gather(at_R, row_n), times_n))
+    return tf.cast(tf.maximum(at_s - since_s, 0), tf.float32)

@@ -79,6 +79,7 @@ def convert(
     """
     counts = _Counts()
     arrays: dict[str, pa.Array] = {}
+    scalars: dict[str, pa.Array] = {}
     lists: dict[str, Lists] = {}
     keep = np.ones(batch.num_rows, dtype=bool)
     for column in columns:
@@ -89,9 +90,8 @@ def convert(
         values_of = partial(_values, column=column, path=path, counts=counts)
         if column.is_list:
             column_lists = read_lists(array, column, counts.ignored, values_of)
-            lists[column.name] = replace(
-                column_lists, values=_short_ids(column_lists.values, column, limits, counts)[0]
-            )
+            short, _ = _short_ids(column_lists.values, column, limits, counts)
+            lists[column.name] = replace(column_lists, values=_times_of_lists(short, column, limits, counts))
             continue
         values, is_short = _short_ids(values_of(array), column, limits, counts)
         if column.is_required:
@@ -101,8 +101,11 @@ def convert(
             keep = counts.kept(keep, np.asarray(values.is_valid()), f"label missing: {column.name}")
         if column.time in limits.times:
             values, keep = _within_range(values, column, keep, limits, counts)
-        arrays[column.name] = _as_lists(values)
+        scalars[column.name], arrays[column.name] = values, _as_lists(values)
     list_columns = [column for column in columns if column.is_list]
+    for column in list_columns:
+        if column.not_after in scalars:
+            _count_later(lists[column.name], column, scalars[str(column.not_after)], counts)
     arrays |= list_arrays(
         lists, list_columns, path, first_row, max_length=limits.max_list_length, ignored=counts.ignored
     )
@@ -155,6 +158,28 @@ def _within_range(
     for reason, number in checked.wrong.items():
         counts.ignored[f"time clipped: {reason}"] += number
     return checked.values, keep
+
+
+def _times_of_lists(values: pa.Array, column: Column, limits: Limits, counts: _Counts) -> pa.Array:
+    """Returns times of lists within their range; where rows are dropped for a time, an event with one is missing."""
+    if column.time is None or column.time not in limits.times:
+        return values
+    checked = check_times(values, column, limits.times[column.time])
+    counts.times[column.name] = checked.counts
+    if not limits.drops_rows:
+        for reason, number in checked.wrong.items():
+            counts.ignored[f"time clipped: {reason}"] += number
+        return checked.values
+    if checked.counts.outside:
+        counts.ignored[f"time outside its range: {column.name}"] += checked.counts.outside
+    return pc.if_else(pa.array(checked.is_outside), pa.scalar(None, pa.int64()), values)
+
+
+def _count_later(lists: Lists, column: Column, at: pa.Array, counts: _Counts) -> None:
+    """Counts events that are later than their row: of age 0 to the model, if they are no leak from the future."""
+    is_later = pc.greater(lists.values, at.take(pa.array(lists.rows)))
+    if later := int(pc.sum(is_later).as_py() or 0):
+        counts.ignored[f"later than '{column.not_after}', so of age 0: {column.name}"] += later
 
 
 def _require_range(values: pa.Array, column: Column, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Columns of lists: of any length, of fixed length (vectors), and parallel lists (weights of ids)."""
+"""Columns of lists: of any length, of fixed length (vectors), and parallel lists (weights of ids, events)."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -155,5 +155,5 @@ def _require_same_lengths(lists: Mapping[str, Lists], first: str, second: str, p
         row = int(wrong[0])
         raise UserError(
             f"{path}: column '{first}': is not as long as column '{second}' in row {first_row + row + 1} (got "
-            f"{sides[0][row]} and {sides[1][row]} values); log one weight for each id"
+            f"{sides[0][row]} and {sides[1][row]} values); log one value for each id"
         )

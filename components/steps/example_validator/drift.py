@@ -7,7 +7,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from sangam.components.drift import distances as measures
 from sangam.components.drift.statistics import by_column, cumulative, missing_share, value_shares
-from sangam.schemas.derived.columns import feature_columns
+from sangam.schemas.derived.columns import drifting_columns
 from sangam.schemas.spec import Inputs
 from sangam.schemas.spec.drift import Drift, DriftBounds, measures_of
 
@@ -58,8 +58,7 @@ def distances(
     for name, feature in inputs.features.items():
         column_sides = {
             column.name: (before.get(column.name, _NO_SUCH), now.get(column.name, _NO_SUCH))
-            for column in feature_columns(inputs, name)
-            if not column.beside
+            for column in drifting_columns(inputs, name)
         }
         for measure, bound in _bounds(drift.bounds_of(name, measures_of(feature))):
             measured = {column: _distance(measure, *of_column) for column, of_column in column_sides.items()}

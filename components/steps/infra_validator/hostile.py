@@ -12,7 +12,6 @@ from sangam.components.steps.infra_validator.rows import (
     Rows,
     Tensors,
     example_inputs,
-    num_rows,
     rank_inputs,
     to_examples,
 )
@@ -24,6 +23,8 @@ CLEAN_CODES = frozenset(
 """gRPC codes of a client's error; UNKNOWN or INTERNAL would be the server's."""
 LARGE_BYTES = 10_000_000
 _UNKNOWN_INT = 2**53 + 12_345
+_ONE_MORE: Mapping[str, Any] = {"float": 0.5, "int": 1, "string": b"x"}
+"""A value of each type of column."""
 _EXTREMES = (2**63 - 1, -(2**63))
 
 
@@ -48,8 +49,12 @@ def hostile_requests(rows: Rows, description: Description) -> Iterator[HostileRe
     """Yields the requests, made from a few ordinary rows."""
     columns = description.columns
     unknown = rows | {name: _unknown(rows[name], columns[name]) for name in description.id_columns if name in rows}
-    # Every list of ids has one id now, and so must the lists of its weights.
-    unknown |= {name: [[1.0] for _ in rows[name]] for name in _beside(description)}
+    # Every list of ids has one id now, and so must the lists beside it.
+    unknown |= {
+        name: [[_ONE_MORE[columns[name].type]] for _ in rows[name]]
+        for name in _beside(description)
+        if name not in description.id_columns
+    }
     yield from _both("unknown ids", unknown, columns, must_score=True)
     yield from _missing(rows, columns)
     yield from _empty(rows, description)
@@ -64,7 +69,13 @@ def hostile_requests(rows: Rows, description: Description) -> Iterator[HostileRe
         yield from _both("NaN", rows | nan, columns)
     times = [name for name in description.time_columns if name in rows]
     if times:
-        extreme = {name: [[_EXTREMES[row % 2]] for row in range(num_rows(rows))] for name in times}
+        extreme = {
+            name: [
+                [_EXTREMES[row % 2]] * (len(values) if columns[name].is_list else 1)
+                for row, values in enumerate(rows[name])
+            ]
+            for name in times
+        }
         yield from _both("extreme times", rows | extreme, columns)
 
 
@@ -116,10 +127,13 @@ def _wrong_length(rows: Rows, description: Description) -> Iterator[HostileReque
     for name in _vectors(description):
         yield from _both("wrong length", rows | {name: [[*values, 0.5] for values in rows[name]]}, description.columns)
     for name in _beside(description):
-        yield from _both("wrong length", rows | {name: [[*values, 0.5] for values in rows[name]]}, description.columns)
-        # Right length, but all 0: a weighted mean divides 0 by 0.
-        zeros = rows | {name: [[0.0] * len(values) for values in rows[name]]}
-        yield from _both("weights of 0", zeros, description.columns, must_score=True)
+        kind = description.columns[name].type
+        longer = {name: [[*values, _ONE_MORE[kind]] for values in rows[name]]}
+        yield from _both("wrong length", rows | longer, description.columns)
+        if kind == "float":
+            # Right length, but all 0: a weighted mean divides 0 by 0.
+            zeros = rows | {name: [[0.0] * len(values) for values in rows[name]]}
+            yield from _both("weights of 0", zeros, description.columns, must_score=True)
 
 
 def _wrong_type(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileRequest]:

@@ -16,6 +16,7 @@ from sangam.schemas.derived.rank_inputs import LENGTH, MISSING
 from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column, ColumnType
 from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.events import EventTimes
 from sangam.schemas.spec.features import AgeFeature, MatchFeature, SequenceFeature, TimeFeature
 from sangam.schemas.spec.release import Evaluation
 
@@ -67,6 +68,8 @@ class Description:
                     columns.add(self.ranker.column_of(name))
                 case AgeFeature():
                     columns |= {feature.since, feature.at}
+                case SequenceFeature(times=EventTimes(column=column, at=at)):
+                    columns |= {column, at}
                 case _:
                     pass
         return sorted(columns)

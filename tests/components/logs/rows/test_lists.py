@@ -68,7 +68,7 @@ def test_an_id_goes_with_each_of_its_weights_and_they_with_it() -> None:
 def test_another_number_of_weights_than_ids_is_an_error_that_names_the_row(weights: Any) -> None:
     text = (
         rf"^file: column 'w': is not as long as column 'ids' in row 2 \(got {len(weights[1] or ())} and 2 values\); "
-        "log one weight for each id"
+        "log one value for each id"
     )
     with pytest.raises(UserError, match=text):
         converted([IDS, WEIGHTS], [[7], [8, 9]], weights)

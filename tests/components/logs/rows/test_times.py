@@ -137,3 +137,27 @@ def test_a_window_at_the_end_of_the_calendar_has_a_range() -> None:
     first, last = (limits_of(day_logs(), day).times["event"] for day in ("0001-01-01", "9999-12-31"))
     assert (str(first.first), str(first.last)) == ("0001-01-01", "0001-01-02")
     assert (str(last.first), str(last.last)) == ("9999-12-30", "9999-12-31")
+
+
+def _events(times: list[list[int | None]], logs: Logs | None = None) -> Converted:
+    ids = Column("ids", "int", is_list=True, is_required=False)
+    listed = Column("times", "int", is_list=True, is_required=False, time="other", beside=("ids",), not_after="at")
+    arrays = [pa.array([list(range(len(each))) for each in times]), pa.array(times, pa.list_(pa.int64()))]
+    batch = pa.RecordBatch.from_arrays([*arrays, pa.array([NOON] * len(times))], ["ids", "times", "at"])
+    return convert(batch, [ids, listed, AT], "file", limits=limits_of(logs or day_logs(), DAY))
+
+
+def test_events_later_than_their_row_are_counted() -> None:
+    found = _events([[NOON - 1, NOON], [], [NOON + 1, None]])
+    assert found.batch.column(1).to_pylist() == [[NOON - 1, NOON], [], [NOON + 1]]
+    assert found.ignored == {"later than 'at', so of age 0: times": 1, "null in list: times": 1}
+
+
+def test_times_of_events_are_clipped_or_their_events_left_out() -> None:
+    dropped = _events([[-(10**12), 7], [NOON]], day_logs(times={"outside": "drop"}))
+    assert dropped.batch.column(0).to_pylist() == [[1], [0]]
+    assert dropped.ignored == {"time outside its range: times": 1}
+    assert dropped.times["times"].outside == 1
+    clipped = _events([[-(10**12), 7], [NOON]])
+    assert clipped.batch.column(1).to_pylist() == [[second("1900-01-01T00:00:00"), 7], [NOON]]
+    assert clipped.ignored == {"time clipped: times before 1900-01-01": 1}
