@@ -59,7 +59,13 @@ class EmbeddedRows(Protocol):
         """Returns the lists of `Layout.combined`."""
 
     def list_to_encode(self, group: str, feature: str) -> Lists:
-        """Returns the lists of an encoded feature: B, or 1 if all rows share one."""
+        """Returns the lists of an encoded feature: B, or 1 if all rows share one, or one for each request."""
+
+    def for_targets(self, lists: Lists) -> Lists:
+        """Returns lists that attend to targets: of several requests, one for each row."""
+
+    def of_targets(self, lists: Lists) -> Lists:
+        """Returns the same lists, with the list of each row's target."""
 
     def side_by_side(self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int) -> Input:
         """Returns vectors of a group's lists, feature after feature, as [B, num_features * D]."""
@@ -137,6 +143,14 @@ class EmbeddedBatch:
         """See `EmbeddedRows`."""
         del group
         return self._encoded[feature]
+
+    def for_targets(self, lists: Lists) -> Lists:
+        """See `EmbeddedRows`."""
+        return lists
+
+    def of_targets(self, lists: Lists) -> Lists:
+        """See `EmbeddedRows`."""
+        return lists
 
     def side_by_side(
         self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int

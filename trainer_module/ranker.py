@@ -61,6 +61,8 @@ class Ranker:
         self.encoders: dict[str, Encoder] = {}
         self._targets: dict[str, tuple[str, int]] = {}
         """By encoded sequence: the group of its target, and the target's index among the group's `ids`."""
+        self._keeps_lists: set[str] = set()
+        """Encoded sequences with a target of which an encoder takes each user's list once."""
         for group, names in self.layout.encoded.items():
             for name in names:
                 self._add_encoder(name, self.groups[group].dim)
@@ -73,11 +75,6 @@ class Ranker:
         self.shared = self._model.shared
         """Names of the weights of the last layer shared by all tasks; empty without one."""
         self.weights = FlatWeights(dense_weights(spec))
-
-    @property
-    def features_with_targets(self) -> frozenset[str]:
-        """Sequences whose encoder reads another feature."""
-        return frozenset(self._targets)
 
     @property
     def has_dropout(self) -> bool:
@@ -101,6 +98,8 @@ class Ranker:
             self._targets[name] = next(
                 (group, names.index(target)) for group, names in self.layout.ids.items() if target in names
             )
+            if feature.encoder.keeps_lists:
+                self._keeps_lists.add(name)
 
     def serving(self, batch: Batch) -> Batch:
         """Returns the batch for predictions: bias features have their serving value."""
@@ -180,8 +179,7 @@ class Ranker:
                 vectors = self._combined(combined, lists)
                 parts_BI.append(rows.side_by_side(group, vectors, lists.lists_per_feature, len(combined)))
             for name in self.layout.encoded[group]:
-                target = rows.id(*self._targets[name]) if name in self._targets else None
-                vectors = self.encoders[name](weights, rows.list_to_encode(group, name), target)
+                vectors = self._encoded(weights, rows, group, name)
                 parts_BI.append(rows.side_by_side(group, vectors, tf.shape(vectors)[:1], 1))
         if split := [part for part in parts_BI if isinstance(part, Split)]:
             return side_by_side(split)
@@ -190,6 +188,14 @@ class Ranker:
             return fused.inputs(parts_BI, tf.float32 if self._dropout_I.any() else self._compute_type)
         whole_BI = [part.side_by_side() if isinstance(part, fused.Gathered) else part for part in parts_BI]
         return tf.concat(whole_BI, axis=1)
+
+    def _encoded(self, weights: Weights, rows: EmbeddedRows, group: str, name: str) -> tf.Tensor:
+        """Returns the vector of each list of an encoded feature, or of each of its targets: [any, dim]."""
+        lists, target = rows.list_to_encode(group, name), None
+        if name in self._targets:
+            target = rows.id(*self._targets[name])
+            lists = rows.of_targets(lists) if name in self._keeps_lists else rows.for_targets(lists)
+        return self.encoders[name](weights, lists, target)
 
     def _combined(self, features: Sequence[str], lists: ListsToCombine) -> tf.Tensor:
         """Returns the vector of each list: [lists, dim]."""

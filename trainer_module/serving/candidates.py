@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import tensorflow as tf
@@ -52,7 +53,6 @@ class _Candidates:
         self, ranker: Ranker, columns: TensorsByName, tables: Mapping[str, ServedTable], requests: Requests
     ) -> None:
         self._layout, self._columns, self._requests = ranker.layout, columns, requests
-        self._with_targets = ranker.features_with_targets
         self._dims = {name: group.dim for name, group in ranker.groups.items()}
         self._embeddings: dict[str, tf.Tensor] = {}
         """Embeddings of each feature, [rows or values, D]."""
@@ -98,11 +98,18 @@ class _Candidates:
 
     def list_to_encode(self, group: str, feature: str) -> Lists:
         del group
-        lengths_R = ragged(self._columns[feature]).row_lengths()
-        lists = tf.RaggedTensor.from_row_lengths(self._embeddings[feature], lengths_R, validate=False)
-        if feature in self._with_targets:
-            lists = self._requests.for_each_row(lists)
-        return Lists(lists.flat_values, lists.row_lengths())
+        return Lists(self._embeddings[feature], ragged(self._columns[feature]).row_lengths())
+
+    def for_targets(self, lists: Lists) -> Lists:
+        values = tf.RaggedTensor.from_row_lengths(lists.values_nD, lists.lengths_R, validate=False)
+        values = self._requests.for_each_row(values)
+        return replace(lists, values_nD=values.flat_values, lengths_R=values.row_lengths())
+
+    def of_targets(self, lists: Lists) -> Lists:
+        rows = tf.size(self._requests.of_row_B)
+        # As many lists as rows: each row has its own.
+        list_C = tf.where(tf.size(lists.lengths_R) == rows, tf.range(rows), self._requests.of_row_B)
+        return replace(lists, list_C=list_C)
 
     def side_by_side(self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int) -> Split:
         return _split(
