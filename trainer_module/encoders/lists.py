@@ -16,15 +16,15 @@ class Lists:
     Attributes:
         values_nD: embeddings.
         lengths_R: int64, how many each list has.
+        ages_n: float32, seconds from each event to its row's time, at least 0; None without times.
         has_own_targets: whether each list is known to have a target of its own; otherwise one may be for all.
-        ages_n: float32, seconds from each value's event to the row's time; None where the sequence has no times.
         list_C: int32, the list of each target, ascending; None: see `of_targets`.
     """
 
     values_nD: tf.Tensor
     lengths_R: tf.Tensor
-    has_own_targets: bool = False
     ages_n: tf.Tensor | None = None
+    has_own_targets: bool = False
     list_C: tf.Tensor | None = None
 
     def of_targets(self, num_targets: tf.Tensor) -> tf.Tensor:
