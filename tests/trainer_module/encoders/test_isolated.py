@@ -170,7 +170,6 @@ def test_gradients_are_the_slopes_of_the_losses_however_many_lists_are_computed_
 
     read = [{name: tf.constant(each) for name, each in weights.items()}, tf.constant(VALUES), tf.constant(TARGETS)]
 
-    @tf.function(autograph=False)
     def gradients(*read: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(read)
@@ -179,7 +178,7 @@ def test_gradients_are_the_slopes_of_the_losses_however_many_lists_are_computed_
 
     together = [each.numpy() for each in gradients(*read)]
     monkeypatch.setattr(in_parts, "_ELEMENTS", 1)
-    alone = [each.numpy() for each in tf.function(gradients.python_function, autograph=False)(*read)]
+    alone = [each.numpy() for each in tf.function(gradients, autograph=False)(*read)]
     generator = np.random.default_rng(4)
     directions = [generator.normal(size=each.shape).astype(np.float32) for each in together]
     for one, other in zip(together, alone, strict=True):
