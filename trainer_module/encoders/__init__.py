@@ -55,7 +55,7 @@ encoder_of.register(PositionalEncoder, lambda spec, name, dim: PositionalLists(n
 encoder_of.register(DinEncoder, lambda spec, name, dim: DinLists(name, spec, dim))
 encoder_of.register(TransformerEncoder, lambda spec, name, dim: TransformerLists(name, spec, dim))
 encoder_of.register(TargetTransformerEncoder, lambda spec, name, dim: TargetTransformerLists(name, spec, dim))
-encoder_of.register(HstuEncoder, lambda spec, name, dim: HstuLists(name, spec))
+encoder_of.register(HstuEncoder, lambda spec, name, dim: HstuLists(name, spec, dim))
 
 
 class OutsideEncoder:

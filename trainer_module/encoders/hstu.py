@@ -20,15 +20,15 @@ from sangam.trainer_module.encoders.norm import normalized
 class HstuLists:
     """The state of the target behind the layers."""
 
-    def __init__(self, feature: str, spec: HstuEncoder):
-        self._name = f"encoders/{feature}"
+    def __init__(self, feature: str, spec: HstuEncoder, dim: int):
+        self._name, self._dim = f"encoders/{feature}", dim
         self._layers = [_Layer(f"{self._name}/{number}") for number in range(spec.num_layers)]
 
     def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:
         """See `Encoder`."""
         if target is None:
             raise ValueError(f"{self._name}: a target is needed")
-        return encoded(weights, lists, target, self._layers)
+        return encoded(weights, lists, target, self._layers, self._dim)
 
 
 class _Layer:

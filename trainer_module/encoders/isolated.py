@@ -6,7 +6,7 @@ beside any others (M-FALCON in Zhai et al.: Actions speak louder than words, ICM
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -101,9 +101,11 @@ class Layer(Protocol):
         """Returns the states of all rows, [m, D]; of the last layer those of the candidates alone, [C, D]."""
 
 
-def encoded(weights: Weights, lists: Lists, target: tf.Tensor, layers: Sequence[Layer]) -> tf.Tensor:
+def encoded(weights: Weights, lists: Lists, target: tf.Tensor, layers: Sequence[Layer], dim: int) -> tf.Tensor:
     """Returns the state of each target behind the layers, [C, D]; zeros where its list is empty."""
-    isolated, states = Isolated.of(lists, target)
+    # The rows of a served table have no static width.
+    values_nD, target = (tf.ensure_shape(rows, [None, dim]) for rows in (lists.values_nD, target))
+    isolated, states = Isolated.of(replace(lists, values_nD=values_nD), target)
     for layer in layers:
         states = layer(weights, states, isolated, is_last=layer is layers[-1])
     return isolated.as_given(states)

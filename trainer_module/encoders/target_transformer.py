@@ -23,7 +23,7 @@ class TargetTransformerLists:
     """The state of the target behind the layers."""
 
     def __init__(self, feature: str, spec: TargetTransformerEncoder, dim: int):
-        self._name = f"encoders/{feature}"
+        self._name, self._dim = f"encoders/{feature}", dim
         width = dim // spec.num_heads
         self._layers = [_Layer(f"{self._name}/{number}", width) for number in range(spec.num_layers)]
 
@@ -31,7 +31,7 @@ class TargetTransformerLists:
         """See `Encoder`."""
         if target is None:
             raise ValueError(f"{self._name}: a target is needed")
-        return encoded(weights, lists, target, self._layers)
+        return encoded(weights, lists, target, self._layers, self._dim)
 
 
 class _Layer:
