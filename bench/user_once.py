@@ -143,7 +143,8 @@ def in_turn(calls: Mapping[str, Call], requests: list[dict[str, Any]], seconds: 
     }
 
 
-def _call(model: ServedRanker, signature: str = RANK) -> Call:
+def call_of(model: ServedRanker, signature: str = RANK) -> Any:
+    """Returns a signature as a function of arrays, with its `inputs`."""
     rank = model.signatures()[signature]
     concrete = rank.get_concrete_function()  # type: ignore[attr-defined]
 
@@ -183,19 +184,19 @@ def _of_specs(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
         declared = declare()
         with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
             model = served(Ranker(declared), Path(folder, "graph"))
-            once = _call(model)
+            once = call_of(model)
             inputs = once.inputs  # type: ignore[attr-defined]
             context = {
                 column.removesuffix("_length") for column in inputs if is_context(column.removesuffix("_length"))
             }
             if arguments.joined:
-                several = _call(model, RANK_SEVERAL)
+                several = call_of(model, RANK_SEVERAL)
                 calls: dict[str, Call] = {
                     "repeated": lambda request, once=once: once(request["repeated"]),
                     "joined": lambda request, several=several: several(request["joined"]),
                 }
             else:
-                calls = {"whole": _call(served(Whole(declared), Path(folder, "graph"))), "once": once}
+                calls = {"whole": call_of(served(Whole(declared), Path(folder, "graph"))), "once": once}
             for candidates in arguments.candidates:
                 asked_of = context if not arguments.repeated else set()
                 requests = [

@@ -70,6 +70,9 @@ class EmbeddedRows(Protocol):
     def for_targets(self, lists: Lists) -> Lists:
         """Returns lists that attend to targets: of several requests, one for each row."""
 
+    def of_targets(self, lists: Lists) -> Lists:
+        """Returns the same lists, with the list of each row's target."""
+
     def side_by_side(self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int) -> Input:
         """Returns vectors of a group's lists, feature after feature, as [B, num_features * D]."""
 
@@ -157,6 +160,10 @@ class EmbeddedBatch:
         return lists, Beside(rows, amounts)
 
     def for_targets(self, lists: Lists) -> Lists:
+        """See `EmbeddedRows`."""
+        return lists
+
+    def of_targets(self, lists: Lists) -> Lists:
         """See `EmbeddedRows`."""
         return lists
 

@@ -68,6 +68,8 @@ class Ranker:
         self._events: dict[str, EventVectors] = {}
         self._targets: dict[str, tuple[str, int]] = {}
         """By encoded sequence: the group of its target, and the target's index among the group's `ids`."""
+        self._keeps_lists: set[str] = set()
+        """Encoded sequences with a target of which an encoder takes each user's list once."""
         for group, names in self.layout.encoded.items():
             for name in names:
                 self._add_encoder(name, self.groups[group].dim)
@@ -103,6 +105,8 @@ class Ranker:
             self._targets[name] = next(
                 (group, names.index(target)) for group, names in self.layout.ids.items() if target in names
             )
+            if feature.encoder.keeps_lists:
+                self._keeps_lists.add(name)
 
     def serving(self, batch: Batch) -> Batch:
         """Returns the batch for predictions: bias features have their serving value."""
@@ -202,13 +206,15 @@ class Ranker:
         return tf.concat(whole_BI, axis=1)
 
     def _encoded(self, weights: Weights, rows: EmbeddedRows, group: str, name: str) -> tf.Tensor:
-        """Returns the vector of each list of a sequence: [lists, dim]."""
+        """Returns the vector of each list of a sequence, or of each of its targets: [any, dim]."""
         lists, beside = rows.list_to_encode(group, name)
         if name in self._events:
             lists = self._events[name](weights, lists, beside)
-        if name not in self._targets:
-            return self.encoders[name](weights, lists, None)
-        return self.encoders[name](weights, rows.for_targets(lists), rows.id(*self._targets[name]))
+        target = None
+        if name in self._targets:
+            target = rows.id(*self._targets[name])
+            lists = rows.of_targets(lists) if name in self._keeps_lists else rows.for_targets(lists)
+        return self.encoders[name](weights, lists, target)
 
     def _combined(self, features: Sequence[str], lists: ListsToCombine) -> tf.Tensor:
         """Returns the vector of each list: [lists, dim]."""

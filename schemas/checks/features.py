@@ -6,7 +6,7 @@ from sangam.schemas.checks.events import event_problems
 from sangam.schemas.derived.columns import is_bias
 from sangam.schemas.problems import Loc, Problem, listed
 from sangam.schemas.spec import Spec
-from sangam.schemas.spec.encoders import PositionalEncoder, TransformerEncoder
+from sangam.schemas.spec.encoders import CandidateEncoder, PositionalEncoder, TransformerEncoder
 from sangam.schemas.spec.events import EventId
 from sangam.schemas.spec.feature_bases import Clip, Missing, NumberFeature
 from sangam.schemas.spec.features import (
@@ -223,12 +223,12 @@ def _encoder(spec: Spec, loc: Loc, feature: SequenceFeature) -> Iterator[Problem
     loc = (*loc, "encoder")
     table = spec.tables.get(feature.table)
     match feature.encoder:
-        case PositionalEncoder():
-            if feature.max_length == 1:
-                yield _one_position(loc, "weigh", "positional")
-        case TransformerEncoder(num_heads=heads):
-            if feature.max_length == 1:
-                yield _one_position(loc, "attend to", "transformer")
+        case PositionalEncoder() if feature.max_length == 1:
+            yield _one_position(loc, "weigh", "positional")
+        case TransformerEncoder() if feature.max_length == 1:
+            yield _one_position(loc, "attend to", "transformer")
+    match feature.encoder:
+        case TransformerEncoder(num_heads=heads) | CandidateEncoder(num_heads=heads):
             if table and table.dim % heads:
                 yield Problem(
                     (*loc, "num_heads"),

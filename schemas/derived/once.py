@@ -56,17 +56,22 @@ def are_narrow(crosses: DcnV2, inputs: int) -> bool:
 def once_a_request(ranker: RankerSpec) -> Once:
     """Returns what the exported ranker computes once a request."""
     order = FeatureOrder(ranker)
-    targets = {}
+    encoders = {}
     for group in groups_of(ranker):
         for name in order.encoded[group]:
             feature = ranker.features[name]
             assert isinstance(feature, SequenceFeature)
-            targets[name] = feature.encoder.attends_to()
-    each = [(f"encoder {name}", f"attends to {target}") for name, target in targets.items() if target]
+            encoders[name] = feature.encoder
+    each = []
+    for name, encoder in encoders.items():
+        if (target := encoder.attends_to()) and encoder.keeps_lists:
+            each.append((f"encoder {name} of {target}", "the list is encoded once, and attends to no candidate"))
+        elif target:
+            each.append((f"encoder {name}", f"attends to {target}"))
     why = _why_whole(ranker)
     return Once(
         matrices=() if why else tuple(weight.name for weight in _first(ranker)),
-        encoders=tuple(name for name, target in targets.items() if not target),
+        encoders=tuple(name for name, each in encoders.items() if each.keeps_lists or not each.attends_to()),
         each=tuple([*each, *why, *_later(ranker)]),
     )
 

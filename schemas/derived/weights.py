@@ -87,9 +87,10 @@ def _numbers(together: EncodedTogether) -> Weights:
     yield weight(f"{name}/b", features, encoding.dim, start="zeros")
 
 
-def encoder_weights(name: str, feature: SequenceFeature, dim: int) -> Weights:
+def encoder_weights(name: str, feature: SequenceFeature, dim: int, *, has_ages: bool = False) -> Weights:
     """Yields the weights of a sequence's encoder."""
-    return under(f"encoders/{name}/", feature.encoder.weights(dim, feature.max_length))
+    of_ages = feature.encoder.age_weights() if has_ages else ()
+    return under(f"encoders/{name}/", itertools.chain(feature.encoder.weights(dim, feature.max_length), of_ages))
 
 
 def event_weights(name: str, feature: SequenceFeature, dim: int) -> Weights:

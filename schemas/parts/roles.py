@@ -24,7 +24,8 @@ Weights = Mapping[str, Tensor]
 Noise = Any
 """Noise of dropout: `noise.dropout(x, rate, name)`; None outside training."""
 Lists = Any
-"""Embeddings of lists: `lists.padded()` gives [R, longest, D] and [R, longest] bool; `values_nD`, `lengths_R`."""
+"""Embeddings of lists: `lists.padded()` gives [R, longest, D] and [R, longest] bool; `values_nD`, `lengths_R`, `ages_n`
+(seconds before the row's time, None without times)."""
 
 
 class Interaction(Part):
@@ -62,6 +63,8 @@ class Encoder(Part):
 
     role = "encoder"
     compute = "encode"
+    keeps_lists: ClassVar[bool] = False
+    """Whether it takes each user's list once, however many of the targets are the user's: `lists.of_targets`."""
 
     def attends_to(self) -> Name | None:
         """Returns the feature of one id whose embedding is the target; None: `target` is None."""
@@ -70,6 +73,10 @@ class Encoder(Part):
     def weights(self, dim: int, max_length: int) -> Iterator[Weight]:
         """Yields its weights for a table of `dim` floats; none by default."""
         del dim, max_length
+        yield from ()
+
+    def age_weights(self) -> Iterator[Weight]:
+        """Yields those that it has besides for a sequence with times, `lists.ages_n`; none by default."""
         yield from ()
 
     def problems(self, dim: int, max_length: int) -> Iterator[Problem]:

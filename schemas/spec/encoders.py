@@ -1,12 +1,13 @@
 """Encoders: from a sequence of embeddings to one vector."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from sangam.schemas.parts import roles
 from sangam.schemas.parts.base import Name, PositiveInt, Units
 from sangam.schemas.parts.kinds import AnyKind
 from sangam.schemas.parts.weight import Weight, dense, mlp, weight
+from sangam.schemas.spec.buckets import AGE_BUCKETS, position_buckets
 
 
 class MeanEncoder(roles.Encoder):
@@ -71,6 +72,73 @@ class TransformerEncoder(roles.Encoder):
             for norm in (1, 2):
                 yield weight(f"{layer}/norm_{norm}/gain", dim, start="zeros")
                 yield weight(f"{layer}/norm_{norm}/bias", dim, start="zeros")
+
+
+class CandidateEncoder(roles.Encoder):
+    """Layers of attention over the sequence and the target behind its newest id. An id sees older ones, the target all
+    of them, and nothing sees the target; so a target's vector depends on no other target."""
+
+    keeps_lists: ClassVar[bool] = True
+    target: Name
+    """Feature with one id per example and the sequence's dimension, such as the candidate."""
+    num_layers: PositiveInt = 1
+    """Number of layers. In the last one the target alone attends: its cost has the length of the sequence, that of each
+    other one the square."""
+    num_heads: PositiveInt = 2
+    """Number of attention heads; a divisor of the table's dimension."""
+
+    def attends_to(self) -> Name:
+        """See `Encoder`."""
+        return self.target
+
+    def weights(self, dim: int, max_length: int) -> Iterator[Weight]:
+        """See `Encoder`."""
+        for layer in range(self.num_layers):
+            yield weight(f"{layer}/positions", self.num_heads, position_buckets(max_length), start="zeros")
+            yield from self.layer_weights(str(layer), dim)
+
+    def age_weights(self) -> Iterator[Weight]:
+        """See `Encoder`."""
+        for layer in range(self.num_layers):
+            yield weight(f"{layer}/ages", self.num_heads, AGE_BUCKETS, start="zeros")
+
+    def layer_weights(self, layer: str, dim: int) -> Iterator[Weight]:
+        """Yields the weights of a layer, without those of the relative positions."""
+        raise NotImplementedError
+
+
+class TargetTransformerEncoder(CandidateEncoder):
+    """The state of the target behind a transformer's layers over the sequence and the target (Chen et al.: Behavior
+    sequence transformer, DLP-KDD 2019), causal, with biases of relative positions and ages for each head."""
+
+    kind: Literal["target_transformer"]
+    feed_forward_units: PositiveInt = 64
+    """Width of the hidden layer after each attention."""
+
+    def layer_weights(self, layer: str, dim: int) -> Iterator[Weight]:
+        """See `CandidateEncoder`."""
+        yield from dense(f"{layer}/keys_values", dim, 2 * dim, columns=2)
+        for part in ("queries", "mixed"):
+            yield from dense(f"{layer}/{part}", dim, dim)
+        yield from dense(f"{layer}/wide", dim, self.feed_forward_units)
+        yield from dense(f"{layer}/narrow", self.feed_forward_units, dim)
+        for norm in (1, 2):
+            yield weight(f"{layer}/norm_{norm}/gain", dim, start="zeros")
+            yield weight(f"{layer}/norm_{norm}/bias", dim, start="zeros")
+
+
+class HstuEncoder(CandidateEncoder):
+    """The state of the target behind hierarchical sequential transduction units (Zhai et al.: Actions speak louder than
+    words, ICML 2024, equations 1 to 3): attention by silu instead of a softmax, so that many likes weigh more than one,
+    with biases of relative positions and ages for each head."""
+
+    kind: Literal["hstu"]
+
+    def layer_weights(self, layer: str, dim: int) -> Iterator[Weight]:
+        """See `CandidateEncoder`."""
+        for part in ("keys_values", "queries_gates"):
+            yield from dense(f"{layer}/{part}", dim, 2 * dim, columns=2)
+        yield from dense(f"{layer}/mixed", dim, dim)
 
 
 Encoder = Annotated[roles.Encoder, AnyKind(roles.Encoder)]

@@ -98,6 +98,18 @@ _FEATURES: dict[str, Any] = {
         "max_length": 3,
         "beside": {"recent_actions": {"kind": "id", "type": "string", "table": "actions"}},
     },
+    "recent_by_hstu": {
+        **_SEQUENCE,
+        "max_length": 5,
+        "encoder": {"kind": "hstu", "target": "item", "num_layers": 2},
+        "beside": {"recent_actions": {"kind": "id", "type": "string", "table": "actions"}},
+        "times": {"column": "recent_times", "at": "time"},
+    },
+    "recent_with_item": {
+        **_SEQUENCE,
+        "max_length": 5,
+        "encoder": {"kind": "target_transformer", "target": "item", "num_layers": 2, "feed_forward_units": 4},
+    },
     "image": {"kind": "vector", "dim": 3, "normalize": "l2", "missing": 0},
     "hour": {"kind": "time", "column": "time", "part": "hour"},
     "hour_row": {"kind": "time", "column": "time", "part": "hour", "table": "hours"},

@@ -6,14 +6,23 @@ from typing import Protocol
 import tensorflow as tf
 
 from sangam.schemas.parts.roles import Encoder as EncoderSpec
-from sangam.schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
+from sangam.schemas.spec.encoders import (
+    DinEncoder,
+    HstuEncoder,
+    MeanEncoder,
+    PositionalEncoder,
+    TargetTransformerEncoder,
+    TransformerEncoder,
+)
 from sangam.schemas.spec.features import SequenceFeature
 from sangam.trainer_module.dense import choice
 from sangam.trainer_module.dense.weights import Weights, below
 from sangam.trainer_module.encoders.din import DinLists
+from sangam.trainer_module.encoders.hstu import HstuLists
 from sangam.trainer_module.encoders.lists import Lists
 from sangam.trainer_module.encoders.mean import MeanLists
 from sangam.trainer_module.encoders.positional import PositionalLists
+from sangam.trainer_module.encoders.target_transformer import TargetTransformerLists
 from sangam.trainer_module.encoders.transformer import TransformerLists
 from sangam.trainer_module.outside import computed
 
@@ -46,6 +55,8 @@ encoder_of.register(MeanEncoder, lambda spec, name, dim: MeanLists())
 encoder_of.register(PositionalEncoder, lambda spec, name, dim: PositionalLists(name))
 encoder_of.register(DinEncoder, lambda spec, name, dim: DinLists(name, spec, dim))
 encoder_of.register(TransformerEncoder, lambda spec, name, dim: TransformerLists(name, spec, dim))
+encoder_of.register(TargetTransformerEncoder, lambda spec, name, dim: TargetTransformerLists(name, spec, dim))
+encoder_of.register(HstuEncoder, lambda spec, name, dim: HstuLists(name, spec, dim))
 
 
 class OutsideEncoder:

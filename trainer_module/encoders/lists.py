@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from sangam.trainer_module.encoders.pooling import lists_of_values
 
-# Shape suffixes: R lists, n values of all of them in a row, L longest list, D dimension.
+# Shape suffixes: R lists, C targets, n values of all of them in a row, L longest list, D dimension.
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,25 @@ class Lists:
         lengths_R: int64, how many each list has.
         ages_n: float32, seconds from each event to its row's time, at least 0; None without times.
         has_own_targets: whether each list is known to have a target of its own; otherwise one may be for all.
+        list_C: int32, the list of each target, ascending; None: see `of_targets`.
     """
 
     values_nD: tf.Tensor
     lengths_R: tf.Tensor
     ages_n: tf.Tensor | None = None
     has_own_targets: bool = False
+    list_C: tf.Tensor | None = None
+
+    def of_targets(self, num_targets: tf.Tensor) -> tf.Tensor:
+        """Returns the list of each target: [C] int32, ascending.
+
+        Args:
+            num_targets: as many as lists; or lists or targets may be one for all of the others.
+        """
+        if self.list_C is not None:
+            return self.list_C
+        num_lists = tf.size(self.lengths_R)
+        return tf.minimum(tf.range(tf.where(num_lists == 1, num_targets, num_lists)), num_lists - 1)
 
     def positions(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the list of each value, and its position in it, from 0: [n] int32 and [n] int64."""

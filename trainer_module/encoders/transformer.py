@@ -11,10 +11,10 @@ from sangam.schemas.spec.encoders import TransformerEncoder
 from sangam.trainer_module.dense.layers import Dense
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.encoders.lists import Lists
+from sangam.trainer_module.encoders.norm import Norm
 
 _HIDDEN = -1e9
 """Added to the logits of positions behind a list's end."""
-_EPSILON = 1e-6
 
 # Shape suffixes: R lists, L longest list, D dimension, H heads, K width of a head.
 
@@ -47,7 +47,7 @@ class _Layer:
             Dense(f"{name}/{part}", relu=False) for part in ("queries", "keys", "values", "mixed")
         )
         self._wide, self._narrow = Dense(f"{name}/wide", relu=True), Dense(f"{name}/narrow", relu=False)
-        self._norms = [_Norm(f"{name}/norm_{number}") for number in (1, 2)]
+        self._norms = [Norm(f"{name}/norm_{number}") for number in (1, 2)]
 
     def __call__(self, weights: Weights, x_RLD: tf.Tensor, hidden_R11L: tf.Tensor) -> tf.Tensor:
         shape = tf.shape(x_RLD)
@@ -65,14 +65,3 @@ class _Layer:
         logits_RHLL = tf.matmul(queries, keys, transpose_b=True) / math.sqrt(width) + hidden_R11L
         mixed_RHLK = tf.matmul(tf.nn.softmax(logits_RHLL), values)
         return self._mixed(weights, tf.reshape(tf.transpose(mixed_RHLK, [0, 2, 1, 3]), [-1, self._dim]))
-
-
-class _Norm:
-    """(x - mean) / deviation * (1 + gain) + bias, over the last axis (Ba et al.: Layer normalization, 2016)."""
-
-    def __init__(self, name: str):
-        self._gain, self._bias = f"{name}/gain", f"{name}/bias"
-
-    def __call__(self, weights: Weights, x: tf.Tensor) -> tf.Tensor:
-        mean, variance = tf.nn.moments(x, axes=[-1], keepdims=True)
-        return (x - mean) * tf.math.rsqrt(variance + _EPSILON) * (1.0 + weights[self._gain]) + weights[self._bias]

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import tensorflow as tf
@@ -130,7 +131,13 @@ class _Candidates:
         ages_n = lists.ages_n
         if ages_n is not None:
             ages_n = self._requests.for_each_row(_of_lists(ages_n, lists.lengths_R)).flat_values
-        return Lists(values.flat_values, values.row_lengths(), ages_n)
+        return replace(lists, values_nD=values.flat_values, lengths_R=values.row_lengths(), ages_n=ages_n)
+
+    def of_targets(self, lists: Lists) -> Lists:
+        rows = tf.size(self._requests.of_row_B)
+        # As many lists as rows: each row has its own.
+        list_C = tf.where(tf.size(lists.lengths_R) == rows, tf.range(rows), self._requests.of_row_B)
+        return replace(lists, list_C=list_C)
 
     def side_by_side(self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int) -> Split:
         return _split(

@@ -41,7 +41,10 @@ def write(job: TrainJob, target: Path) -> None:
     signatures = served.signatures()
     own_files = OwnFiles(served.table_variables())
     options = tf.saved_model.SaveOptions(
-        namespace_whitelist=["TFRA"] if spec.form == "tfra" else [], experimental_sharding_callback=own_files
+        namespace_whitelist=["TFRA"] if spec.form == "tfra" else [],
+        experimental_sharding_callback=own_files,
+        # Nobody learns from what is served.
+        experimental_custom_gradients=False,
     )
     tf.saved_model.save(served, str(target), signatures=signatures, options=options)
     examples = read_check(Path(job.output_dir))[0] if job.check_files else []

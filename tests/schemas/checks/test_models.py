@@ -137,6 +137,11 @@ FEATURES: list[Case] = [
         "(got 3 of 4)",
     ),
     (
+        {"features.recent.encoder": {"kind": "hstu", "target": "user", "num_heads": 3}},
+        "features.recent.encoder.num_heads",
+        "(got 3 of 4)",
+    ),
+    (
         {"features.recent.encoder": DIN},
         "features.recent.encoder.target",
         "(got 8 for 'user', 4 for the sequence's table 'tags')",

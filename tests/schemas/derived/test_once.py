@@ -50,6 +50,18 @@ def test_what_cannot_be_split_is_said(tmp_path: Path) -> None:
     assert once_a_request(full.ranker()).each == (("what follows a cross", OF_A_CROSS),)
 
 
+def test_lists_that_attend_to_no_candidate_are_encoded_once(tmp_path: Path) -> None:
+    for kind in ("hstu", "target_transformer"):
+        to_target = {
+            "tables": {"users": {"dim": 4}, "tags": {"dim": 4}},
+            "features.recent.encoder": {"kind": kind, "target": "friend"},
+            "features.recent.table": "users",
+        }
+        found = once_a_request(loaded(tmp_path, to_target).ranker())
+        assert found.encoders == ("recent",)
+        assert [what for what, _ in found.each] == ["encoder recent of friend"]
+
+
 def test_the_line_names_all_of_it(tmp_path: Path) -> None:
     once = "rank: columns of one row, once a request: transform, look-ups, pooling, encoder recent"
     assert once_a_request(loaded(tmp_path).ranker()).text() == (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sangam.schemas.derived.weights import encoder_weights
-from sangam.schemas.spec.encoders import DinEncoder, TransformerEncoder
+from sangam.schemas.spec.encoders import DinEncoder, HstuEncoder, TargetTransformerEncoder, TransformerEncoder
 from sangam.schemas.spec.features import SequenceFeature
 
 pytestmark = pytest.mark.slow
@@ -135,6 +135,8 @@ def test_a_transformer_equals_the_paper_over_the_values_that_are_there() -> None
     [
         DinEncoder(kind="din", target="item"),
         TransformerEncoder(kind="transformer"),
+        HstuEncoder(kind="hstu", target="item", num_layers=2),
+        TargetTransformerEncoder(kind="target_transformer", target="item", num_layers=2),
     ],
 )
 def test_empty_lists_have_gradients_that_are_numbers(declared: Any, lengths: tuple[int, ...]) -> None:

@@ -54,14 +54,14 @@ INTERACTIONS: dict[str, dict[str, Any] | None] = {
 }
 
 
-def declared(kind: str, interaction: str, **model: Any) -> RankerSpec:
+def declared(kind: str, interaction: str, features: Any = FEATURES, **model: Any) -> RankerSpec:
     made = {"kind": kind, **MODELS[kind], "interaction": INTERACTIONS[interaction], **model}
     return RankerSpec.model_validate_json(
         json.dumps(
             {
                 "name": "candidates",
-                "tables": {table: {"dim": 4} for table in ("users", "posts", "tags")},
-                "features": FEATURES,
+                "tables": {each["table"]: {"dim": 4} for each in features.values() if "table" in each},
+                "features": features,
                 "tasks": {task: {"kind": "binary"} for task in CHAIN},
                 "model": {key: value for key, value in made.items() if value is not None},
                 "training": {
@@ -91,7 +91,7 @@ def asked(
     """
     random, once, repeated = np.random.default_rng(3), {}, {}
     widths, number_C = dict(ranker.layout.floats), np.repeat(np.arange(len(of_requests)), of_requests)
-    for name in FEATURES:
+    for name in ranker.spec.features:
         rows = len(of_requests) if name in shared else sum(of_requests)
         row_C = number_C if name in shared else np.arange(rows)
         if name in widths:
@@ -186,5 +186,31 @@ def test_any_columns_may_be_of_one_row(own: tuple[str, ...], of_requests: tuple[
     """In a graph: a product of no columns ends the process there, and each of these requests may come."""
     shared = tuple(set(FEATURES) - set(own))
     got, expected = scores(declared("mmoe", "low_rank"), shared, *of_requests, in_graph=True)
+    assert got.shape == (sum(of_requests), 2)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+_IN_TURN = {"target": "post", "num_layers": 2}
+LISTS_ONCE: dict[str, Any] = {
+    "user": FEATURES["user"],
+    "post": FEATURES["post"],
+    "by_hstu": {**HISTORY, "encoder": {"kind": "hstu", **_IN_TURN}},
+    "by_transformer": {**HISTORY, "encoder": {"kind": "target_transformer", **_IN_TURN}},
+}
+
+
+@pytest.mark.parametrize(
+    ("own", "of_requests"),
+    [
+        (("post",), (5,)),
+        (("post", "by_hstu"), (3, 1, 2)),
+        (("user",), (2, 2)),
+        (tuple(LISTS_ONCE), (1, 1)),
+    ],
+)
+def test_lists_that_are_encoded_once_score_as_if_repeated(own: tuple[str, ...], of_requests: tuple[int, ...]) -> None:
+    shared = tuple(set(LISTS_ONCE) - set(own))
+    spec = declared("single_task", "none", LISTS_ONCE)
+    got, expected = scores(spec, shared, *of_requests, in_graph=True)
     assert got.shape == (sum(of_requests), 2)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)

@@ -138,7 +138,7 @@ def test_a_gap_is_waited_for(version: Path) -> None:
 def test_a_delta_that_is_published_while_a_server_looks_is_no_gap(
     version: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    versions, keys = version.parent, _keys("adagrad_8", 7)
+    keys = _keys("adagrad_8", 7)
     _, following = _served(version)
     published = deltas.published
 
