@@ -43,6 +43,7 @@ class Guess:
         why: reason, and advice on what to check.
         name: name in the spec.
         settings: settings of the feature; for a left-out column, its possible settings.
+        is_mostly_new: whether most rows of the newest day have an id that no earlier day has.
     """
 
     column: str
@@ -50,6 +51,7 @@ class Guess:
     why: str
     name: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    is_mostly_new: bool = False
 
 
 @dataclass(frozen=True)

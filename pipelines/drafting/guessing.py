@@ -205,7 +205,7 @@ def _passing(shares: Mapping[str, float], positives: Positives | None) -> dict[s
 
 
 def _mostly_new(made: Guess, share: float) -> Guess:
-    return replace(made, why=f"{made.why}; mostly new: {_of_newest(share)}")
+    return replace(made, why=f"{made.why}; mostly new: {_of_newest(share)}", is_mostly_new=True)
 
 
 def _of_newest(share: float) -> str:

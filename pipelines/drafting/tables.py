@@ -47,9 +47,11 @@ def with_table(guess: Guess, table: str) -> Guess:
 def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[str, Table]:
     """Returns the tables of the features, with settings from the number of their ids in the sample."""
     counts: dict[str, dict[str, int]] = {}
+    new: set[str] = set()
     for guess in features:
         table = guess.settings.get("table")
         if table is not None:
+            new |= {table} if guess.is_mostly_new else set()
             of_table = counts.setdefault(table, {})
             for value, number in columns[guess.column].counts.items():
                 of_table[str(value)] = of_table.get(str(value), 0) + number
@@ -62,6 +64,8 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
         if number > MANY_IDS and once >= _SEEN_ONCE:
             settings["admission"] = {"kind": "count", "at_least": 2}
             why += f", {once:.0%} of them once: a row from the second occurrence on"
+        if table in new:
+            settings["unseen"] = "auto"
         made[table] = Table(settings, number, why)
     return made
 

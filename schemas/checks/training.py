@@ -77,6 +77,13 @@ def _weight_decay(spec: Spec) -> Iterator[Problem]:
 
 def _unseen(spec: Spec) -> Iterator[Problem]:
     for name, table in spec.tables.items():
+        if table.unseen and name in spec.table_tags() and not spec.features_of(name):
+            yield Problem(
+                ("tables", name, "unseen"),
+                f"applies to ids of features, and none reads this table, but for what sequences have beside theirs (got "
+                f"{table.unseen})",
+                "remove it",
+            )
         if table.unseen and table.default_value:
             yield Problem(
                 ("tables", name, "unseen"),

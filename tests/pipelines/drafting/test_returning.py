@@ -55,6 +55,7 @@ def test_ids_that_never_return_are_left_out_and_mostly_new_ones_marked(
     document, features = valid(made), kept(made)
     assert set(document["features"]) == {"user", "post", "item"}
     assert mentions(features["item_id"], "mostly new: 10.")
+    assert [name for name, table in document["tables"].items() if table.get("unseen") == "auto"] == ["items"]
     assert "new" not in features["post_id"] + features["user_id"]
     shares = {"session_id": "0.", "order_id": "0.0%", "visitor_id": "0.0%"}
     assert {name: mentions(why, shares[name]) for name, why in left_out(made).items()} == dict.fromkeys(shares, True)
