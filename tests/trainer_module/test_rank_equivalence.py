@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.spec.tasks import BinaryTask
 from sangam.trainer_module.checkpoint.manifest import read_manifest
 from tests.errors import mentions
@@ -87,7 +88,7 @@ def _end_early(rank: int, ranks: int, directory: Path, files: tuple[str, ...]) -
     stopping = {
         "epochs": 12,
         "dense_precision": "auto",
-        "early_stopping": {"task": "watch", "per_epoch": 2, "sample": 200},
+        "early_stopping": {"task": "watch"},
         "checkpoint": {"every_steps": 9, "keep": 1},
         "dense_optimizer": {"kind": "adam", "learning_rate": 0.05},
         "embedding_optimizer": {"kind": "adagrad", "learning_rate": 1.0},  # Soon worse.
@@ -242,18 +243,17 @@ def test_ranks_choose_a_precision_and_keep_the_best_epoch_together(of_three: Pat
     report = json.loads((ended / "output" / "training.json").read_text())
     precision = read_manifest(ended / "final").dense_precision
     assert f"auto chose {precision}" in report["notes"][0]
-    told = report["early_stopping"]
-    best = int(np.argmin(told["values"]))
-    assert best == len(told["values"]) - 2
-    point = told["points"][best]
-    step = sum(epoch["steps"] for epoch in report["epochs"][: point["epoch"]]) + point["step"]
+    best, values = report["best_epoch"], report["early_stopping"]["values"]
+    assert best == int(np.argmin(values)) == len(values) - 2
+    step = sum(epoch["steps"] for epoch in report["epochs"][: best + 1])
     kept = ended / "checkpoints" / f"step-{step:012d}.best"
     for group in ("adagrad_4", "adagrad_8"):
         for array, expected in zip(read_rows(ended / "final", group), read_rows(kept, group), strict=True):
             np.testing.assert_array_equal(array, expected)
+    history = json.loads((kept / "history.json").read_text())["epochs"][best]
     [fitted] = read_manifest(ended / "final").calibrations.values()
-    # Fitted on the whole split, of which a sample was scored.
-    assert (fitted.examples, fitted.problem) == (-(-NUM_EXAMPLES // 3), "")
+    assert fitted == Calibration.model_validate_json(history["calibrations"]["like"])
+    assert not fitted.problem
     expected_dense = read_dense(kept)
     for name, array in read_dense(ended / "final").items():
         np.testing.assert_array_equal(array, expected_dense[name])
