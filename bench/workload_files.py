@@ -14,7 +14,7 @@ from bench.workload import NUM_FLOATS, NUM_IDS, NUM_TASKS, Pool
 from sangam.components.examples.writer import BlockWriter
 from sangam.components.steps.transform.analysis import Analyze
 from sangam.components.steps.transform.graph import write_graph
-from sangam.components.steps.transform.mapping import MapFile, ToMap
+from sangam.components.steps.transform.mapping import MapFiles, ToMap
 from sangam.schemas.contracts.statistics import FILE_NAME, Statistics, completed, to_analyze
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.spec import Inputs, RankerSpec
@@ -58,10 +58,10 @@ def write_rows(declared: RankerSpec, folder: Path, rows: int, pool_of: Callable[
             writer.write(batch_of(pool_of(seed), np.int64))
     raw = tuple(str(folder / "in_pool" / name) for name in writer.names)
     ahead = tuple(str(folder / "ahead" / name) for name in writer.names)
-    mapper = MapFile(graph)
+    mapper = MapFiles(graph)
     mapper.setup()
     for pair in zip(raw, ahead, strict=True):
-        mapper.process(ToMap(*pair))
+        mapper.process((ToMap(*pair, rows=rows),))
     return Written(graph, {"in_pool": raw, "ahead": ahead})
 
 

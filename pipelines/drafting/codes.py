@@ -186,7 +186,8 @@ def _of_label(place_R: NDArray[np.int64], labels_R: NDArray[np.float64]) -> str:
     labels_R = np.unique(labels_R[known_R], return_inverse=True)[1].astype(np.float64)
     if len(labels_R) < _FEWEST_ROWS or labels_R.max() == 0:
         return ""
-    sums = np.stack([np.bincount(place_R, weights) for weights in (np.ones_like(labels_R), labels_R, labels_R**2)], 1)
+    weights = (np.ones_like(labels_R), labels_R, labels_R**2)
+    sums = np.stack([np.bincount(place_R, each) for each in weights], 1).astype(np.float64)
     rough, between = _differ(sums)
     surely, of_all = _differ(sums[np.random.default_rng(0).permutation(len(sums))])
     if rough >= _SURE and between >= _ROUGH_SHARE * of_all:

@@ -80,7 +80,7 @@ def _unseen(spec: Spec) -> Iterator[Problem]:
         if table.unseen and name in spec.table_tags() and not spec.features_of(name):
             yield Problem(
                 ("tables", name, "unseen"),
-                f"applies to ids of features, and none reads this table, but for what sequences have beside theirs (got "
+                f"applies to ids of features, and only what sequences have beside theirs reads this table (got "
                 f"{table.unseen})",
                 "remove it",
             )

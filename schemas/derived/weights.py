@@ -87,9 +87,9 @@ def _numbers(together: EncodedTogether) -> Weights:
     yield weight(f"{name}/b", features, encoding.dim, start="zeros")
 
 
-def encoder_weights(name: str, feature: SequenceFeature, dim: int, *, has_ages: bool = False) -> Weights:
+def encoder_weights(name: str, feature: SequenceFeature, dim: int) -> Weights:
     """Yields the weights of a sequence's encoder."""
-    of_ages = feature.encoder.age_weights() if has_ages else ()
+    of_ages = feature.encoder.age_weights() if feature.times else ()
     return under(f"encoders/{name}/", itertools.chain(feature.encoder.weights(dim, feature.max_length), of_ages))
 
 

@@ -38,6 +38,7 @@ _TABLES: dict[str, Any] = {
     "actions": {},
 }
 _SEQUENCE = {"kind": "sequence", "type": "int", "table": "items", "column": "recent"}
+_ACTIONS = {"recent_actions": {"kind": "id", "type": "string", "table": "actions"}}
 _FEATURES: dict[str, Any] = {
     "price": {"kind": "numeric", "normalize": "zscore", "clip": [0, 50], "log": True, "missing": 1},
     "position": {"kind": "numeric", "normalize": "zscore", "type": "int", "at_serving": 1},
@@ -76,8 +77,7 @@ _FEATURES: dict[str, Any] = {
     "recent_by_position": {**_SEQUENCE, "max_length": 4, "encoder": {"kind": "positional"}},
     "recent_to_item": {**_SEQUENCE, "max_length": 5, "encoder": {"kind": "din", "target": "item", "units": [4, 3]}},
     "recent_in_turn": {
-        **_SEQUENCE,
-        "max_length": 5,
+        **(_SEQUENCE | {"max_length": 5}),
         "encoder": {"kind": "transformer", "num_layers": 2, "feed_forward_units": 4},
     },
     "recent_events": {
@@ -93,16 +93,12 @@ _FEATURES: dict[str, Any] = {
         "times": {"column": "recent_times", "at": "time"},
         "positions": True,
     },
-    "recent_actions": {
-        **_SEQUENCE,
-        "max_length": 3,
-        "beside": {"recent_actions": {"kind": "id", "type": "string", "table": "actions"}},
-    },
+    "recent_actions": {**_SEQUENCE, "max_length": 3, "beside": _ACTIONS},
     "recent_by_hstu": {
         **_SEQUENCE,
         "max_length": 5,
         "encoder": {"kind": "hstu", "target": "item", "num_layers": 2},
-        "beside": {"recent_actions": {"kind": "id", "type": "string", "table": "actions"}},
+        "beside": _ACTIONS,
         "times": {"column": "recent_times", "at": "time"},
     },
     "recent_with_item": {

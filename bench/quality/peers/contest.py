@@ -53,7 +53,10 @@ def _newest_days(source: Path, first: str) -> Callable[[Path], None]:
 
 
 def _splits(source: Path) -> Callable[[Path], None]:
-    return lambda folder: shutil.copytree(source, folder, dirs_exist_ok=True)
+    def make(folder: Path) -> None:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+
+    return make
 
 
 def _feed(folder: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from sangam.schemas.derived.weights import encoder_weights
 from sangam.schemas.spec.buckets import AGE_BUCKETS, AGE_STEPS, POSITION_STEPS, bucket
 from sangam.schemas.spec.encoders import HstuEncoder, TargetTransformerEncoder
+from sangam.schemas.spec.events import EventTimes
 from sangam.schemas.spec.features import SequenceFeature
 
 pytestmark = pytest.mark.slow
@@ -30,9 +31,10 @@ both = pytest.mark.parametrize("declared", ENCODERS, ids=lambda declared: declar
 def built(declared: Any, *, has_ages: bool = True) -> tuple[Any, dict[str, Any]]:
     from sangam.trainer_module.encoders import build_encoder
 
-    feature = SequenceFeature(kind="sequence", type="int", table="t", max_length=9, encoder=declared)
+    times = EventTimes(column="times", at="time") if has_ages else None
+    feature = SequenceFeature(kind="sequence", type="int", table="t", max_length=9, encoder=declared, times=times)
     generator = np.random.default_rng(1)
-    weights = encoder_weights("f", feature, DIM, has_ages=has_ages)
+    weights = encoder_weights("f", feature, DIM)
     made = {weight.name: generator.normal(size=weight.shape, scale=0.7).astype(np.float32) for weight in weights}
     return build_encoder("f", feature, DIM), made
 
