@@ -144,13 +144,21 @@ def serving_columns(inputs: Inputs) -> list[Column]:
 
 
 def columns_together(inputs: Inputs) -> frozenset[str]:
-    """Returns the columns that a feature of predictions reads with others; those of lists have equally many rows."""
-    several = (
-        [column.name for column in feature_columns(inputs, name)]
-        for name, feature in inputs.features.items()
-        if not is_bias(feature) and not isinstance(feature, ListFeature)
-    )
-    return frozenset(name for names in several if len(names) > 1 for name in names)
+    """Returns the columns that a feature of predictions reads with others, and lists beside these.
+
+    Lists that are read with other lists alone have equally many rows anyway.
+    """
+    read = {name: [column.name for column in feature_columns(inputs, name)] for name in inputs.features}
+    together: set[str] = set()
+    lists: list[list[str]] = []
+    for name, feature in inputs.features.items():
+        if isinstance(feature, ListFeature):
+            lists.append([column.name for column in feature_columns(inputs, name) if column.is_list])
+        elif not is_bias(feature) and len(read[name]) > 1:
+            together |= set(read[name])
+    while more := {name for names in lists if together & set(names) for name in names} - together:
+        together |= more
+    return frozenset(together)
 
 
 def drifting_columns(inputs: Inputs, name: str) -> list[Column]:

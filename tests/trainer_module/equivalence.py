@@ -37,6 +37,9 @@ TRAINING: dict[str, dict[str, Any]] = {
 MASKED = ("adagrad", "rowwise_adagrad")
 WITH_PARTS = ("adam", "ftrl")
 """The optimizers with which an interaction of others is trained."""
+WITH_CANDIDATES = "sgd"
+"""The optimizer with which an encoder attends to a candidate. Not one that divides by gradients: where these are almost
+0, as at the start of an attention between small rows, it makes whole steps of what sums round to."""
 TOLERANCE = 1e-5
 
 
@@ -55,6 +58,8 @@ def with_rules(optimizer: str, ranks: int) -> RankerSpec:
     if optimizer in WITH_PARTS:
         document |= {"parts": ["tests.trainer_module.sample_parts"]}
         document["model"]["interaction"] = {"kind": "gated"}
+    if optimizer == WITH_CANDIDATES:
+        document["features"]["history"]["encoder"] = {"kind": "hstu", "target": "post", "num_layers": 2}
     document["tables"]["users"] |= {
         "admission": {"kind": "count", "at_least": 4},
         "capacity": {"rows": 31, "evict": "least_frequent"},

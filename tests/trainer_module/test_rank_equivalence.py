@@ -17,7 +17,7 @@ from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, job, read_de
 
 pytestmark = pytest.mark.processes
 
-OPTIMIZERS = {2: ("adagrad",), 3: ("rowwise_adagrad", "ftrl")}
+OPTIMIZERS = {2: ("sgd", "adagrad"), 3: ("rowwise_adagrad", "ftrl")}
 """Of the rows, by the number of ranks; each with other settings of the dense part. Those left out have other rules of a
 row, or of a weight, alone: no number of ranks is in them. Posts have adam in all."""
 
