@@ -50,10 +50,10 @@ def measured(contest: Contest, seed: int, folder: Path) -> Measured:
 
 
 def _with_seed(spec: Path, seed: int) -> None:
-    yaml = YAML()
-    document = yaml.load(spec)
+    editor = YAML(typ="rt")
+    document = editor.load(spec)
     document["training"]["seed"] = seed
-    yaml.dump(document, spec)
+    editor.dump(document, spec)
 
 
 def _command(arguments: Sequence[str], log: Path) -> tuple[float, float, str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv
+import pyarrow.csv
 
 from bench.quality.sets.days import calendar, codes, recent_before, rows_before, write_days
 from bench.quality.sets.packages import members
@@ -56,9 +56,11 @@ def _year(texts: pa.ChunkedArray) -> pa.Array:
 def _texts(content: bytes) -> pa.Table:
     """Returns the columns as texts; RecBole's headers say `name:type`."""
     names = [each.split(":")[0] for each in content.split(b"\n", 1)[0].decode().rstrip("\r").split("\t")]
-    return csv.read_csv(
+    return pa.csv.read_csv(
         pa.BufferReader(content),
-        csv.ReadOptions(column_names=names, skip_rows=1),
-        csv.ParseOptions(delimiter="\t", quote_char=False),
-        csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]),
+        pa.csv.ReadOptions(column_names=names, skip_rows=1),
+        pa.csv.ParseOptions(delimiter="\t", quote_char=False),
+        pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+        ),
     )

@@ -282,5 +282,9 @@ def test_without_a_validation_split_it_is_an_error_before_training(files: tuple[
 
     collectives.start()
     made = read_job(write_job(tmp_path, _declared(), files)).model_copy(update={"validation_files": ()})
+    with pytest.raises(UserError, match=place_and_value("training.early_stopping", "(got no examples")):
+        train(made, "", "0", rank=0, ranks=1)
+    all_epochs = made.ranker.training.model_copy(update={"early_stopping": None})
+    made = made.model_copy(update={"ranker": made.ranker.model_copy(update={"training": all_epochs})})
     with pytest.raises(UserError, match=place_and_value("tasks.platt.calibration", "(got no examples")):
         train(made, "", "0", rank=0, ranks=1)

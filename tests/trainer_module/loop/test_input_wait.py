@@ -87,14 +87,20 @@ def test_slow_input_is_told_as_the_share_of_the_time_that_training_waited(
         deque(epoch.train_epoch(trainer, _batches(clock, read_s), progress, report))
         assert progress.waited_s == BATCHES * read_s
         assert (report.input_wait_s, report.seconds) == (BATCHES * read_s, BATCHES * (read_s + step_s))
-    ranker = SimpleNamespace(tasks=("like", "watch"), weights=SimpleNamespace(size=1))
+    rates = SimpleNamespace(rates={})
+    ranker = SimpleNamespace(tasks=("like", "watch"), weights=SimpleNamespace(size=1), unseen=rates)
     trained = SimpleNamespace(ranks=1, step=15, ranker=ranker, layers=lambda: "")
     written = job(tmp_path, declared(), ())
     Path(written.output_dir).mkdir()
     manifest = SimpleNamespace(days=(), calibrations={})
-    unseen = SimpleNamespace(observer=None)
+    quiet = SimpleNamespace(observer=None)
     run = SimpleNamespace(
-        job=written, trainer=trained, history=history, seconds=75.0, manifest=manifest, progress=unseen
+        job=written,
+        trainer=trained,
+        history=history,
+        seconds=75.0,
+        manifest=manifest,
+        progress=quiet,
     )
     write_report(run, {}, {}, [])
     told = json.loads(written.report_file.read_text())
