@@ -63,7 +63,9 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
             target_of(alerts, os.environ)
         task = prepare(options.step, parsed, datetime.datetime.now(datetime.UTC))
         if (late := surplus(task, options.retries, time.time())) is not None:
-            print(f"error: {options.step}: {late.reason.removeprefix(f'{options.step}: ')}", file=sys.stderr, flush=True)
+            print(
+                f"error: {options.step}: {late.reason.removeprefix(f'{options.step}: ')}", file=sys.stderr, flush=True
+            )
             return late.code
         ending = run_tries(task, options.retries, options.timeout_s, stop)
     except UserError as error:

@@ -139,7 +139,10 @@ def _ranges(spec: Spec) -> Iterator[tuple[str, Range]]:
         encoded = [f"features.{name}.encoding" for name in numbers]
         yield "encoding", _sets({label: dict.fromkeys(encoded, each) for label, each in _ENCODINGS.items()})
     if spec.tables:
-        yield "row dropout", _sets({f"{p}": {f"tables.{name}.dropout": p for name in spec.tables} for p in _ROW_DROPOUTS})
+        yield (
+            "row dropout",
+            _sets({f"{p}": {f"tables.{name}.dropout": p for name in spec.tables} for p in _ROW_DROPOUTS}),
+        )
         yield "dims", _sets({f"{dim}": {f"tables.{name}.dim": dim for name in spec.tables} for dim in _DIMS})
     batches = sorted({*_BATCHES, training.batch_size_per_rank})
     yield "training.batch_size_per_rank", Choice(kind="choice", values=tuple(batches))

@@ -44,7 +44,9 @@ def test_tries_are_those_of_all_pods_and_each_pod_has_one(tmp_path: Path, ended:
     assert ended == []
 
 
-def test_a_pod_that_comes_at_once_after_a_final_failure_tells_it_and_one_that_was_asked_for_tries(tmp_path: Path) -> None:
+def test_a_pod_that_comes_at_once_after_a_final_failure_tells_it_and_one_that_was_asked_for_tries(
+    tmp_path: Path,
+) -> None:
     retries, second = Retries(count=2), task(tmp_path, 2)
     note(task(tmp_path), FAILED, 1000.0)
     assert surplus(second, retries, 1000.0 + SURPLUS_S - 1) == FAILED
