@@ -1,7 +1,7 @@
 """Tries of a step within its pod, whatever the backend's own policy is: that one is for pods that are lost.
 
-Argo's policy is the installation's: with Kubeflow Pipelines 2.17 OnError, by which a step that fails is not tried again;
-with 2.16.1 OnFailure, by which it is, in a new pod. So the tries are counted here, over all pods of a step.
+Argo's policy is the installation's: with Kubeflow Pipelines 2.17 OnError, by which a step that fails is not tried
+again; with 2.16.1 OnFailure, by which it is, in a new pod. So the tries are counted here, over all pods of a step.
 """
 
 import datetime
