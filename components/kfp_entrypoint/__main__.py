@@ -17,10 +17,11 @@ from typing import Any
 
 from sangam.components.alerts import send_all, target_of
 from sangam.components.kfp_entrypoint.ending import Ending
-from sangam.components.kfp_entrypoint.failure import is_final, leave_failure
+from sangam.components.kfp_entrypoint.failure import leave_failure
 from sangam.components.kfp_entrypoint.invocation import Json, artifact_paths, parse_command
 from sangam.components.kfp_entrypoint.members import MEMBERS, parse_members
-from sangam.components.kfp_entrypoint.task import Task, execute, folder_of_run, prepare
+from sangam.components.kfp_entrypoint.task import Task, folder_of_run, prepare
+from sangam.components.kfp_entrypoint.tries import is_final, note, run_tries, surplus
 from sangam.components.processes.stopping import StopSignals
 from sangam.components.record.kubeflow import record_of, write_step
 from sangam.components.record.run import RunRecord, Step
@@ -31,6 +32,7 @@ from sangam.schemas.host.environment import settle
 from sangam.schemas.host.plain_text import log_to_stderr
 from sangam.schemas.parts.importing import import_parts
 from sangam.schemas.spec.alerts import Alerts
+from sangam.schemas.spec.cluster import Retries
 
 _LOG = logging.getLogger(__name__)
 _FIRST, _PUSHER = "example_gen", "pusher"
@@ -60,7 +62,12 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
             # The compiler cannot see the Secret: check it before a training whose alert could not be sent.
             target_of(alerts, os.environ)
         task = prepare(options.step, parsed, datetime.datetime.now(datetime.UTC))
-        ending = execute(task, stop)
+        if (late := surplus(task, options.retries, time.time())) is not None:
+            print(
+                f"error: {options.step}: {late.reason.removeprefix(f'{options.step}: ')}", file=sys.stderr, flush=True
+            )
+            return late.code
+        ending = run_tries(task, options.retries, options.timeout_s, stop)
     except UserError as error:
         ending = Ending(ExitCode.MISTAKE, str(error), is_mistake=True)
     reason = ending.reason.removeprefix(f"{options.step}: ")
@@ -70,7 +77,9 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
         seconds = time.time() - started
         _leave(Step(options.step, "failed" if reason else "ran", seconds, started_at=started, error=reason), folder)
     try:
-        if reason and (task is None or is_final(ending, tries=task.tries, retries=options.retries)):
+        if reason and (task is None or is_final(task, ending, options.retries)):
+            if task:
+                note(task, ending, time.time())
             _fail(reason, task, folder, options)
         elif task and alerts and not reason and (inputs := _inputs_of(task, _PUSHER)):
             record = _record(task, folder, options, _folders(inputs))
@@ -124,10 +133,15 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m sangam.components.kfp_entrypoint")
     parser.add_argument("--pipeline", required=True, help="name of the spec")
     parser.add_argument("--step", required=True, help="name of the step, for example example_gen")
-    parser.add_argument("--retries", type=int, default=0, help="how often the backend tries the step again")
+    parser.add_argument("--retries", type=_retries, default=Retries(count=0), help="the step's `retries`, as JSON")
+    parser.add_argument("--timeout-s", type=float, help="time limit of each try")
     parser.add_argument("--alerts", default="", help="the spec's section `alerts`, as JSON")
     parser.add_argument("--parts", nargs="*", default=(), help="modules with parts that `alerts` may name")
     return parser.parse_args(argv)
+
+
+def _retries(text: str) -> Retries:
+    return Retries.model_validate_json(text)
 
 
 if __name__ == "__main__":

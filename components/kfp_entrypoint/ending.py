@@ -31,11 +31,13 @@ class Ending:
         code: exit code of the entry point.
         reason: reason of the failure; empty after a success.
         is_mistake: whether the user must act, as a retry would fail again.
+        is_stop: whether a signal ended this process: the pod is going away.
     """
 
     code: int = ExitCode.DONE
     reason: str = ""
     is_mistake: bool = False
+    is_stop: bool = False
 
 
 def ending_of(code: int, report: Report | None, step: str, out_of_memory: OutOfMemory | None) -> Ending:
@@ -62,6 +64,10 @@ def ending_of(code: int, report: Report | None, step: str, out_of_memory: OutOfM
 def stopped(number: int, step: str) -> Ending:
     """Returns the ending of a step that was stopped by a signal."""
     name = signal.Signals(number).name
-    return Ending(
-        of_signal(number), f"{step}: was stopped by {name}: it took too long, its pod was evicted, or the run ended"
-    )
+    reason = f"{step}: was stopped by {name}: it took too long, its pod was evicted, or the run ended"
+    return Ending(of_signal(number), reason, is_stop=True)
+
+
+def too_long(step: str, timeout_s: float) -> Ending:
+    """Returns the ending of a try that was stopped at its time limit."""
+    return Ending(ExitCode.FAILED, f"{step}: took longer than {timeout_s:g} s; raise cluster.steps.{step}.timeout_s")

@@ -4,16 +4,10 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from sangam.components.kfp_entrypoint.ending import Ending
 from sangam.components.record.run import RunRecord, read_reports
 from sangam.components.record.store import write_record
 
 _LOG = logging.getLogger(__name__)
-
-
-def is_final(ending: Ending, *, tries: int, retries: int) -> bool:
-    """Returns whether a failure is final: all tries are used up, or a retry would fail again."""
-    return ending.is_mistake or tries > retries
 
 
 def leave_failure(record: RunRecord, inputs: Mapping[str, Path]) -> None:

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from sangam.components.kfp_entrypoint.ending import Ending, Report, ending_of, stopped
+from sangam.components.kfp_entrypoint.ending import Ending, Report, ending_of, stopped, too_long
 from sangam.components.kfp_entrypoint.invocation import Command
 from sangam.components.processes.group import ProcessGroup
 from sangam.components.processes.stopping import Stopped, StopSignals
@@ -14,7 +14,7 @@ GRACE_S = 20.0
 _CHILD = "sangam.components.kfp_entrypoint.child"
 
 
-def run(command: Command, step: str, stop: StopSignals) -> Ending:
+def run(command: Command, step: str, stop: StopSignals, timeout_s: float | None) -> Ending:
     """Runs the command in a separate process and returns its ending.
 
     On SIGTERM the process's group gets the signal, and SIGKILL after a grace period. Kubeflow's launcher forwards no
@@ -24,6 +24,7 @@ def run(command: Command, step: str, stop: StopSignals) -> Ending:
         command: command of the step.
         step: name of the step.
         stop: signal handler that the caller has entered.
+        timeout_s: seconds after which the process is ended, as by SIGTERM; None: no limit.
     """
     with tempfile.TemporaryDirectory(prefix="sangam-step-") as folder:
         report = Path(folder) / "report.json"
@@ -31,11 +32,13 @@ def run(command: Command, step: str, stop: StopSignals) -> Ending:
         try:
             with stop.raised():
                 child = ProcessGroup([_CHILD, str(report), command.module, *command.arguments], grace_s=GRACE_S)
-                code = child.wait()
+                code = child.wait() if timeout_s is None else child.wait_for(timeout_s)
         except Stopped as asked:
             return stopped(asked.signum, step)
         finally:
             if child:
                 child.end()
+        if code is None:
+            return too_long(step, timeout_s or 0.0)
         said = Report.model_validate_json(report.read_text(encoding="utf-8")) if report.exists() else None
         return ending_of(code, said, step, oom_watch.out_of_memory())

@@ -36,7 +36,7 @@ _NOTES = ".sangam"
 
 @dataclass(frozen=True)
 class Task:
-    """One try of a step, or of several that share a process, ready to be run.
+    """A step, or several that share a process, ready to be run in this pod.
 
     Attributes:
         name: name of the step, for example example_gen.
@@ -45,7 +45,7 @@ class Task:
         uri_mapping: mapping from URIs to paths.
         run: id of the run; empty if the URIs do not contain it.
         date: date of the run; empty for logs without days.
-        tries: number of tries of this step, including this one.
+        pods: number of pods of this step, including this one.
         notes: notes of the run; None if its folder is unknown.
     """
 
@@ -55,7 +55,7 @@ class Task:
     uri_mapping: UriMapping
     run: str
     date: str
-    tries: int
+    pods: int
     notes: Notes | None
 
 
@@ -72,7 +72,7 @@ def prepare(name: str, command: Command, now: datetime.datetime) -> Task:
     notes = Notes(Path(run_folder_and_id[0]) / _NOTES) if run_folder_and_id else None
     try:
         date = _date(values, notes, now)
-        tries = notes.count_try(name) if notes else 1
+        pods = notes.count_pod(name) if notes else 1
     except OSError as error:
         raise UserError(
             f"pipeline_root: is not writable (got {values[ROOT]}: {error.strerror}); it must be on a volume of "
@@ -91,15 +91,15 @@ def prepare(name: str, command: Command, now: datetime.datetime) -> Task:
         uri_mapping=uri_mapping,
         run=run,
         date=date,
-        tries=tries,
+        pods=pods,
         notes=notes,
     )
 
 
-def execute(step: Task, stop: StopSignals) -> Ending:
-    """Runs the step in a separate process and puts the backend's URIs into its ExecutorOutput."""
+def execute(step: Task, stop: StopSignals, timeout_s: float | None) -> Ending:
+    """Runs the step once, in a separate process, and puts the backend's URIs into its ExecutorOutput."""
     _fresh_outputs(step)
-    ending = run(step.command, step.name, stop)
+    ending = run(step.command, step.name, stop, timeout_s)
     if not ending.reason:
         output_file = Path(step.local["outputs"]["outputFile"])
         executor_output = json.loads(output_file.read_text(encoding="utf-8"))

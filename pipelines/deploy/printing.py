@@ -10,9 +10,17 @@ from sangam.pipelines.console import say, table
 from sangam.pipelines.deploy.errors import short
 from sangam.pipelines.deploy.records import KubeflowRun
 from sangam.pipelines.deploy.state import State, date_text, kind_of
+from sangam.pipelines.deploy.steps import SHORT_WAIT
 from sangam.pipelines.times import Moment, date_of, duration, minute, time_of
 
-_STYLES = {"succeeded": "green", "skipped": "green", "failed": "red", "canceled": "red", "running": "yellow"}
+_STYLES = {
+    "succeeded": "green",
+    "skipped": "green",
+    "cached": "green",
+    "failed": "red",
+    "canceled": "red",
+    "running": "yellow",
+}
 _HEALTH_TEXTS = {
     "healthy": "healthy",
     "failed": "the last run did not succeed",
@@ -67,18 +75,25 @@ def _print_run(run: KubeflowRun, state: State, console: Console) -> None:
         line = Text(f"{'':<10} {step.name:<18} ").append(f"{step.state:<10}", _STYLES.get(step.state, "default"))
         line.append(f" {_so_far(step, state.now)}").rstrip()
         console.print(line)
-    if run.waits_since:
+    if run.waits_since and state.look:
         _line(console, "waits", f"for a pod since {minute(run.waits_since)} UTC: {state.look}")
     elif state.reason:
         _line(console, "error", short(state.reason))
     elif state.look:
-        _line(console, "error", f"not known here: {state.look}")
+        _line(console, "error", f"not known here{_maybe(run)}: {state.look}")
+
+
+def _maybe(run: KubeflowRun) -> str:
+    # Kubeflow has no state of its own for a run that was terminated: its steps were stopped, or are as they were.
+    ended = any(step.state == "failed" for step in run.steps)
+    return "" if ended else ", no step has failed: the run may have been terminated, or its pods were deleted"
 
 
 def _so_far(step: Step, now: Moment) -> str:
     if step.waits_since:
         since = datetime.datetime.fromtimestamp(step.waits_since, datetime.UTC)
-        return f"waits for its pod since {minute(since)} UTC, {duration((now - since).total_seconds())}"
+        long = "waits for its pod " if now - since >= SHORT_WAIT else ""
+        return f"{long}since {minute(since)} UTC, {duration((now - since).total_seconds())}"
     seconds = step.took(now.timestamp())
     return duration(seconds) if seconds is not None else ""
 

@@ -10,7 +10,7 @@ from sangam.pipelines.deploy import names
 from sangam.pipelines.deploy.api import Api
 from sangam.pipelines.deploy.reasons import log_command, pods_command, reason_of
 from sangam.pipelines.deploy.records import Kind, KubeflowRun, Pipeline, Schedule, Version
-from sangam.pipelines.deploy.steps import LONG_WAIT
+from sangam.pipelines.deploy.steps import LONG_WAIT, SHORT_WAIT
 from sangam.pipelines.times import Moment, date_of, last_due, next_due, time_of
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.errors import UserError
@@ -79,17 +79,20 @@ class State:
             return "unscheduled"
         if self.last is not None and self.last.state in _BAD and self.recovered_by is None:
             return "failed"
-        if self.last and self.last.waits_since and self.now - self.last.waits_since >= LONG_WAIT:
+        if self._has_waited(LONG_WAIT):
             return "waiting"
         return "overdue" if self._is_overdue else "healthy"
 
     @property
     def look(self) -> str:
         """The command that shows more about the last run; empty if nothing is missing."""
-        if self.last and self.last.waits_since:
+        if self.last and self._has_waited(SHORT_WAIT):
             return pods_command(self.last.id, self.namespace)
         is_unknown = self.last is not None and self.last.state in _BAD and not self.reason
         return log_command(self.last.id, self.namespace) if self.last and is_unknown else ""
+
+    def _has_waited(self, time: datetime.timedelta) -> bool:
+        return bool(self.last and self.last.waits_since and self.now - self.last.waits_since >= time)
 
     @property
     def _is_overdue(self) -> bool:

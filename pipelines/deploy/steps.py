@@ -3,6 +3,9 @@
 A step is a node with children, RUNNING as soon as it has any, and its pod is one of them: `executor`, or `executor(N)`
 for try N. The server names the children of a task by their pods, but gives no task its pod (`toApiPipelineTaskDetail`,
 backend/src/apiserver/server/api_converter.go of kubeflow/pipelines): pods are matched to steps by time.
+
+Kubeflow Pipelines 2.17 gives every template of Argo a retry strategy, so that each node has tries: `transform-driver`
+is RUNNING over `transform-driver(0)`, which has the pod.
 """
 
 import datetime
@@ -19,8 +22,12 @@ STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
 NOT_RUN = "not run"
 LONG_WAIT = datetime.timedelta(minutes=15)
 """Longest normal wait for a pod, including the start of its node and the pull of its images."""
+SHORT_WAIT = datetime.timedelta(seconds=30)
+"""Longest wait that is not told: Argo looks at a pod every 10 s, and a pod that starts was PENDING for a moment."""
 _POD = re.compile(r"^executor(\(\d+\))?$")
-_DRIVER = "-driver"
+_DRIVER = re.compile(r"^(?P<step>.+)-driver(\(\d+\))?$")
+_CACHED_S = 1.0
+"""A step with a pod takes longer. One that is cached has none, and ends as it begins."""
 _EPOCH_YEAR = 1970
 
 
@@ -42,12 +49,13 @@ def steps_of(tasks: Sequence[Any], is_finished: bool) -> tuple[Step, ...]:
     steps = [_step(name, by_name[name], is_finished) for name in STEPS if name in by_name]
     if is_finished:
         return tuple(steps)
-    drivers = [
-        Step(name, "pending", waits_since=_time(by_name[f"{name}{_DRIVER}"].start_time))
-        for name in STEPS
-        if name not in by_name and _is_waiting(by_name.get(f"{name}{_DRIVER}"))
+    drivers = {step: task for task in tasks if (step := _driven(task)) and _is_waiting(task)}
+    waiting = [
+        Step(name, "pending", waits_since=_time(task.start_time))
+        for name, task in drivers.items()
+        if name in STEPS and name not in by_name
     ]
-    return tuple(sorted(_waiting(steps, tasks) + drivers, key=lambda step: STEPS.index(step.name)))
+    return tuple(sorted(_waiting(steps, tasks) + waiting, key=lambda step: STEPS.index(step.name)))
 
 
 def waits_since(tasks: Sequence[Any]) -> datetime.datetime | None:
@@ -64,6 +72,8 @@ def _step(name: str, task: Any, is_finished: bool) -> Step:
         return Step(name, NOT_RUN, error=error)
     started, ended = _time(task.start_time), _time(task.end_time)
     seconds = max(0.0, ended - started) if started is not None and ended is not None else None
+    if state == "succeeded" and seconds is not None and seconds < _CACHED_S:
+        state = "cached"
     return Step(name, state, seconds, started_at=started, error=error)
 
 
@@ -103,6 +113,12 @@ def _is_pod(task: Any) -> bool:
     return bool(_POD.match(task.display_name or "")) and not task.child_tasks
 
 
-def _is_waiting(task: Any | None) -> bool:
+def _driven(task: Any) -> str:
+    """Returns the step of a driver's pod; empty for any other task."""
+    found = _DRIVER.match(task.display_name or "")
+    return found["step"] if found and not task.child_tasks else ""
+
+
+def _is_waiting(task: Any) -> bool:
     # Only PENDING: a step that Argo omits has no state or an unspecified one.
-    return task is not None and task.state == "PENDING" and (_is_pod(task) or task.display_name.endswith(_DRIVER))
+    return task.state == "PENDING" and bool(_is_pod(task) or _driven(task))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from sangam.pipelines.beam import unreachable
-from sangam.pipelines.kubeflow.steps import UNCACHED, VERTEX_MAX_S, waits_s
+from sangam.pipelines.kubeflow.steps import UNCACHED
 from sangam.pipelines.kubeflow.target import Target
 from sangam.schemas.derived.timeouts import timeout_s
 from sangam.schemas.errors import UserError
@@ -41,7 +41,6 @@ def check(spec: Spec, target: Target) -> None:
         *_keep(spec),
         *_monitoring(spec),
         *_caching(spec),
-        *_retries(spec),
         *_timeouts(spec, target),
         *_engines(spec, target),
     ]
@@ -87,17 +86,6 @@ def _caching(spec: Spec) -> Iterator[str]:
             )
 
 
-def _retries(spec: Spec) -> Iterator[str]:
-    for _, name, step in _steps(spec):
-        place, retries = _place(spec, name, "retries"), step.retries
-        longest = max(waits_s(retries), default=0)
-        if longest > retries.max_backoff_s:
-            yield (
-                f"{place}: the last wait would be {longest:g} s, and Kubeflow knows no longest wait (got max_backoff_s "
-                f"{retries.max_backoff_s}); fewer retries, a smaller factor, or a larger max_backoff_s"
-            )
-
-
 def _timeouts(spec: Spec, target: Target) -> Iterator[str]:
     if target.flavour == "vertex":
         return
@@ -128,12 +116,6 @@ def _engines(spec: Spec, target: Target) -> Iterator[str]:
 def _kubeflow(spec: Spec, target: Target) -> Iterator[str]:
     cluster = spec.cluster
     yield from _alerts(spec)
-    for _, name, step in _steps(spec):
-        if step.retries.factor != int(step.retries.factor):
-            yield (
-                f"{_place(spec, name, 'retries')}.factor: Argo, which runs Kubeflow's pipelines, takes whole numbers "
-                f"alone (got {step.retries.factor:g}); for example 2"
-            )
     claims: dict[str, str] = {}
     for key, volume in cluster.volumes.items():
         place = f"cluster.volumes.{key}"
@@ -238,11 +220,6 @@ def _vertex_step(spec: Spec, name: StepName, step: Step) -> Iterator[str]:
         yield (
             f"{_place(spec, name, 'gpu')}.type: is a resource of Kubernetes (got {step.gpu.type}); Vertex AI's name of "
             "the accelerator, for example NVIDIA_TESLA_V100"
-        )
-    if sum(waits_s(step.retries)) > VERTEX_MAX_S:
-        yield (
-            f"{_place(spec, name, 'retries')}: the waits take longer than the {VERTEX_MAX_S} s that Vertex AI allows "
-            f"(got {sum(waits_s(step.retries)):g} s); fewer or shorter ones"
         )
 
 

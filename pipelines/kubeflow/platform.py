@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from sangam.schemas.derived.timeouts import timeout_s
+from sangam.schemas.derived.timeouts import pod_timeout_s
 from sangam.schemas.quantities import parse_bytes
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.cluster import Step, StepName
@@ -89,7 +89,7 @@ def executor_config(name: StepName, spec: Spec) -> ExecutorConfig:
         secret_as_env=_secrets(step),
         pvc_mount=tuple(PvcMount(constant=volume.claim, mount_path=volume.path) for volume in volumes.values()),
         node_selector=NodeSelector(labels=step.node_pool) if step.node_pool else None,
-        active_deadline_seconds=timeout_s(spec, name),
+        active_deadline_seconds=pod_timeout_s(spec, name),
         tolerations=tuple(Toleration(**toleration.model_dump()) for toleration in step.tolerations),
         empty_dir_mounts=_shared_memory(step),
     )

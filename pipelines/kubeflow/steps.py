@@ -5,11 +5,10 @@ from typing import Any
 from sangam.components.kfp_entrypoint.invocation import EXECUTORS, TFX_EXECUTORS
 from sangam.pipelines.kubeflow.target import Target
 from sangam.schemas.contracts.monitoring import variables
-from sangam.schemas.derived.timeouts import timeout_s
-from sangam.schemas.host.backoff import Backoff
+from sangam.schemas.derived.timeouts import pod_timeout_s, timeout_s
 from sangam.schemas.quantities import parse_bytes
 from sangam.schemas.spec import Spec
-from sangam.schemas.spec.cluster import Retries, Step, StepName
+from sangam.schemas.spec.cluster import Step, StepName
 
 ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1"}
 """Variables that every process needs before it imports TensorFlow."""
@@ -33,7 +32,7 @@ def container(original: dict[str, Any], name: StepName, spec: Spec, target: Targ
     return {
         **original,
         "image": step.image or (target.trainer_image if name == "trainer" else "") or target.image,
-        "command": _entrypoint(name, spec),
+        "command": _entrypoint(name, spec, target),
         "args": ["python", "-m", EXECUTORS, *original["args"]],
         "env": [{"name": variable, "value": value} for variable, value in environment.items()],
         **({"resources": resources} if resources else {}),
@@ -46,33 +45,28 @@ def caching(name: str, step: Step) -> dict[str, Any]:
 
 
 def retry_policy(name: StepName, spec: Spec, target: Target) -> dict[str, Any] | None:
-    """Returns the task's retry policy; None without retries.
+    """Returns the task's retry policy, for pods that are lost; None without retries.
 
-    `backoffMaxDuration` does not bound one wait, as `max_backoff_s` does. Argo starts no retry later than this time
-    after the start of the first try, and gives later tries the rest of it (workflow/controller/operator.go,
-    processNodeRetries). It must therefore cover all tries and all waits; the bound of a wait is checked when the
-    pipeline is compiled.
+    The step's own process tries again after a failure (`kfp_entrypoint.tries`), so a new pod need not wait. Argo starts
+    none later than `backoffMaxDuration` after the start of the first, and gives later ones the rest of it
+    (workflow/controller/operator.go, processNodeRetries): it must cover all pods.
     """
-    retries = spec.cluster.step(name).retries
-    if retries.count == 0:
+    count = spec.cluster.step(name).retries.count
+    if count == 0:
         return None
-    whole = (retries.count + 1) * timeout_s(spec, name) + int(sum(waits_s(retries)))
+    whole = (count + 1) * pod_timeout_s(spec, name)
     return {
-        "maxRetryCount": retries.count,
-        "backoffDuration": f"{retries.backoff_s}s",
-        "backoffFactor": retries.factor,
+        "maxRetryCount": count,
+        "backoffDuration": "1s",
+        "backoffFactor": 1.0,
         "backoffMaxDuration": f"{whole if target.flavour == 'kubeflow' else VERTEX_MAX_S}s",
     }
 
 
-def waits_s(retries: Retries) -> tuple[float, ...]:
-    """Returns the seconds to wait before each retry."""
-    return Backoff(retries.backoff_s, retries.factor).waits_s(retries.count)
-
-
-def _entrypoint(name: StepName, spec: Spec) -> list[str]:
+def _entrypoint(name: StepName, spec: Spec, target: Target) -> list[str]:
     command = ["python", "-m", "sangam.components.kfp_entrypoint", "--pipeline", spec.name, "--step", name]
-    command += ["--retries", str(spec.cluster.step(name).retries.count)]
+    command += ["--retries", spec.cluster.step(name).retries.model_dump_json()]
+    command += ["--timeout-s", str(timeout_s(spec, name))] if target.flavour == "kubeflow" else []
     if spec.alerts:
         command += ["--alerts", spec.alerts.model_dump_json()]
         command += ["--parts", *spec.parts] if spec.parts and not spec.alerts.format.is_ours else []

@@ -1,9 +1,10 @@
 """Engines of the steps that use Beam: the step's own process, or a cluster. They change no result."""
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from sangam.schemas.parts.base import FrozenModel, PositiveInt
 from sangam.schemas.spec.addresses import HostPort, is_host_port
@@ -42,6 +43,11 @@ def _is_word(text: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9:.-]{1,62}", text):
         raise ValueError("must be lower case letters, digits and -, starting with a letter")
     return text
+
+
+def _with_runner(given: Any) -> Any:
+    # A discriminator has no default of its own.
+    return {"runner": "local", **given} if isinstance(given, Mapping) else given
 
 
 Word = Annotated[str, AfterValidator(_is_word)]
@@ -117,7 +123,7 @@ class Dataflow(_Engine):
 
 
 AnyEngine = Local | Flink | Portable | Spark | Dataflow
-Engine = Annotated[AnyEngine, Field(discriminator="runner")]
+Engine = Annotated[AnyEngine, Field(discriminator="runner"), BeforeValidator(_with_runner)]
 
 
 class _Steps(FrozenModel):
@@ -148,7 +154,7 @@ class DataflowBeam(Dataflow, _Steps):
 
 
 AnyBeam = LocalBeam | FlinkBeam | PortableBeam | SparkBeam | DataflowBeam
-Beam = Annotated[AnyBeam, Field(discriminator="runner")]
+Beam = Annotated[AnyBeam, Field(discriminator="runner"), BeforeValidator(_with_runner)]
 
 
 def engine_of(beam: AnyBeam, name: BeamStepName) -> AnyEngine:

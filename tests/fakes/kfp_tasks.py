@@ -23,11 +23,13 @@ class Plot:
         step: that runs, or has failed.
         waits_for: `executor` or `driver`: the pod of `step` that has not started; empty: none.
         attempt: of `step`, from 0.
+        is_terminated: the run was, while `step` ran: its pod stays as it was.
     """
 
     step: str = "trainer"
     waits_for: str = ""
     attempt: int = 0
+    is_terminated: bool = False
 
 
 def tasks_of(state: str, plot: Plot, started: str, now: str) -> list[dict[str, Any]]:
@@ -46,7 +48,9 @@ def _nodes(state: str, plot: Plot, started: str, now: str) -> Iterator[dict[str,
         yield from _step(step, "SUCCEEDED", 0, started, now)
     if state == "SUCCEEDED":
         return
-    if is_finished:
+    if plot.is_terminated:
+        yield from _step(plot.step, "RUNNING", plot.attempt, started, now)
+    elif is_finished:
         yield from _step(plot.step, "FAILED", plot.attempt, started, now)
         for step in STEPS[at + 1 :]:
             # Argo omits them, and Kubeflow has no state for that.

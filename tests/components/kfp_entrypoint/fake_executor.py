@@ -25,6 +25,9 @@ def main(argv: list[str]) -> None:
                 raise UserError("data: is wrong (got this); write that")
             except UserError as error:
                 raise RuntimeError("wrapped by Beam") from error
+        case "error once" if not (once := seen.with_name("once")).exists():
+            once.touch()
+            raise ValueError("no such thing")
         case "error":
             raise ValueError("no such thing")
         case "logs":
@@ -41,6 +44,8 @@ def main(argv: list[str]) -> None:
                 time.sleep(60)
             finally:
                 seen.with_name("tidied").touch()
+        case "late":
+            time.sleep(60)
     written = {key: {"artifacts": [{"uri": artifact["uri"]}]} for key, artifact in outputs.items()}
     Path(asked["outputs"]["outputFile"]).write_text(json.dumps({"artifacts": written}))
     sys.exit(0)

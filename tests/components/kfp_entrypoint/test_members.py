@@ -47,7 +47,7 @@ def test_a_step_is_given_its_own_part_and_what_earlier_ones_made() -> None:
 
 def _step(arguments: tuple[str, ...], local: dict[str, Any], name: str = "pusher") -> Task:
     command = Command("sangam.components.kfp_entrypoint.executors", arguments)
-    return Task(name, command, local, UriMapping("/root"), run="r", date="", tries=1, notes=None)
+    return Task(name, command, local, UriMapping("/root"), run="r", date="", pods=1, notes=None)
 
 
 def test_the_alert_of_a_shared_pusher_reads_the_verdicts_of_its_own_inputs() -> None:

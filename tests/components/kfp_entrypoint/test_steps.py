@@ -26,10 +26,11 @@ pytestmark = pytest.mark.slow
 
 RUN = "minio://mlpipeline/v2/short-video/run-1"
 KEY = "0123456789abcdef0123"
+ONCE_MORE = json.dumps({"count": 1, "backoff_s": 1})
 
 
 class Pod:
-    """One try of a step: a folder for its disk, and the command."""
+    """One pod of a step: a folder for its disk, and the command."""
 
     def __init__(self, folder: Path, step: str = "example_gen", **parameters: str):
         folder.mkdir(parents=True)
@@ -37,7 +38,8 @@ class Pod:
         self.root = folder.parent / "root"
         self.parameters = {"sangam_root": str(self.root), **parameters}
         self.inputs: dict[str, str] = {}
-        self.retries = 0
+        self.retries = json.dumps({"count": 0})
+        self.more: list[str] = []
         self.environment: dict[str, str] = {}
         self.alerts = ["--alerts", "{}"]
 
@@ -57,7 +59,8 @@ class Pod:
     def command(self) -> list[str]:
         """Returns the words."""
         declared = {"artifacts": {key: {"artifactType": {"schemaTitle": f"tfx.{key}"}} for key in self.inputs}}
-        options = ["--pipeline", "short_video", "--step", self.step, "--retries", str(self.retries)]
+        options = ["--pipeline", "short_video", "--step", self.step, "--retries", self.retries]
+        options += self.more
         if self.environment:
             options += self.alerts
         tfx = ["python", "-m", "tests.components.kfp_entrypoint.fake_executor"]
@@ -149,7 +152,7 @@ def test_a_mistake_is_one_line_and_is_told_once(tmp_path: Path) -> None:
     with webhook() as hook:
         for attempt in range(3):
             pod = Pod(tmp_path / str(attempt), ending="mistake", date="2024-03-07", sangam_created="").told(hook)
-            pod.retries = 2
+            pod.retries = json.dumps({"count": 2})
             code, said = pod.run()
             assert code == 2
             assert [line for line in said.splitlines() if line.startswith("error: ")] == [
@@ -167,18 +170,39 @@ def test_another_failure_is_told_when_all_tries_have_failed_also_in_a_form_of_ot
     chat = json.dumps({"format": {"kind": "chat", "room": "ml"}})
     with webhook() as hook:
         for attempt in range(2):
-            assert hook.received == []
             pod = Pod(tmp_path / str(attempt), step="transform", ending="error").told(hook)
-            pod.retries = 1
+            pod.retries = ONCE_MORE
             pod.alerts = ["--alerts", chat, "--parts", "tests.components.sample_parts"]
             code, said = pod.run()
             assert code == 1
-            assert said.splitlines()[-2 if attempt else -1] or said
-            assert "error: transform: ValueError: no such thing" in said
-            assert "Traceback" in said
+            assert said.count("error: transform: ValueError: no such thing") == 1
+            # The second pod is the backend's own retry of what has no try left.
+            assert said.count("Traceback") == (0 if attempt else 2)
+            assert (pod.folder / "seen.json").exists() != bool(attempt)
     (alert,) = bodies(hook)
     assert alert["room"] == "ml"
     assert alert["text"].startswith("short_video failed: ValueError: no such thing")
+
+
+def test_a_step_that_fails_is_tried_again_in_its_pod_and_nobody_is_told(tmp_path: Path) -> None:
+    with webhook() as hook:
+        pod = Pod(tmp_path / "pod", step="transform", ending="error once").told(hook)
+        pod.retries = ONCE_MORE
+        code, said = pod.run()
+    assert (code, hook.received) == (0, [])
+    assert "event=try_failed step=transform try=1 of=2 next_s=1 reason='ValueError: no such thing'" in said
+    # As for the first try: nothing of the failed one is left.
+    assert pod.seen()["found"] == {"examples": []}
+    assert [step.state for step in read_steps(Root(str(pod.root)).run("run-1")).values()] == ["ran"]
+
+
+@pytest.mark.long
+def test_a_try_ends_at_its_time_limit_and_says_so(tmp_path: Path) -> None:
+    pod = Pod(tmp_path / "pod", step="transform", ending="late")
+    pod.more = ["--timeout-s", "3"]
+    code, said = pod.run()
+    assert code == 1
+    assert "error: transform: took longer than 3 s; raise cluster.steps.transform.timeout_s" in said
 
 
 @pytest.mark.long

@@ -126,6 +126,25 @@ def test_a_step_whose_pod_does_not_start_is_told_and_soon_an_exit_code(
     assert last["steps"][-1]["waits_since"] == last["waits_since"] == "2024-03-07T12:00:00Z"
 
 
+def test_a_pod_that_has_just_been_made_is_no_trouble(world: World) -> None:
+    world.deploy()
+    run = fire(world, "RUNNING", minutes=0.1)
+    world.store.plots[run] = Plot("transform", "executor")
+    text = printed(state(world))
+    assert "transform          pending    since 2024-03-07 12:00 UTC, 6 s" in text
+    assert "waits" not in text
+
+
+def test_a_run_that_failed_without_a_failed_step_may_have_been_terminated(world: World) -> None:
+    world.deploy()
+    run = fire(world, "FAILED")
+    world.store.plans[run] = []
+    world.store.plots[run] = Plot(is_terminated=True)
+    text = printed(state(world))
+    assert "error      not known here, no step has failed: the run may have been terminated" in text
+    assert "kubectl logs" in text
+
+
 def test_a_run_without_any_pod_waits_too(world: World) -> None:
     world.deploy()
     run = fire(world, "RUNNING", minutes=20)

@@ -61,3 +61,21 @@ def test_nothing_waits_once_the_run_has_finished() -> None:
     trainer, pusher = steps_of(tasks, is_finished=True)
     assert (trainer.state, trainer.waits_since, trainer.took(at(99).timestamp())) == ("failed", None, 240)
     assert (pusher.state, pusher.took(at(99).timestamp())) == ("not run", None)
+
+
+def test_with_tries_of_every_node_a_drivers_pod_and_its_step_are_found() -> None:
+    """Kubeflow Pipelines 2.17: each template has a retry strategy."""
+    tasks = [
+        task("transform", "SUCCEEDED", 1, 5, children=1),
+        task("trainer-driver", "RUNNING", 5, children=1),
+        task("trainer-driver(0)", "PENDING", 5),
+    ]
+    transform, trainer = steps_of(tasks, is_finished=False)
+    assert (transform.state, trainer.name, trainer.state) == ("succeeded", "trainer", "pending")
+    assert trainer.waits_since == at(5).timestamp()
+    assert waits_since(tasks) == at(5)
+
+
+def test_a_step_that_ends_as_it_begins_had_no_pod() -> None:
+    tasks = [task("transform", "SUCCEEDED", 5, 5, children=1), task("trainer", "SUCCEEDED", 5, 5.05, children=1)]
+    assert [step.state for step in steps_of(tasks, is_finished=True)] == ["cached", "succeeded"]

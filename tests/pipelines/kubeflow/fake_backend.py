@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -71,7 +71,8 @@ class Backend:
         secrets: values of Secrets, by name and key.
         created: when the run was created; empty with Kubeflow Pipelines 2.16.1, which does not tell.
         run_id: of the run.
-        tries: times that a task was run, by its name.
+        tries: pods of a task, by its name.
+        policy: Argo's for retries: `OnFailure` with Kubeflow Pipelines 2.16.1, `OnError`, of lost pods, with 2.17.
         start: how a command is run.
     """
 
@@ -80,6 +81,7 @@ class Backend:
     created: str = ""
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     tries: dict[str, int] = field(default_factory=dict)
+    policy: Literal["OnFailure", "OnError"] = "OnFailure"
     start: Start = as_process
 
     def attempt(self, task: "Task", executor_input: dict[str, Any], folder: Path) -> None:
@@ -229,6 +231,8 @@ def _run_task(
             backend.attempt(task, executor_input, pod)
         except TaskFailed as failed:
             failure = failed
+            if backend.policy == "OnError":
+                break
         else:
             return _merged(task.name, outputs, json.loads((pod / "output_metadata.json").read_text()))
     raise failure

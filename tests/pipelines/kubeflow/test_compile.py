@@ -103,7 +103,7 @@ def test_the_first_document_is_a_pipeline_spec_without_unknown_fields(everything
     spec, _ = read_pipeline_spec(everything.ir)
     assert spec.schema_version == "2.1.0"
     policy = spec.root.dag.tasks["trainer"].retry_policy
-    assert (policy.max_retry_count, policy.backoff_duration.seconds, policy.backoff_factor) == (3, 60, 2.0)
+    assert (policy.max_retry_count, policy.backoff_duration.seconds, policy.backoff_factor) == (3, 1, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_the_containers_are_as_the_backend_reads_them(everything: Compiled) -> N
 def test_the_second_document_has_what_kubernetes_alone_knows(everything: Compiled) -> None:
     assert set(everything.platform) == set(everything.ir["deploymentSpec"]["executors"])
     trainer = read_executor_config(everything.platform["trainer_executor"])
-    assert trainer.active_deadline_seconds == 30000
+    assert trainer.active_deadline_seconds == 4 * (30000 + 60) + 60 + 120 + 240
     assert dict(trainer.node_selector.labels) == {"pool": "gpu"}
     assert [(t.key, t.operator, t.value, t.effect) for t in trainer.tolerations] == [
         ("nvidia.com/gpu", "Exists", "", "NoSchedule"),
@@ -161,7 +161,7 @@ def test_the_second_document_has_what_kubernetes_alone_knows(everything: Compile
     (memory,) = trainer.empty_dir_mounts
     assert (memory.mount_path, memory.medium, memory.size_limit) == ("/dev/shm", "Memory", str(8 * 1024**3))
     pusher = read_executor_config(everything.platform["pusher_executor"])
-    assert (pusher.active_deadline_seconds, len(pusher.pvc_mount), len(pusher.tolerations)) == (600, 2, 0)
+    assert (pusher.active_deadline_seconds, len(pusher.pvc_mount), len(pusher.tolerations)) == (2 * 660 + 30, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -196,16 +196,17 @@ def test_vertex_ais_file_is_a_pipeline_job_of_one_document(tmp_path: Path) -> No
     assert parameters["pipeline_root"]["defaultValue"] == "/gcs/bucket/r"
 
 
-def test_a_step_is_tried_again_after_growing_waits_until_all_tries_can_be_over(everything: Compiled) -> None:
+def test_a_pod_lasts_for_all_tries_of_its_step_and_a_lost_one_is_replaced_at_once(everything: Compiled) -> None:
     tasks = everything.ir["root"]["dag"]["tasks"]
-    whole = 4 * 30000 + 60 + 120 + 240
+    whole = 4 * (30000 + 60) + 60 + 120 + 240
+    assert task_of(everything, "trainer").platform["activeDeadlineSeconds"] == whole
     assert tasks["trainer"]["retryPolicy"] == {
         "maxRetryCount": 3,
-        "backoffDuration": "60s",
-        "backoffFactor": 2.0,
-        "backoffMaxDuration": f"{whole}s",
+        "backoffDuration": "1s",
+        "backoffFactor": 1.0,
+        "backoffMaxDuration": f"{4 * whole}s",
     }
-    assert tasks["pusher"]["retryPolicy"]["backoffMaxDuration"] == f"{2 * 600 + 30}s"
+    assert tasks["pusher"]["retryPolicy"]["backoffMaxDuration"] == f"{2 * (2 * (600 + 60) + 30)}s"
     assert "retryPolicy" not in tasks["transform"]
 
 
@@ -247,8 +248,9 @@ def test_every_step_starts_through_the_entry_point_and_is_told_of_the_root(every
         assert arguments[2] == "sangam.components.kfp_entrypoint.executors"
         assert task.spec["inputs"]["parameters"]["sangam_root"] == {"componentInputParameter": "pipeline_root"}
         assert task.component["inputDefinitions"]["parameters"]["sangam_root"] == {"parameterType": "STRING"}
-    assert "--retries" in tasks_command(everything, "trainer")
-    assert tasks_command(everything, "trainer")[tasks_command(everything, "trainer").index("--retries") + 1] == "3"
+    command = tasks_command(everything, "trainer")
+    assert json.loads(command[command.index("--retries") + 1])["count"] == 3
+    assert command[command.index("--timeout-s") + 1] == "30000"
 
 
 def tasks_command(file: Compiled, task: str) -> list[str]:
@@ -383,6 +385,7 @@ def test_a_step_that_declares_no_timeout_has_one(tmp_path: Path) -> None:
     spec = changed_spec(tmp_path, "short_video", {"cluster": {"default": None, "steps": None}})
     platform = read_compiled(compile_pipeline(spec, TARGET)).platform
     deadlines = {label: executor["activeDeadlineSeconds"] for label, executor in platform.items()}
-    assert deadlines.pop("trainer_executor") == 25200
+    waits = 60 + 120
+    assert deadlines.pop("trainer_executor") == 3 * (25200 + 60) + waits
     assert len(deadlines) == 9
-    assert set(deadlines.values()) == {21600}
+    assert set(deadlines.values()) == {3 * (21600 + 60) + waits}

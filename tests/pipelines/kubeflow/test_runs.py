@@ -172,10 +172,13 @@ def test_the_page_lies_in_the_runs_folder_and_in_the_reporters_output(video_run:
 
 
 @pytest.mark.long
-def test_a_step_that_fails_for_good_says_so_in_one_line_and_tells_once(short_video: Path, warm: Start) -> None:
+@pytest.mark.parametrize(("policy", "pods"), [("OnFailure", 2), ("OnError", 1)])
+def test_a_step_that_fails_for_good_says_so_in_one_line_and_tells_once(
+    short_video: Path, warm: Start, policy: Any, pods: int
+) -> None:
     file = short_video / "short_video.pipeline.yaml"
     with webhook() as hook:
-        backend = Backend(short_video / "failing", secrets(hook.url), start=warm)
+        backend = Backend(short_video / f"failing-{policy}", secrets(hook.url), policy=policy, start=warm)
         with pytest.raises(TaskFailed) as failed:
             run(file, short_video / "elsewhere", backend, date="2024-03-09", data_root=str(short_video / "data"))
     assert failed.value.code == 2
@@ -183,7 +186,7 @@ def test_a_step_that_fails_for_good_says_so_in_one_line_and_tells_once(short_vid
     assert line.startswith("error: example_gen: ")
     assert "2024-03-09" in line
     assert "Traceback" not in failed.value.log
-    assert backend.tries["example-gen"] == 2
+    assert backend.tries["example-gen"] == pods
     (received,) = hook.received
     alert = json.loads(received.body)
     assert (alert["kind"], alert["step"], alert["date"]) == ("failed", "example_gen", "2024-03-09")

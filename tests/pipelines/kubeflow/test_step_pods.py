@@ -66,7 +66,7 @@ def test_a_pod_is_what_the_file_says(trainer: Task) -> None:
     assert (container["image"], container["command"]) == (trainer.container["image"], ["python", "-m", "x"])
     assert container["env"] == [{"name": "TF_USE_LEGACY_KERAS", "value": "1"}]
     assert container["resources"] == {"limits": {"cpu": "4", "memory": "8.589934592G"}}
-    assert made["spec"]["activeDeadlineSeconds"] == 25200
+    assert made["spec"]["activeDeadlineSeconds"] == 3 * (25200 + 60) + 60 + 120
     assert made["spec"]["serviceAccountName"] == "sangam-pipeline"
     claims = {
         volume["persistentVolumeClaim"]["claimName"]: volume["name"]
