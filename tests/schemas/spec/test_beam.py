@@ -41,7 +41,7 @@ def test_a_step_may_run_elsewhere_than_the_others(tmp_path: Path) -> None:
     assert others.job_endpoint == "jobs:8073"
 
 
-@pytest.mark.parametrize("section", [FLINK, DATAFLOW, {"runner": "local", "processes": 3}], ids=str)
+@pytest.mark.parametrize("section", [FLINK, DATAFLOW, {"processes": 3}], ids=str)
 def test_where_a_step_runs_changes_no_digest(tmp_path: Path, section: dict[str, Any]) -> None:
     before, after = loaded(tmp_path), loaded(tmp_path, beam(**section))
     assert after.beam != before.beam
@@ -52,7 +52,6 @@ def test_where_a_step_runs_changes_no_digest(tmp_path: Path, section: dict[str, 
 @pytest.mark.parametrize(
     ("changes", "place", "value"),
     [
-        (beam(processes=2), "beam.runner", "is missing"),
         (beam(runner="dask"), "beam.runner", "(got 'dask') ... merges the outputs"),
         (beam(runner="DirectRunner"), "beam.runner", "(got 'DirectRunner') ... downloads"),
         (beam(runner="prism"), "beam.runner", "(got 'prism') ... 'portable'"),
