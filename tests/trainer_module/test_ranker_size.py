@@ -172,5 +172,5 @@ def test_an_example_without_one_weight_for_each_id_is_refused_by_the_name_of_the
     np.testing.assert_array_equal(
         layout.pack(columns | {"weighted_0/weights": tf.cast(two, tf.float32)})["lists"], [7, 8] * 3
     )
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)weight .*weighted_0"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)value beside each id.*weighted_0"):
         layout.pack(columns | {"weighted_0/weights": tf.cast(one, tf.float32)})
