@@ -64,7 +64,7 @@ def _entrypoint(arguments: list[str], environment: dict[str, str], log: str) -> 
     os._exit(entrypoint.main(arguments))
 
 
-def _run(command: "object", name: str, _stop: "object") -> "object":
+def _run(command: "object", name: str, _stop: "object", _timeout_s: float | None) -> "object":
     """Stands for `sangam.components.kfp_entrypoint.process.run`."""
     from sangam.components.kfp_entrypoint import child
     from sangam.components.kfp_entrypoint.ending import Report, ending_of
