@@ -18,7 +18,9 @@ def test_every_task_ran_once_in_a_pod_of_the_shipped_account(demo: Demo) -> None
     pods = demo.team.pods(f"{RUN_LABEL}=demo")
     assert len(pods) == len(demo.backend.tries) == 6
     assert {pod["spec"]["serviceAccountName"] for pod in pods} == {ACCOUNT}
-    assert {pod["status"]["phase"] for pod in pods} == {"Succeeded"}
+    # The phase follows the end of the container, sometimes later than this.
+    ends = [pod["status"]["containerStatuses"][0]["state"]["terminated"] for pod in pods]
+    assert {end["exitCode"] for end in ends} == {0}
     labels = demo.team.plane.get("namespace", NAMESPACE)["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
 
