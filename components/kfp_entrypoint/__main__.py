@@ -63,16 +63,14 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
             target_of(alerts, os.environ)
         task = prepare(options.step, parsed, datetime.datetime.now(datetime.UTC))
         if (late := surplus(task, options.retries, time.time())) is not None:
-            print(
-                f"error: {options.step}: {late.reason.removeprefix(f'{options.step}: ')}", file=sys.stderr, flush=True
-            )
+            _say(options.step, late.reason)
             return late.code
         ending = run_tries(task, options.retries, options.timeout_s, stop)
     except UserError as error:
         ending = Ending(ExitCode.MISTAKE, str(error), is_mistake=True)
     reason = ending.reason.removeprefix(f"{options.step}: ")
     if reason:
-        print(f"error: {options.step}: {reason}", file=sys.stderr, flush=True)
+        _say(options.step, reason)
     if folder:
         seconds = time.time() - started
         _leave(Step(options.step, "failed" if reason else "ran", seconds, started_at=started, error=reason), folder)
@@ -88,6 +86,10 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
         # A failed alert does not change the step's exit code.
         _LOG.error("event=alert_not_sent reason=%r", str(error))
     return ending.code
+
+
+def _say(step: str, reason: str) -> None:
+    print(f"error: {step}: {reason.removeprefix(f'{step}: ')}", file=sys.stderr, flush=True)
 
 
 def _fail(reason: str, task: Task | None, folder: RunFolder | None, options: argparse.Namespace) -> None:

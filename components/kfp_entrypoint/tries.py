@@ -25,16 +25,13 @@ def surplus(task: Task, retries: Retries, now: float) -> Ending | None:
     """Returns the ending of a pod for which no try is left; None if it has one.
 
     The backend starts `retries.count` pods more by itself, at once; any other was asked for, and has a try.
-
-    Raises:
-        OSError: if the notes cannot be written.
     """
     failure = task.notes.final_failure(task.name) if task.notes else None
     is_asked = task.pods > retries.count + 1
     if failure is None or task.notes is None or is_asked or abs(now - failure.at) >= SURPLUS_S:
         return None
     again = datetime.datetime.fromtimestamp(now + SURPLUS_S, datetime.UTC)
-    task.notes.fail(task.name, failure.model_copy(update={"at": now}))
+    note(task, Ending(failure.code, failure.reason), now)
     _LOG.warning("event=no_try_left step=%s retry_after=%s", task.name, again.strftime("%H:%M:%S UTC"))
     return Ending(failure.code, failure.reason)
 
@@ -44,7 +41,7 @@ def run_tries(task: Task, retries: Retries, timeout_s: float | None, stop: StopS
     backoff, own = Backoff(retries.backoff_s, retries.factor, retries.max_backoff_s), 0
     while True:
         own += 1
-        number = task.notes.count_try(task.name) if task.notes else own
+        number = _count(task, own)
         ending = execute(task, stop, timeout_s)
         if not ending.reason or ending.is_mistake or ending.is_stop or number > retries.count:
             return ending
@@ -74,6 +71,18 @@ def is_final(task: Task, ending: Ending, retries: Retries) -> bool:
 
 
 def note(task: Task, ending: Ending, now: float) -> None:
-    """Records a final failure for the pods that the backend may still start."""
-    if task.notes:
-        task.notes.fail(task.name, FinalFailure(code=ending.code, reason=ending.reason, at=now))
+    """Records a final failure for the pods that the backend may still start; errors are only logged."""
+    try:
+        if task.notes:
+            task.notes.fail(task.name, FinalFailure(code=ending.code, reason=ending.reason, at=now))
+    except OSError as error:
+        _LOG.error("event=failure_not_noted step=%s reason=%r", task.name, str(error))
+
+
+def _count(task: Task, own: int) -> int:
+    """Counts a try and returns its number: of this pod alone where the root cannot be written any more."""
+    try:
+        return task.notes.count_try(task.name) if task.notes else own
+    except OSError as error:
+        _LOG.error("event=try_not_counted step=%s reason=%r", task.name, str(error))
+        return own

@@ -57,6 +57,16 @@ def test_a_pod_that_comes_at_once_after_a_final_failure_tells_it_and_one_that_wa
     assert surplus(task(tmp_path / "other", 2), retries, 1000.0) is None
 
 
+def test_a_root_that_is_lost_meanwhile_costs_no_try_and_hides_no_failure(tmp_path: Path, ended: list[Ending]) -> None:
+    (tmp_path / "tries").write_text("a file, not a folder")
+    (tmp_path / "failed").write_text("a file, not a folder")
+    ended += [FAILED, FAILED]
+    retries = Retries(count=1, backoff_s=1, max_backoff_s=1)
+    assert run_tries(task(tmp_path), retries, None, StopSignals()) == FAILED
+    assert ended == []
+    note(task(tmp_path), FAILED, 1000.0)
+
+
 def test_a_stopped_pod_is_replaced_as_often_as_the_backend_may(tmp_path: Path) -> None:
     retries = Retries(count=1)
     assert not is_final(task(tmp_path, 1), stopped(15, "trainer"), retries)
