@@ -67,11 +67,16 @@ class TransformerEncoder(roles.Encoder):
         for layer in range(self.num_layers):
             for part in ("queries", "keys", "values", "mixed"):
                 yield from dense(f"{layer}/{part}", dim, dim)
-            yield from dense(f"{layer}/wide", dim, self.feed_forward_units)
-            yield from dense(f"{layer}/narrow", self.feed_forward_units, dim)
-            for norm in (1, 2):
-                yield weight(f"{layer}/norm_{norm}/gain", dim, start="zeros")
-                yield weight(f"{layer}/norm_{norm}/bias", dim, start="zeros")
+            yield from _behind_attention(str(layer), dim, self.feed_forward_units)
+
+
+def _behind_attention(layer: str, dim: int, feed_forward_units: int) -> Iterator[Weight]:
+    """Yields what a transformer's layer has besides its attention: two products and two norms."""
+    yield from dense(f"{layer}/wide", dim, feed_forward_units)
+    yield from dense(f"{layer}/narrow", feed_forward_units, dim)
+    for norm in (1, 2):
+        yield weight(f"{layer}/norm_{norm}/gain", dim, start="zeros")
+        yield weight(f"{layer}/norm_{norm}/bias", dim, start="zeros")
 
 
 class CandidateEncoder(roles.Encoder):
@@ -120,11 +125,7 @@ class TargetTransformerEncoder(CandidateEncoder):
         yield from dense(f"{layer}/keys_values", dim, 2 * dim, columns=2)
         for part in ("queries", "mixed"):
             yield from dense(f"{layer}/{part}", dim, dim)
-        yield from dense(f"{layer}/wide", dim, self.feed_forward_units)
-        yield from dense(f"{layer}/narrow", self.feed_forward_units, dim)
-        for norm in (1, 2):
-            yield weight(f"{layer}/norm_{norm}/gain", dim, start="zeros")
-            yield weight(f"{layer}/norm_{norm}/bias", dim, start="zeros")
+        yield from _behind_attention(layer, dim, self.feed_forward_units)
 
 
 class HstuEncoder(CandidateEncoder):
