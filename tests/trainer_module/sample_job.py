@@ -167,6 +167,19 @@ def run_ranks(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, ba
     return losses
 
 
+def report_of(made: TrainJob) -> dict[str, Any]:
+    """Trains a job in this process to its end, and returns its report."""
+    from sangam.trainer_module import collectives
+    from sangam.trainer_module.loop.training import train
+
+    for folder in (made.log_dir, made.output_dir, made.checkpoint_dir):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    collectives.start()
+    train(made, "", "0", rank=0, ranks=1)
+    report: dict[str, Any] = json.loads(made.report_file.read_text())
+    return report
+
+
 def train_on(trainer: Any, batches: Any, progress: Any) -> Any:
     """Trains on an epoch's batches in this process; returns the epoch's report."""
     from sangam.trainer_module.loop.epoch import train_epoch

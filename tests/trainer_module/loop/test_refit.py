@@ -1,6 +1,5 @@
 """After early stopping the best epoch's model learns from the validation days too, also when it was killed."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 
 from sangam.schemas.spec.tasks import Platt
-from tests.trainer_module.sample_job import NUM_EXAMPLES, job, read_dense, read_rows, write_examples
+from tests.trainer_module.sample_job import NUM_EXAMPLES, job, read_dense, read_rows, report_of, write_examples
 from tests.trainer_module.trained_examples import counted_ids, counting, occurrences
 
 pytestmark = pytest.mark.slow
@@ -18,9 +17,6 @@ BASE_DAYS, VALIDATION_DAY = ("2024-03-01", "2024-03-02"), "2024-03-03"
 
 
 def _train(directory: Path, files: tuple[str, ...]) -> dict[str, Any]:
-    from sangam.trainer_module import collectives
-    from sangam.trainer_module.loop.training import train
-
     ranker = counting(
         ranks=1,
         epochs=12,
@@ -35,12 +31,7 @@ def _train(directory: Path, files: tuple[str, ...]) -> dict[str, Any]:
     made = job(directory, ranker, files[1:]).model_copy(
         update={"validation_files": files[:1], "days": BASE_DAYS, "validation_days": (VALIDATION_DAY,)}
     )
-    for folder in (made.log_dir, made.output_dir, made.checkpoint_dir):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    collectives.start()
-    train(made, "", "0", rank=0, ranks=1)
-    report: dict[str, Any] = json.loads((directory / "output" / "training.json").read_text())
-    return report
+    return report_of(made)
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,20 @@
 """Scores within an epoch: training may end there, with the best point's model, and the refit is as long."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, write_examples
+from tests.trainer_module.sample_job import (
+    NUM_EXAMPLES,
+    declared,
+    job,
+    read_dense,
+    read_rows,
+    report_of,
+    write_examples,
+)
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("tensorflow")
@@ -18,9 +25,6 @@ DAYS, VALIDATION_DAY = ("2024-03-01",), "2024-03-02"
 
 
 def _train(directory: Path, files: tuple[str, ...], sample: int) -> dict[str, Any]:
-    from sangam.trainer_module import collectives
-    from sangam.trainer_module.loop.training import train
-
     ranker = declared(
         batch_size_per_rank=BATCH,
         epochs=9,
@@ -32,12 +36,7 @@ def _train(directory: Path, files: tuple[str, ...], sample: int) -> dict[str, An
     made = job(directory, ranker, files[1:]).model_copy(
         update={"validation_files": files[:1], "days": DAYS, "validation_days": (VALIDATION_DAY,)}
     )
-    for folder in (made.log_dir, made.output_dir, made.checkpoint_dir):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    collectives.start()
-    train(made, "", "0", rank=0, ranks=1)
-    report: dict[str, Any] = json.loads((directory / "output" / "training.json").read_text())
-    return report
+    return report_of(made)
 
 
 @pytest.fixture(scope="module")
