@@ -65,10 +65,7 @@ def document(run: StoredRun, now: datetime.datetime) -> dict[str, Any]:
         "pushed": record.pushed.version if record and record.pushed else None,
         "warnings": record.warnings if record else [],
         "metrics": {name: task.metrics for name, task in record.tasks.items()} if record else {},
-        "steps": [
-            {"name": name, "state": step.state, "seconds": step.seconds}
-            for name, step in (record.steps.items() if record else ())
-        ],
+        "steps": [{"name": name, "state": step.state, "seconds": step.seconds} for name, step in run.steps.items()],
         "path": str(run.folder.path),
     }
 
