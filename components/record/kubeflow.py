@@ -48,7 +48,7 @@ def end_task(file: Path, task: str, reason: str, now: float) -> str:
         last = Step(task, "running", started_at=last.started_at)
     seconds = max(0.0, now - (last.started_at or now)) if last.seconds is None else last.seconds
     ended = replace(last, state="failed" if reason else "ran", seconds=seconds, error=reason)
-    Journal(file=file).step_ended(ended)
+    Journal(lambda: now, file).step_ended(ended)
     return ended.name
 
 

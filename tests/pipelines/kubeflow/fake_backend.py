@@ -234,7 +234,7 @@ def _run_task(
             if backend.policy == "OnError":
                 break
         else:
-            return _merged(task.name, outputs, json.loads((pod / "output_metadata.json").read_text()))
+            return _merged(task.name, outputs, _executor_output((pod / "output_metadata.json").read_text()))
     raise failure
 
 
@@ -261,6 +261,25 @@ def executor_input_of(
 
 _ids = iter(range(1, 1 << 30))
 _ids_lock = threading.Lock()
+
+
+def _executor_output(text: str) -> dict[str, Any]:
+    """Reads a task's output file as the launcher does: as an ExecutorOutput, without null and NaN in metadata.
+
+    (backend/src/v2/component/launcher_v2.go, getExecutorOutputFile; metadata/converter.go, StructValueToMLMDValue.)
+    """
+    from google.protobuf import json_format
+    from kfp.pipeline_spec import pipeline_spec_pb2
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"the launcher refuses {name}: {text}")
+
+    written: dict[str, Any] = json.loads(text, parse_constant=refuse)
+    json_format.ParseDict(written, pipeline_spec_pb2.ExecutorOutput())
+    for found in written.get("artifacts", {}).values():
+        for artifact in found["artifacts"]:
+            assert None not in artifact.get("metadata", {}).values(), artifact
+    return written
 
 
 def _merged(task: str, outputs: dict[str, ArtifactJson], written: dict[str, Any]) -> dict[str, ArtifactJson]:
