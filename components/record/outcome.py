@@ -129,7 +129,8 @@ def _lost(run: StoredRun, noted: Noted, tone: Tone) -> Outcome:
     else:
         short = f"lost after {last.name}" if last else "lost"
         why = f"no step has begun since {heard}: the run was ended, or a pod still waits for a node or an image"
-    return Outcome(run.state, tone, f"{short}: {why}", (why,), lambda: _look_at(noted), short)
+    errors = (f"{last.name}: {last.error}",) if last and last.error else ()
+    return Outcome(run.state, tone, f"{short}: {why}", (why, *errors), lambda: _look_at(noted), short)
 
 
 def _look_at(noted: Noted) -> tuple[str, ...]:

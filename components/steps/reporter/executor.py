@@ -75,10 +75,7 @@ def _show(record: RunRecord, curves: Mapping[str, Curve], output_dict: Artifacts
     """Writes metrics and curves into the metadata of their outputs."""
     metrics = artifact_utils.get_single_instance(output_dict["metrics"])
     for name, value in metrics_of(record).items():
-        if isinstance(value, str):
-            metrics.set_string_custom_property(name, value)
-        else:
-            metrics.set_float_custom_property(name, value)
+        metrics.set_float_custom_property(name, value)
     for task, curve in curves.items():
         found = artifact_utils.get_single_instance(output_dict[f"{CURVE}{task}"])
         found.set_string_custom_property(DISPLAY_NAME, task)

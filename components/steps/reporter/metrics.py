@@ -1,8 +1,9 @@
 """The results of a run as Kubeflow's pages show them, from the metadata of artifacts.
 
-`system.Metrics`: numbers and texts by name. `system.ClassificationMetrics`: the list `confidenceMetrics`, a ROC curve
-(kubeflow/pipelines, frontend/src/components/viewers/MetricsVisualizations.tsx). Both in the form of the SDK's
-`kfp.dsl.Metrics` and `ClassificationMetrics`. There is no confusion matrix: a ranker has no threshold.
+`system.Metrics`: numbers by name; a launcher without ML Metadata refuses texts. `system.ClassificationMetrics`: the list
+`confidenceMetrics`, a ROC curve (kubeflow/pipelines, frontend/src/components/viewers/MetricsVisualizations.tsx). Both in
+the form of the SDK's `kfp.dsl.Metrics` and `ClassificationMetrics`. There is no confusion matrix: a ranker has no
+threshold.
 """
 
 import math
@@ -25,7 +26,7 @@ def curve_outputs(spec: Spec) -> dict[str, str]:
     return {f"{CURVE}{name}": name for name, task in spec.tasks.items() if isinstance(task, BinaryTask)}
 
 
-def metrics_of(record: RunRecord) -> dict[str, float | str]:
+def metrics_of(record: RunRecord) -> dict[str, float]:
     """Returns the numbers of a run by name: of each task its metric, calibration and gates; then of the whole run."""
     found: dict[str, float | None] = {}
     for name, task in record.tasks.items():
@@ -40,10 +41,11 @@ def metrics_of(record: RunRecord) -> dict[str, float | str]:
         "serving checks": float(len(checks)),
         "serving checks passed": float(sum(check.passed for check in checks)),
         "warnings": float(len(record.warnings)),
+        "blessed": float(record.blessed is True),
+        "pushed": float(record.pushed is not None),
     }
     # The backend's JSON has neither null nor NaN.
-    finite = {name: value for name, value in found.items() if value is not None and math.isfinite(value)}
-    return {**finite, "state": record.status, **({"version": record.pushed.version} if record.pushed else {})}
+    return {name: value for name, value in found.items() if value is not None and math.isfinite(value)}
 
 
 def roc(curve: Curve) -> list[dict[str, Any]]:

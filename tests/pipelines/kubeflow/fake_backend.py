@@ -292,7 +292,11 @@ def _merged(task: str, outputs: dict[str, ArtifactJson], written: dict[str, Any]
         assert uri.startswith(STORE), f"{task}/{key}: {uri}"
         with _ids_lock:
             name = str(next(_ids))
-        metadata = {"display_name": key} | found.get("metadata", {})
+        metadata = found.get("metadata", {})
+        if artifact["type"].get("schemaTitle") == "system.Metrics":
+            # Launchers without ML Metadata refuse anything else (launcher_v2.go, uploadOutputArtifacts).
+            assert all(isinstance(value, float) for value in metadata.values()), metadata
+        metadata = {"display_name": key} | metadata
         recorded[key] = {"name": name, "type": {"instanceSchema": ""}, "uri": uri, "metadata": metadata}
     return recorded
 

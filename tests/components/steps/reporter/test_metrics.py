@@ -45,5 +45,6 @@ def test_metrics_are_numbers_that_the_backend_takes() -> None:
         "serving checks": 0.0,
         "serving checks passed": 0.0,
         "warnings": 0.0,
-        "state": "refused",
+        "blessed": 0.0,
+        "pushed": 0.0,
     }
