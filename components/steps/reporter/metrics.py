@@ -1,9 +1,8 @@
 """The results of a run as Kubeflow's pages show them, from the metadata of artifacts.
 
-`system.Metrics`: numbers by name; a launcher without ML Metadata refuses texts. `system.ClassificationMetrics`: the list
-`confidenceMetrics`, a ROC curve (kubeflow/pipelines, frontend/src/components/viewers/MetricsVisualizations.tsx). Both in
-the form of the SDK's `kfp.dsl.Metrics` and `ClassificationMetrics`. There is no confusion matrix: a ranker has no
-threshold.
+`system.Metrics`: numbers by name; a launcher without ML Metadata refuses texts. `system.ClassificationMetrics`: a ROC
+curve as the list `confidenceMetrics` (kubeflow/pipelines, frontend/src/components/viewers/MetricsVisualizations.tsx).
+Both have the form of the SDK's classes in `kfp.dsl`. There is no confusion matrix: a ranker has no threshold.
 """
 
 import math
