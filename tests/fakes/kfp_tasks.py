@@ -25,7 +25,7 @@ class Plot:
     Attributes:
         step: that runs, or has failed.
         waits_for: `executor` or `driver`: the pod of `step` that has not started; empty: none.
-        attempt: of `step`, from 0.
+        attempt: of the pod of `step` that runs or waits, from 0.
         is_terminated: the run was, while `step` ran: its pod stays as it was.
     """
 
@@ -41,18 +41,24 @@ def tasks_of(state: str, plot: Plot, started: str, now: str, *, has_tries: bool 
         return []
     nodes = list(_nodes(state, plot, started, now))
     if has_tries:
-        nodes = [task for node in nodes for task in _with_tries(node)]
+        waits = f"{plot.step}-driver" if plot.waits_for == "driver" else ""
+        nodes = [
+            task for node in nodes for task in _with_tries(node, plot.attempt if node["display_name"] == waits else 0)
+        ]
     return sorted(nodes, key=lambda task: str(task["display_name"]))
 
 
-def _with_tries(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the node of a template as one of tries, and its only try; the executor's has them with 2.16.1 too."""
-    if node["display_name"].startswith("executor") or "state" not in node:
+def _with_tries(node: dict[str, Any], attempt: int) -> Iterator[dict[str, Any]]:
+    """Yields the node of a template as one of tries, and these; the executor's has them with 2.16.1 too."""
+    name = node["display_name"]
+    if name.startswith("executor") or "state" not in node:
         yield node
         return
-    parent = {**node, "child_tasks": [{"pod_name": f"{node['display_name']}-0"}]}
-    yield {**parent, "state": "RUNNING"} if node["state"] == "PENDING" else parent
-    yield {**node, "display_name": f"{node['display_name']}(0)"}
+    tries = [{"pod_name": f"{name}-{number}"} for number in range(attempt + 1)]
+    yield {**node, "state": "RUNNING" if node["state"] == "PENDING" else node["state"], "child_tasks": tries}
+    for number in range(attempt):
+        yield {**node, "display_name": f"{name}({number})", "state": "FAILED"}
+    yield {**node, "display_name": f"{name}({attempt})"}
 
 
 def _nodes(state: str, plot: Plot, started: str, now: str) -> Iterator[dict[str, Any]]:

@@ -111,16 +111,24 @@ def test_a_step_that_goes_on_is_told_with_its_time_so_far(world: World) -> None:
     assert found.document()["last"]["steps"][-1]["seconds"] == 300
 
 
-@pytest.mark.parametrize("release", ["2.16.1", "2.17.0"])
-@pytest.mark.parametrize("waits_for", ["executor", "driver"])
+@pytest.mark.parametrize(
+    ("release", "waits_for", "attempt"),
+    [
+        ("2.16.1", "executor", 0),
+        ("2.16.1", "driver", 0),
+        ("2.17.0", "executor", 1),
+        ("2.17.0", "driver", 0),
+        ("2.17.0", "driver", 1),
+    ],
+)
 @pytest.mark.parametrize(("minutes", "code"), [(14, 0), (15, 7)])
 def test_a_step_whose_pod_does_not_start_is_told_and_soon_an_exit_code(
-    world: World, release: str, waits_for: str, minutes: int, code: int
+    world: World, release: str, waits_for: str, attempt: int, minutes: int, code: int
 ) -> None:
     world.store.tag_name = release
     world.deploy()
     run = fire(world, "RUNNING", minutes=minutes)
-    world.store.plots[run] = Plot("transform", waits_for)
+    world.store.plots[run] = Plot("transform", waits_for, attempt)
     found = state(world)
     assert EXIT_CODES[found.health] == code
     text = printed(found)

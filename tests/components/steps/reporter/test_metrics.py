@@ -25,14 +25,19 @@ def test_a_curve_has_the_rates_at_each_threshold() -> None:
 
 
 @pytest.mark.slow
-def test_a_curve_is_what_the_sdk_logs() -> None:
+def test_a_curve_is_what_the_sdk_logs_and_types_have_its_titles() -> None:
     from kfp import dsl
+
+    from sangam.components.page import artifact
 
     points, logged = roc(CURVE), dsl.ClassificationMetrics()
     logged.log_roc_curve(
         *([point[key] for point in points] for key in ("falsePositiveRate", "recall", "confidenceThreshold"))
     )
     assert logged.metadata == {"confidenceMetrics": points}
+    for name in ("HTML", "Metrics", "ClassificationMetrics"):
+        theirs = getattr(dsl, name)
+        assert (theirs.schema_title, theirs.schema_version) == (getattr(artifact, name).TYPE_NAME, "0.0.1")
 
 
 def test_metrics_are_numbers_that_the_backend_takes() -> None:
