@@ -28,12 +28,10 @@ __all__ = sorted(_API)
 
 
 def __getattr__(name: str) -> Any:
-    """Gives the names of the API, and to KFP the artifact types that it knows as `sangam.<type>`."""
+    """Gives the names of the API, and to KFP the artifact type that it knows as `sangam.<type>`."""
     match name:
         case "RankerCheckpoint":
             module = importlib.import_module(".components.registry.checkpoint", __name__)
-        case "RunPage":
-            module = importlib.import_module(".components.page.artifact", __name__)
         case _ if name in _API:
             module = importlib.import_module(_API[name], __name__)
         case _:

@@ -1,7 +1,6 @@
 # What `__getattr__` of __init__.py gives, for editors and mypy.
 from sangam.components.model.model import Model as Model
 from sangam.components.model.model import load as load
-from sangam.components.page.artifact import RunPage as RunPage
 from sangam.components.registry.checkpoint import RankerCheckpoint as RankerCheckpoint
 from sangam.pipelines.api.client import Client as Client
 from sangam.pipelines.api.client import client as client

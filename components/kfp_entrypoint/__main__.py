@@ -6,6 +6,8 @@ if __name__ == "__main__":
     exit_on()  # Before the imports below, which take a second.
 
 import argparse
+import contextlib
+import dataclasses
 import datetime
 import logging
 import os
@@ -18,13 +20,14 @@ from typing import Any
 from sangam.components.alerts import send_all, target_of
 from sangam.components.kfp_entrypoint.ending import Ending
 from sangam.components.kfp_entrypoint.failure import leave_failure
-from sangam.components.kfp_entrypoint.invocation import Json, artifact_paths, parse_command
+from sangam.components.kfp_entrypoint.invocation import JOURNAL, Command, Json, artifact_paths, parse_command
 from sangam.components.kfp_entrypoint.members import MEMBERS, parse_members
 from sangam.components.kfp_entrypoint.task import Task, folder_of_run, prepare
+from sangam.components.kfp_entrypoint.told import Told
 from sangam.components.kfp_entrypoint.tries import is_final, note, run_tries, surplus
 from sangam.components.processes.stopping import StopSignals
-from sangam.components.record.kubeflow import record_of, write_step
-from sangam.components.record.run import RunRecord, Step
+from sangam.components.record.kubeflow import record_of
+from sangam.components.record.run import RunRecord
 from sangam.schemas.contracts.exit_codes import ExitCode
 from sangam.schemas.contracts.root import RunFolder
 from sangam.schemas.errors import UserError
@@ -49,36 +52,50 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals) -> int:
-    alerts: Alerts | None = None
-    task: Task | None = None
-    folder: RunFolder | None = None
-    started = time.time()
     try:
         import_parts(options.parts)
-        alerts = Alerts.model_validate_json(options.alerts) if options.alerts else None
         parsed = parse_command(command)
-        folder = folder_of_run(options.step, parsed)
+    except UserError as error:
+        return _end(options, Ending(ExitCode.MISTAKE, str(error), is_mistake=True), None, None)
+    folder = folder_of_run(options.step, parsed)
+    with Told(folder, options.pipeline, options.step) if folder else contextlib.nullcontext() as told:
+        return _run_task(options, parsed, told, stop)
+
+
+def _run_task(options: argparse.Namespace, command: Command, told: Told | None, stop: StopSignals) -> int:
+    task: Task | None = None
+    try:
+        alerts = _alerts(options)
         if alerts and options.step == _FIRST:
             # The compiler cannot see the Secret: check it before a training whose alert could not be sent.
             target_of(alerts, os.environ)
-        task = prepare(options.step, parsed, datetime.datetime.now(datetime.UTC))
+        task = prepare(options.step, command, datetime.datetime.now(datetime.UTC))
         if (late := surplus(task, options.retries, time.time())) is not None:
             _say(options.step, late.reason)
             return late.code
-        ending = run_tries(task, options.retries, options.timeout_s, stop)
+        if told:
+            told.began(task.date)
+            task = dataclasses.replace(task, command=task.command.with_argument(JOURNAL, str(told.file)))
+        ending = run_tries(task, options.retries, options.timeout_s, stop, told)
     except UserError as error:
         ending = Ending(ExitCode.MISTAKE, str(error), is_mistake=True)
-    reason = ending.reason.removeprefix(f"{options.step}: ")
+    return _end(options, ending, task, told)
+
+
+def _end(options: argparse.Namespace, ending: Ending, task: Task | None, told: Told | None) -> int:
+    """Tells how the task has ended, and returns its exit code."""
+    reason, failed_step = ending.reason.removeprefix(f"{options.step}: "), options.step
     if reason:
         _say(options.step, reason)
-    if folder:
-        seconds = time.time() - started
-        _leave(Step(options.step, "failed" if reason else "ran", seconds, started_at=started, error=reason), folder)
+    if told:
+        failed_step = told.ended(reason, time.time())
+    folder = told.run if told else None
     try:
+        alerts = _alerts(options)
         if reason and (task is None or is_final(task, ending, options.retries)):
             if task:
                 note(task, ending, time.time())
-            _fail(reason, task, folder, options)
+            _fail(reason, failed_step, task, folder, options)
         elif task and alerts and not reason and (inputs := _inputs_of(task, _PUSHER)):
             record = _record(task, folder, options, _folders(inputs))
             send_all(alerts, record, os.environ)
@@ -88,13 +105,17 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
     return ending.code
 
 
+def _alerts(options: argparse.Namespace) -> Alerts | None:
+    return Alerts.model_validate_json(options.alerts) if options.alerts else None
+
+
 def _say(step: str, reason: str) -> None:
     print(f"error: {step}: {reason.removeprefix(f'{step}: ')}", file=sys.stderr, flush=True)
 
 
-def _fail(reason: str, task: Task | None, folder: RunFolder | None, options: argparse.Namespace) -> None:
-    """Writes record and page of a run that this step ends, and sends an alert: once per step of a run."""
-    record = _record(task, folder, options, {}, status="failed", error=reason, failed_step=options.step)
+def _fail(reason: str, step: str, task: Task | None, folder: RunFolder | None, options: argparse.Namespace) -> None:
+    """Writes record and page of a run that a step ends, and sends an alert: once per task of a run."""
+    record = _record(task, folder, options, {}, status="failed", error=reason, failed_step=step)
     if folder and task:
         leave_failure(record, _folders(artifact_paths(task.local, "inputs")))
     if options.alerts and (task is None or task.notes is None or task.notes.is_first_alert(task.name)):
@@ -111,14 +132,6 @@ def _record(
 def _folders(inputs: Mapping[str, str]) -> dict[str, Path]:
     # In a task of several steps, an input's name begins with its step's.
     return {name.rpartition("__")[2]: Path(path) for name, path in inputs.items()}
-
-
-def _leave(step: Step, folder: RunFolder) -> None:
-    """Writes a step for the record of the run and for `sangam status`."""
-    try:
-        write_step(folder, step)
-    except OSError as error:
-        _LOG.error("event=step_not_left folder=%s reason=%r", folder.path, str(error))
 
 
 def _inputs_of(step: Task, name: str) -> dict[str, str] | None:

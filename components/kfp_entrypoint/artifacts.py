@@ -11,11 +11,12 @@ from tfx.types.artifact import CUSTOM_PROPERTIES_PREFIX, _decode_struct_value, _
 from tfx.utils import import_utils
 from tfx.version import __version__
 
-from sangam.components.kfp_entrypoint.invocation import Json
+from sangam.components.kfp_entrypoint.invocation import SYSTEM, Json
 
 _IDS = (constants.ARTIFACT_PROPERTY_BASELINE_MODEL_ID_KEY, constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY)
 """Properties that hold the id of another artifact."""
 _STANDARD = "tfx."
+_SYSTEM_CLASSES = "sangam.components.page.artifact"
 
 
 class Artifacts:
@@ -45,7 +46,8 @@ class Artifacts:
 
     def _json(self, artifact: Any) -> Json:
         version = artifact_utils.ARTIFACT_TFX_VERSION_CUSTOM_PROPERTY_KEY
-        if not artifact.has_custom_property(version):
+        # Kubeflow's pages show every property of its own types.
+        if not artifact.has_custom_property(version) and not artifact.type_name.startswith(SYSTEM):
             artifact.set_string_custom_property(version, __version__)
         for key in _IDS:
             if artifact.has_custom_property(key):
@@ -61,8 +63,11 @@ class Artifacts:
 def artifact_class(artifact_type: Json) -> Any:
     """Returns the class of a type; the title of a type outside TFX is the path of its class."""
     title = artifact_type.get("schemaTitle") or yaml.safe_load(artifact_type["instanceSchema"])["title"]
-    standard = f"{_STANDARD}types.standard_artifacts.{title.removeprefix(_STANDARD)}"
-    return import_utils.import_class_by_path(standard if title.startswith(_STANDARD) else title)
+    if title.startswith(_STANDARD):
+        title = f"{_STANDARD}types.standard_artifacts.{title.removeprefix(_STANDARD)}"
+    elif title.startswith(SYSTEM):
+        title = f"{_SYSTEM_CLASSES}.{title.removeprefix(SYSTEM)}"
+    return import_utils.import_class_by_path(title)
 
 
 def _with_floats(metadata: Json) -> Json:

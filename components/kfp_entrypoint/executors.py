@@ -13,8 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sangam.components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION, Json
+from sangam.components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION, JOURNAL, Json
 from sangam.components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_members, qualified
+from sangam.components.record.journal import Journal
+from sangam.components.record.measuring import measured
+from sangam.components.record.run import Observer
 from sangam.schemas.host import gpus
 from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx
 
@@ -38,23 +41,32 @@ def main(arguments: Sequence[str]) -> None:
     which.add_argument(MEMBERS, type=parse_members, dest="members")
     parser.add_argument(INVOCATION, required=True, type=json.loads, dest="invocation")
     parser.add_argument(INPUTS_SPEC, default={}, type=json.loads, dest="inputs_spec")
+    parser.add_argument(JOURNAL, type=Path, dest="journal")
     given, beam_args = parser.parse_known_args(arguments)
+    observers = [Journal(file=given.journal)] if given.journal else []
     if given.members:
-        executor_output = run_members(given.members, given.invocation, beam_args)
+        executor_output = run_members(given.members, given.invocation, beam_args, observers)
     else:
-        executor_output = run_executor(given.executor, given.invocation, given.inputs_spec, beam_args)
+        # The file has the name of the task, which is that of its only step.
+        with measured(given.journal.name if given.journal else "", observers) as ended:
+            executor_output = run_executor(given.executor, given.invocation, given.inputs_spec, beam_args)
+            ended.state = "ran"
     file = Path(given.invocation["outputs"]["outputFile"])
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(executor_output), encoding="utf-8")
 
 
-def run_members(members: Sequence[Member], executor_input: Json, beam_args: Sequence[str]) -> Json:
+def run_members(
+    members: Sequence[Member], executor_input: Json, beam_args: Sequence[str], observers: Sequence[Observer] = ()
+) -> Json:
     """Runs the executors of steps that share a process; returns the ExecutorOutput of their task."""
     made: dict[str, Json] = {}
     for member in members:
         _LOG.info("step=%s", member.step)
         own = member.executor_input(executor_input, made)
-        written = run_executor(member.executor, own, member.inputs_spec, beam_args)
+        with measured(member.step, observers) as ended:
+            written = run_executor(member.executor, own, member.inputs_spec, beam_args)
+            ended.state = "ran"
         made |= {qualified(member.step, key): found["artifacts"][0] for key, found in written["artifacts"].items()}
     return {"artifacts": {name: {"artifacts": [artifact]} for name, artifact in made.items()}}
 

@@ -11,6 +11,8 @@ from sangam.schemas.errors import UserError
 
 INVOCATION, INPUTS_SPEC = "--json_serialized_invocation_args", "--json_serialized_inputs_spec_args"
 """Arguments of TFX's command: the ExecutorInput, and the component's input spec."""
+JOURNAL = "--journal"
+"""Argument that this entry point adds: the journal of the task."""
 TFX_EXECUTORS, EXECUTORS = (
     "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
     f"{__package__}.executors",
@@ -20,6 +22,10 @@ ROOT, CREATED = "sangam_root", "sangam_created"
 """Parameters that the compiler adds for this entry point: the pipeline root, and the run's creation time."""
 RUN = "run"
 """Parameter for the run's id. It is compiled empty, and this entry point sets it."""
+SYSTEM = "system."
+"""Beginning of the titles of Kubeflow's own types of artifacts."""
+SHOWN = f"{SYSTEM}HTML"
+"""The type of a file that Kubeflow's pages show, from the store."""
 _ADDED = frozenset({ROOT, CREATED})
 _BACKENDS_OWN = frozenset({"executor-logs"})
 """Outputs that the backend adds for its logs; TFX has no artifact of that type."""
@@ -67,6 +73,11 @@ class Command:
         index = self.arguments.index(INVOCATION) + 1
         text = json.dumps(executor_input)
         return Command(self.module, (*self.arguments[:index], text, *self.arguments[index + 1 :]))
+
+    def with_argument(self, name: str, value: str) -> "Command":
+        """Returns the command with one more argument, before those of Beam."""
+        index = self.arguments.index(INVOCATION)
+        return Command(self.module, (*self.arguments[:index], name, value, *self.arguments[index:]))
 
 
 def parse_command(words: Sequence[str]) -> Command:

@@ -16,12 +16,14 @@ from sangam.components.kfp_entrypoint.invocation import (
     INPUTS_SPEC,
     ROOT,
     RUN,
+    SHOWN,
     Command,
     artifact_paths,
     globalized,
     localized,
     parameters,
 )
+from sangam.components.kfp_entrypoint.members import MEMBERS, parse_members
 from sangam.components.kfp_entrypoint.notes import Notes
 from sangam.components.kfp_entrypoint.process import run
 from sangam.components.kfp_entrypoint.uris import UriMapping, artifact_base, run_folder
@@ -30,6 +32,8 @@ from sangam.schemas.contracts.root import Root, RunFolder
 from sangam.schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
+LAUNCHER = ""
+"""Folder that Kubeflow's launcher mounts its stores below: the container's own root."""
 _NOTES = ".sangam"
 """Folder of the notes, beside the folders of a run's tasks."""
 
@@ -57,6 +61,12 @@ class Task:
     date: str
     pods: int
     notes: Notes | None
+
+    @property
+    def first_step(self) -> str:
+        """The first of the steps that share the process, or the only one."""
+        members = parse_members(self.command.argument(MEMBERS) or "[]")
+        return members[0].step if members else self.name
 
 
 def prepare(name: str, command: Command, now: datetime.datetime) -> Task:
@@ -104,7 +114,28 @@ def execute(step: Task, stop: StopSignals, timeout_s: float | None) -> Ending:
         output_file = Path(step.local["outputs"]["outputFile"])
         executor_output = json.loads(output_file.read_text(encoding="utf-8"))
         output_file.write_text(json.dumps(globalized(executor_output, step.uri_mapping)), encoding="utf-8")
+        _hand_to_launcher(step)
     return ending
+
+
+def _hand_to_launcher(step: Task) -> None:
+    """Puts the files that Kubeflow's pages show where its launcher looks for outputs: it copies them into the store.
+
+    The launcher has made the folder (launcher_v2.go, prepareOutputFolders). All other outputs stay on the volume.
+    """
+    for found in step.local["outputs"]["artifacts"].values():
+        [artifact] = found["artifacts"]
+        source = Path(artifact["uri"])
+        if artifact.get("type", {}).get("schemaTitle") != SHOWN or not source.is_file():
+            continue
+        target = Path(UriMapping(LAUNCHER).path(step.uri_mapping.uri(str(source))))
+        if target == source or not target.parent.is_dir():
+            continue
+        try:
+            shutil.copyfile(source, target)
+        except OSError as error:
+            # The run's result stands without its preview.
+            _LOG.error("event=not_shown file=%s reason=%r", target, str(error))
 
 
 def folder_of_run(name: str, command: Command) -> RunFolder | None:
@@ -146,4 +177,6 @@ def _fresh_outputs(step: Task) -> None:
     for path in artifact_paths(step.local, "outputs").values():
         if not is_adopted:
             shutil.rmtree(path, ignore_errors=True)
+            if os.path.isfile(path):
+                os.unlink(path)
         os.makedirs(path, exist_ok=True)

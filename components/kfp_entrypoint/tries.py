@@ -11,6 +11,7 @@ import time
 from sangam.components.kfp_entrypoint.ending import Ending
 from sangam.components.kfp_entrypoint.notes import FinalFailure
 from sangam.components.kfp_entrypoint.task import Task, execute
+from sangam.components.kfp_entrypoint.told import Told
 from sangam.components.processes.stopping import Stopped, StopSignals
 from sangam.schemas.host.backoff import Backoff
 from sangam.schemas.spec.cluster import Retries
@@ -36,12 +37,16 @@ def surplus(task: Task, retries: Retries, now: float) -> Ending | None:
     return Ending(failure.code, failure.reason)
 
 
-def run_tries(task: Task, retries: Retries, timeout_s: float | None, stop: StopSignals) -> Ending:
+def run_tries(
+    task: Task, retries: Retries, timeout_s: float | None, stop: StopSignals, told: Told | None = None
+) -> Ending:
     """Runs a step until it succeeds, cannot, is stopped, or has no try left. A new pod has at least one."""
     backoff, own = Backoff(retries.backoff_s, retries.factor, retries.max_backoff_s), 0
     while True:
         own += 1
         number = _count(task, own)
+        if told:
+            told.tries(task.first_step)
         ending = execute(task, stop, timeout_s)
         if not ending.reason or ending.is_mistake or ending.is_stop or number > retries.count:
             return ending

@@ -1,10 +1,24 @@
-"""The artifact of the page: the reporter's output on Kubeflow."""
+"""The reporter's outputs on Kubeflow, of types that its own pages show.
+
+The classes are found by the names of these types: `kfp_entrypoint.artifacts`.
+"""
 
 from tfx.types import artifact
 
 
-class RunPage(artifact.Artifact):
-    """A folder with `report.html`."""
+class HTML(artifact.Artifact):
+    """The page of a run: a file."""
 
-    # One lower-case word, a dot and a class, as `RankerCheckpoint`'s.
-    TYPE_NAME = "sangam.RunPage"
+    TYPE_NAME = "system.HTML"
+
+
+class Metrics(artifact.Artifact):
+    """Numbers by name, in the metadata."""
+
+    TYPE_NAME = "system.Metrics"
+
+
+class ClassificationMetrics(artifact.Artifact):
+    """A ROC curve, in the metadata."""
+
+    TYPE_NAME = "system.ClassificationMetrics"

@@ -1,5 +1,6 @@
 """The outcome of a run in words, with advice, for the terminal, pages, alerts and commands."""
 
+import datetime
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from sangam.components.object_stores import is_stored
-from sangam.components.record.journal import read_journal
+from sangam.components.record.journal import Noted, read_journal
 from sangam.components.record.run import Pushed, RunRecord
 from sangam.components.record.store import State, StoredRun, pushed_before, stored
 from sangam.components.registry import shadow, versions
@@ -111,9 +112,32 @@ def _without_record(run: StoredRun, tone: Tone) -> Outcome:
     if run.state == "unreadable":
         short = f"unreadable: its {SUMMARY_FILE} is damaged"
         return Outcome(run.state, tone, f"{short} (got: {run.problem})", (run.problem,), lambda: _again(run), short)
-    step = read_journal(run.folder).running
-    where = f" in {step.name}" if step else ""
+    noted = read_journal(run.folder)
+    if noted.heard_at is not None:
+        return _lost(run, noted, tone)
+    where = f" in {noted.running.name}" if noted.running else ""
     return Outcome(run.state, tone, f"killed{where}: it left no {SUMMARY_FILE}", (), lambda: _again(run))
+
+
+def _lost(run: StoredRun, noted: Noted, tone: Tone) -> Outcome:
+    """Returns the outcome of a run on Kubeflow without a record, whose pods tell nothing any more."""
+    heard = datetime.datetime.fromtimestamp(noted.heard_at or 0.0, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    last = max(noted.steps.values(), key=lambda step: step.started_at or 0.0, default=None)
+    if noted.running:
+        short = f"lost in {noted.running.name}"
+        why = f"its pod has not been heard of since {heard}"
+    else:
+        short = f"lost after {last.name}" if last else "lost"
+        why = f"no step has begun since {heard}: the run was ended, or a pod still waits for a node or an image"
+    errors = (f"{last.name}: {last.error}",) if last and last.error else ()
+    return Outcome(run.state, tone, f"{short}: {why}", (why, *errors), lambda: _look_at(noted), short)
+
+
+def _look_at(noted: Noted) -> tuple[str, ...]:
+    return (
+        f"`sangam status {noted.ranker or 'NAME'} --host URL` says whether Kubeflow goes on with it",
+        "run the same date again: steps that succeeded come from the cache",
+    )
 
 
 def _pushed(pushed: Pushed) -> Outcome:

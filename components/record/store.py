@@ -10,13 +10,16 @@ import json
 import math
 import os
 import stat
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from sangam.components.record.journal import read_journal
+from sangam.components.record.kubeflow import all_steps, lives
 from sangam.components.record.lock import is_locked
-from sangam.components.record.run import RunRecord, Status
+from sangam.components.record.run import RunRecord, Status, Step
 from sangam.schemas.contracts.root import LATEST, SUMMARY_FILE, Root, RunFolder
 from sangam.schemas.errors import UserError
 from sangam.schemas.host.files import link_whole, write_whole
@@ -65,6 +68,14 @@ class StoredRun:
     def date(self) -> str:
         """YYYY-MM-DD; empty where there is none."""
         return (self.record.date or "") if self.record else read_journal(self.folder).date
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        """Its steps so far, in order."""
+        if self.record:
+            return self.record.steps
+        noted = read_journal(self.folder)
+        return all_steps(noted.steps) if noted.heard_at is not None else noted.steps
 
     def seconds(self, now: datetime.datetime) -> float | None:
         """Returns its duration until its end or `now`; None: unknown."""
@@ -118,16 +129,25 @@ def read_document(file: Path) -> dict[str, Any]:
     return document
 
 
-def read_run(run: RunFolder) -> StoredRun:
-    """Reads a run."""
+def read_run(run: RunFolder, clock: Callable[[], float] = time.time) -> StoredRun:
+    """Reads a run; `clock`: seconds since 1970, of a run on Kubeflow that may have been lost."""
     started = started_at(run.path.name)
     try:
         record = RunRecord.model_validate(read_document(run.summary))
     except FileNotFoundError:
+        if run.tasks.is_dir():
+            return _on_kubeflow(run, clock())
         return StoredRun(run, _ranker(run), "running" if _is_running(run) else "killed", started)
     except _DAMAGE as error:
         return StoredRun(run, _ranker(run), "unreadable", started, problem=_problem(error))
     return stored(_at(run, record))
+
+
+def _on_kubeflow(run: RunFolder, now: float) -> StoredRun:
+    noted = read_journal(run)
+    begun = min((step.started_at for step in noted.steps.values() if step.started_at is not None), default=None)
+    started = datetime.datetime.fromtimestamp(begun, datetime.UTC) if begun is not None else None
+    return StoredRun(run, noted.ranker or None, "running" if lives(noted, now) else "killed", started)
 
 
 def stored(record: RunRecord) -> StoredRun:
@@ -151,7 +171,7 @@ def _at(run: RunFolder, record: RunRecord) -> RunRecord:
 
 
 def all_runs(root: Root) -> list[StoredRun]:
-    """Returns the runs of a root, oldest first: all local runs, and ended runs on Kubeflow."""
+    """Returns the runs of a root, oldest first: those of this machine and those on Kubeflow."""
     return [read_run(run) for run in _oldest_first(root)]
 
 
@@ -242,14 +262,16 @@ def started_at(run: str) -> datetime.datetime | None:
 
 
 def _oldest_first(root: Root) -> list[RunFolder]:
-    """Returns the folders that have a run's id or a record, oldest first."""
+    """Returns the folders that have a run's id, a record, or steps on Kubeflow, oldest first."""
 
     def when(run: RunFolder) -> tuple[float, str]:
         started = started_at(run.path.name) or read_run(run).started
         return started.timestamp() if started else 0.0, run.path.name
 
-    found = [run for run in root.run_folders() if started_at(run.path.name) or os.path.lexists(run.summary)]
-    return sorted(found, key=when)
+    def is_run(run: RunFolder) -> bool:
+        return bool(started_at(run.path.name)) or os.path.lexists(run.summary) or run.tasks.is_dir()
+
+    return sorted(filter(is_run, root.run_folders()), key=when)
 
 
 def _is_running(run: RunFolder) -> bool:

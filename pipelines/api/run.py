@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sangam.components.object_stores import is_stored
-from sangam.components.record.journal import read_journal
 from sangam.components.record.outcome import outcome_of
 from sangam.components.record.store import State, StoredRun
 from sangam.components.registry import shadow
@@ -150,8 +149,7 @@ class Run:
         >>> run.steps.step.iloc[0]
         'example_gen'
         """
-        record = self._stored.record
-        return steps_frame((record.steps if record else read_journal(self._stored.folder).steps).values())
+        return steps_frame(self._stored.steps.values())
 
     @property
     def tables(self) -> "DataFrame":

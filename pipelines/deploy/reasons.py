@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from sangam.components.record.journal import read_task
 from sangam.components.record.kubeflow import read_steps
 from sangam.pipelines.deploy.records import KubeflowRun
 from sangam.schemas.contracts.root import Root
@@ -23,9 +24,10 @@ def reason_of(run: KubeflowRun, root: Path | None = None) -> str:
     said = (step.error if step else "") or run.error
     if said or not (root or run.pipeline_root):
         return said
-    ended = read_steps(Root(str(root or run.pipeline_root)).run(run.id))
-    names = [step.name.replace("-", "_")] if step else sorted(ended)
-    return "; ".join(ended[name].error for name in names if name in ended and ended[name].error)
+    folder = Root(str(root or run.pipeline_root)).run(run.id)
+    # The server's step is a task, which has the name of the last of its steps.
+    ended = read_task(folder.tasks / step.name.replace("-", "_")).steps if step else read_steps(folder)
+    return "; ".join(each.error for each in ended.values() if each.error)
 
 
 def log_command(run_id: str, namespace: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from sangam.components.record.outcome import outcome_of
 from sangam.components.record.store import StoredRun
 from sangam.components.reports.headline import calibration_of_run, main_of_run
 from sangam.pipelines.console import table
@@ -38,7 +39,7 @@ def print_runs(runs: Sequence[StoredRun], now: datetime.datetime, console: Conso
             Text(run.state, _STYLES.get(run.state, "red")),
             minute(run.started) if run.started else "",
             (shown_seconds if record else duration)(took) if took is not None else "",
-            (record.failed_step if record else None) or "",
+            (record.failed_step if record else _lost(run)) or "",
             record.pushed.version if record and record.pushed else "",
             f"{metric} {value:.4f}" if value is not None else "",
             f"{calibration:.3f}" if calibration is not None else "",
@@ -61,16 +62,17 @@ def document(run: StoredRun, now: datetime.datetime) -> dict[str, Any]:
         "finished": _iso(finished),
         "seconds": run.seconds(now),
         "failed_step": record.failed_step if record else None,
-        "error": (record.error if record else run.problem) or None,
+        "error": (record.error if record else run.problem or _lost(run)) or None,
         "pushed": record.pushed.version if record and record.pushed else None,
         "warnings": record.warnings if record else [],
         "metrics": {name: task.metrics for name, task in record.tasks.items()} if record else {},
-        "steps": [
-            {"name": name, "state": step.state, "seconds": step.seconds}
-            for name, step in (record.steps.items() if record else ())
-        ],
+        "steps": [{"name": name, "state": step.state, "seconds": step.seconds} for name, step in run.steps.items()],
         "path": str(run.folder.path),
     }
+
+
+def _lost(run: StoredRun) -> str:
+    return outcome_of(run).short if run.state == "killed" else ""
 
 
 def _iso(moment: datetime.datetime | None) -> str | None:

@@ -2,7 +2,9 @@
 
 from typing import Any, cast
 
-from sangam.components.kfp_entrypoint.invocation import CREATED, ROOT
+import yaml
+
+from sangam.components.kfp_entrypoint.invocation import CREATED, ROOT, SYSTEM
 from sangam.pipelines.kubeflow.steps import caching, container, retry_policy
 from sangam.pipelines.kubeflow.target import Target
 from sangam.schemas.spec import Spec
@@ -34,7 +36,10 @@ def finish(ir: Json, spec: Spec, target: Target) -> Json:
         label: {**executor, "container": container(executor["container"], steps_by_label(ir)[label], spec, target)}
         for label, executor in ir["deploymentSpec"]["executors"].items()
     }
-    components = {name: _with_parameters(component, _added(name, spec)) for name, component in ir["components"].items()}
+    components = {
+        name: _with_parameters(_with_system_types(component), _added(name, spec))
+        for name, component in ir["components"].items()
+    }
     tasks = {task_name(name): _task(name, task, spec, target) for name, task in ir["root"]["dag"]["tasks"].items()}
     root = {**ir["root"], "dag": {**ir["root"]["dag"], "tasks": tasks}, "inputDefinitions": {"parameters": parameters}}
     deployment = {**ir["deploymentSpec"], "executors": executors}
@@ -67,6 +72,25 @@ def _with_parameters(component: Json, added: dict[str, Json]) -> Json:
     inputs = component.get("inputDefinitions", {})
     types = {name: {"parameterType": "STRING"} for name in added}
     return {**component, "inputDefinitions": {**inputs, "parameters": {**inputs.get("parameters", {}), **types}}}
+
+
+def _with_system_types(component: Json) -> Json:
+    """Returns a component whose outputs of Kubeflow's own types have these by title, as the SDK's compiler writes them.
+
+    TFX writes the schema of a type of one's own.
+    """
+    outputs = component.get("outputDefinitions", {})
+    if "artifacts" not in outputs:
+        return component
+    artifacts = {
+        name: {**found, "artifactType": _type(found["artifactType"])} for name, found in outputs["artifacts"].items()
+    }
+    return {**component, "outputDefinitions": {**outputs, "artifacts": artifacts}}
+
+
+def _type(artifact_type: Json) -> Json:
+    title = yaml.safe_load(artifact_type.get("instanceSchema", "{}")).get("title", "")
+    return {"schemaTitle": title, "schemaVersion": "0.0.1"} if title.startswith(SYSTEM) else artifact_type
 
 
 def _task(name: str, task: Json, spec: Spec, target: Target) -> Json:

@@ -4,9 +4,6 @@ TFX's LocalDagRunner has no observers, and continues after a step whose inputs c
 """
 
 import functools
-import logging
-import os
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,10 +17,9 @@ from tfx.orchestration.portable.beam_executor_operator import BeamExecutorOperat
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration.executable_spec_pb2 import BeamExecutableSpec
 
-from sangam.components.record.run import Artifact, Observer, Step
-from sangam.pipelines.local.memory import PeakMemory
+from sangam.components.record.measuring import measured
+from sangam.components.record.run import Artifact, Observer
 
-_LOG = logging.getLogger(__name__)
 _Execution: Any = metadata_store_pb2.Execution
 
 
@@ -85,31 +81,9 @@ def _operator_with_beam_args(whole_spec: Any, executor_spec: Any, platform_confi
 
 
 def _run_step(node_id: str, step_launcher: Any, store: Any, observers: Sequence[Observer]) -> None:
-    for observer in observers:
-        observer.step_started(node_id)
-    started, cpu_started = time.monotonic(), _cpu_seconds()
-    state = "failed"
-    outputs: dict[str, Artifact] = {}
-    memory = PeakMemory(os.getpid())
-    try:
-        with memory:
-            execution_info = step_launcher.launch()
-        state, outputs = _outcome(node_id, execution_info, store)
-    except KeyboardInterrupt:
-        state = "stopped"
-        raise
-    finally:
-        step = Step(
-            node_id, state, time.monotonic() - started, memory.peak_bytes, outputs, _cpu_seconds() - cpu_started
-        )
-        _LOG.info("event=step_ended node=%s state=%s seconds=%.1f", node_id, state, step.seconds)
-        for observer in observers:
-            observer.step_ended(step)
-
-
-def _cpu_seconds() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    with measured(node_id, observers) as ended:
+        execution_info = step_launcher.launch()
+        ended.state, ended.outputs = _outcome(node_id, execution_info, store)
 
 
 def _outcome(node_id: str, execution_info: Any, store: Any) -> tuple[str, dict[str, Artifact]]:

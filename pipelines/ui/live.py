@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sangam.components.record.journal import read_journal
+from sangam.components.processes.memory import tree_memory_bytes
 from sangam.components.record.lock import holder_here
 from sangam.components.record.run import Step
 from sangam.components.record.store import StoredRun
-from sangam.pipelines.local.memory import tree_memory_bytes
 from sangam.pipelines.local.training_progress import Event, TrainingProgress, parsed, read_progress
 from sangam.pipelines.times import duration
 from sangam.schemas.contracts.training_job import PROGRESS_FILE
@@ -82,7 +81,7 @@ def read_live(
     now = time.time() if now is None else now
     file = run.folder.logs / PROGRESS_FILE
     newest = read_progress(file)
-    steps = list((run.record.steps if run.record else read_journal(run.folder).steps).values())
+    steps = list(run.steps.values())
     begun = next((step.started_at for step in steps if step.state == "running"), None)
     silent_s, is_training = _written(file, run.folder.steps, begun, now) if begun is not None else (0.0, False)
     return Live(

@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sangam.components.record.outcome import TONES, Tone
+from sangam.components.record.outcome import TONES, Tone, outcome_of
 from sangam.components.record.store import State, StoredRun
 from sangam.components.reports.headline import main_of_run
 from sangam.pipelines.times import duration, minute
@@ -69,6 +69,8 @@ def _row(run: StoredRun, now: datetime.datetime, change: float | None) -> RunRow
         result = f"in {record.failed_step}"
     elif run.problem:
         result = run.problem
+    elif run.state == "killed":
+        result = outcome_of(run).short
     return RunRow(
         id=run.id,
         ranker=run.ranker or "",

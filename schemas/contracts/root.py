@@ -68,8 +68,8 @@ class RunFolder:
         return self.logs / "steps.jsonl"
 
     @property
-    def ended_steps(self) -> Path:
-        """Folder of a run on Kubeflow: each step that has ended, and why it failed, in a file of the step's name."""
+    def tasks(self) -> Path:
+        """Folder of a run on Kubeflow: a journal for each task, in a file of its name."""
         return self.path / "steps"
 
     @property

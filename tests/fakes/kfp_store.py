@@ -58,6 +58,7 @@ class Store:
         self.now, self._ids = now, itertools.count(1)
         self.multi_user = False
         self.tag_name = "2.16.1"
+        """The release that it answers as: from 2.17 each node has tries, and workflows go after an hour."""
         self.default_account = PIPELINE_RUNNER
         """DEFAULTPIPELINERUNNERSERVICEACCOUNT of ml-pipeline."""
         self.max_page_size = 200
@@ -76,6 +77,10 @@ class Store:
         """ScheduledWorkflows without a row in the database: no request of the API lists or deletes them."""
         self.without_workflow: set[str] = set()
         """Runs whose workflow Kubernetes has deleted: they never end."""
+
+    @property
+    def _release(self) -> tuple[int, ...]:
+        return tuple(map(int, self.tag_name.split(".")[:2]))
 
     def stamp(self) -> str:
         return self.now().astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -191,8 +196,7 @@ class Store:
 
         The compiler has set the default before the API server looks whether there is none (pull request 13325).
         """
-        number = tuple(map(int, self.tag_name.split(".")[:2]))
-        is_ignored = (2, 5) <= number < (2, 17)
+        is_ignored = (2, 5) <= self._release < (2, 17)
         return self.default_account if is_ignored else str(body.get("service_account") or self.default_account)
 
     def create_run(self, body: Record, **more: str) -> Record:
@@ -220,7 +224,7 @@ class Store:
         if run["state"] in UNFINISHED and plan and run_id not in self.without_workflow:
             self.set_state(run_id, plan.pop(0))
         plot = self.plots.get(run_id, Plot())
-        tasks = tasks_of(run["state"], plot, run["created_at"], self.stamp())
+        tasks = tasks_of(run["state"], plot, run["created_at"], self.stamp(), has_tries=self._release >= (2, 17))
         run["run_details"] = {"task_details": [{**task, "run_id": run_id} for task in tasks]}
         return run
 
@@ -243,9 +247,23 @@ class Store:
         for run_id, run in self.runs.items():
             if run["state"] == "CANCELING" and run_id not in self.without_workflow:
                 self.set_state(run_id, "FAILED")
+            if run["state"] not in UNFINISHED and self._age_s(run) > self.workflow_ttl_s:
+                self.without_workflow.add(run_id)
+
+    @property
+    def workflow_ttl_s(self) -> int:
+        """Seconds for which Kubernetes keeps the workflow of a run that has ended, and with it its pods."""
+        return 3600 if self._release >= (2, 17) else 86_400
+
+    def _age_s(self, run: Record) -> float:
+        ended = datetime.datetime.fromisoformat(run["finished_at"].replace("Z", "+00:00"))
+        return (self.now() - ended).total_seconds()
 
     def retry(self, run_id: str) -> None:
-        """Starts a failed run again, as the button of Kubeflow's pages does."""
+        """Starts a failed run again, as the button of Kubeflow's pages does; without its workflow it cannot."""
+        self.report()
+        if run_id in self.without_workflow and self._age_s(self.runs[run_id]) > self.workflow_ttl_s:
+            raise Refused(500, f"Failed to retry run {run_id}: its workflow is gone")
         self.set_state(run_id, "RUNNING")
         self.plans[run_id] = ["RUNNING", "SUCCEEDED"]
 

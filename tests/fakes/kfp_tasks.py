@@ -1,9 +1,12 @@
-"""The tasks of a run as Kubeflow Pipelines 2.16.1 gives them: one for each node of Argo's workflow.
+"""The tasks of a run as Kubeflow Pipelines 2.16.1 and 2.17 give them: one for each node of Argo's workflow.
 
 A step is a DAG of that workflow, and its pod a child: `executor`, or `executor(N)` for try N where there are retries.
 No task has an error, and a node without an end has one in the year 1 (toModelTask and toApiPipelineTaskDetail,
 backend/src/apiserver/server/api_converter.go). Children name pods, and no task tells its own: nothing but times links a
 pod to its step.
+
+2.17 sets a retry strategy for all templates, so that each node is one of tries: `transform-driver` over
+`transform-driver(0)`, which has the pod, and `transform` over `transform(0)`, the DAG.
 """
 
 from collections.abc import Iterator
@@ -22,7 +25,7 @@ class Plot:
     Attributes:
         step: that runs, or has failed.
         waits_for: `executor` or `driver`: the pod of `step` that has not started; empty: none.
-        attempt: of `step`, from 0.
+        attempt: of the pod of `step` that runs or waits, from 0.
         is_terminated: the run was, while `step` ran: its pod stays as it was.
     """
 
@@ -32,11 +35,30 @@ class Plot:
     is_terminated: bool = False
 
 
-def tasks_of(state: str, plot: Plot, started: str, now: str) -> list[dict[str, Any]]:
-    """Returns the tasks of a run in a state, in no order that means anything."""
+def tasks_of(state: str, plot: Plot, started: str, now: str, *, has_tries: bool = False) -> list[dict[str, Any]]:
+    """Returns the tasks of a run in a state, in no order that means anything; `has_tries`: as 2.17 does."""
     if state == "PENDING":
         return []
-    return sorted(_nodes(state, plot, started, now), key=lambda task: str(task["display_name"]))
+    nodes = list(_nodes(state, plot, started, now))
+    if has_tries:
+        waits = f"{plot.step}-driver" if plot.waits_for == "driver" else ""
+        nodes = [
+            task for node in nodes for task in _with_tries(node, plot.attempt if node["display_name"] == waits else 0)
+        ]
+    return sorted(nodes, key=lambda task: str(task["display_name"]))
+
+
+def _with_tries(node: dict[str, Any], attempt: int) -> Iterator[dict[str, Any]]:
+    """Yields the node of a template as one of tries, and these; the executor's has them with 2.16.1 too."""
+    name = node["display_name"]
+    if name.startswith("executor") or "state" not in node:
+        yield node
+        return
+    tries = [{"pod_name": f"{name}-{number}"} for number in range(attempt + 1)]
+    yield {**node, "state": "RUNNING" if node["state"] == "PENDING" else node["state"], "child_tasks": tries}
+    for number in range(attempt):
+        yield {**node, "display_name": f"{name}({number})", "state": "FAILED"}
+    yield {**node, "display_name": f"{name}({attempt})"}
 
 
 def _nodes(state: str, plot: Plot, started: str, now: str) -> Iterator[dict[str, Any]]:

@@ -10,10 +10,11 @@ from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from sangam.components.caching.code_digest import code_digest
-from sangam.components.page.artifact import RunPage
+from sangam.components.page.artifact import HTML, ClassificationMetrics, Metrics
 from sangam.components.registry.checkpoint import RankerCheckpoint
 from sangam.components.reports.spec_file import document_of
 from sangam.components.steps.reporter.executor import Executor
+from sangam.components.steps.reporter.metrics import curve_outputs
 from sangam.schemas.spec import Spec
 
 
@@ -31,7 +32,10 @@ class ReporterSpec(ComponentSpec):
         "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing),
         "pushed_model": ChannelParameter(type=standard_artifacts.PushedModel),
     }
-    OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {"page": ChannelParameter(type=RunPage)}
+    OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {
+        "page": ChannelParameter(type=HTML),
+        "metrics": ChannelParameter(type=Metrics),
+    }
     PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
         "spec": ExecutionParameter(type=str),
         "spec_digest": ExecutionParameter(type=str),
@@ -42,10 +46,17 @@ class ReporterSpec(ComponentSpec):
     }
 
 
+def _spec_with_curves(spec: Spec) -> type[ReporterSpec]:
+    """Returns the component's specification with an output for the curve of each task."""
+    curves = {name: ChannelParameter(type=ClassificationMetrics) for name in curve_outputs(spec)}
+    return type(ReporterSpec.__name__, (ReporterSpec,), {"OUTPUTS": {**ReporterSpec.OUTPUTS, **curves}})
+
+
 class Reporter(base_component.BaseComponent):
     """Draws the page of a run, and writes it, the record and the spec into the run's folder.
 
-    Output: `page`, with `report.html`. An error of the page does not fail the run: the step's log has it.
+    Outputs: `page`, an HTML file; `metrics`, and `roc_<task>` for each task with classes, whose metadata Kubeflow's
+    pages show. An error of the page does not fail the run: the step's log has it.
     """
 
     SPEC_CLASS = ReporterSpec
@@ -69,8 +80,9 @@ class Reporter(base_component.BaseComponent):
             spec_digest: digest of the spec.
             git_commit: git commit of the code.
         """
+        outputs = {name: types.Channel(type=ClassificationMetrics) for name in curve_outputs(spec)}
         super().__init__(
-            spec=ReporterSpec(
+            spec=_spec_with_curves(spec)(
                 **inputs,
                 spec=json.dumps(document_of(spec)),
                 spec_digest=spec_digest,
@@ -79,6 +91,8 @@ class Reporter(base_component.BaseComponent):
                 # The entry point sets the id, which is unknown at compile time.
                 run="",
                 code=code_digest(Executor.__module__),
-                page=types.Channel(type=RunPage),
+                page=types.Channel(type=HTML),
+                metrics=types.Channel(type=Metrics),
+                **outputs,
             )
         )

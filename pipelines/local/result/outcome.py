@@ -4,18 +4,17 @@ Nothing here imports TensorFlow: a run that fails to import it needs a record, t
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sangam.components.record.run import CostReport, Live, Pushed, Reports, RunRecord, Step, read_reports, status_of
+from sangam.components.record.cost import cost_of
+from sangam.components.record.run import Live, Pushed, RunRecord, Step, read_reports, status_of
 from sangam.components.registry import stored_versions, versions
 from sangam.pipelines.local.request import RunRequest
 from sangam.schemas.contracts.exit_codes import ExitCode
-from sangam.schemas.derived.cost import run_cost
 from sangam.schemas.errors import UserError
-from sangam.schemas.spec import Spec, digest
-from sangam.schemas.spec.data import TRAIN
+from sangam.schemas.spec import digest
 from sangam.schemas.spec.release import DirectoryPush
 
 _OUTPUTS = {
@@ -65,7 +64,7 @@ def summarize(
         live=live(request, pushed),
         steps=dict(steps),
         total_seconds=round(ending.seconds, 3),
-        cost=_cost(request.spec, steps, reports),
+        cost=cost_of(request.spec, steps, reports),
         spec_digest=digest(request.spec),
         git_commit=git_commit,
         data=request.data_root,
@@ -124,22 +123,6 @@ def _live_on_store(folder: str, pushed: Pushed | None) -> Live | None:
         return None
     because = None if withdrawal is None else withdrawal.because
     return Live(version=there[-1] if there else None, folder=folder, withdrawn=because)
-
-
-def _cost(spec: Spec, steps: Mapping[str, Step], reports: Reports) -> CostReport | None:
-    if spec.cost is None:
-        return None
-    rows = reports.ingestion.splits if reports.ingestion else {}
-    cost = run_cost(
-        spec,
-        spec.cost,
-        {name: step.seconds or 0.0 for name, step in steps.items()},
-        examples=rows[TRAIN].written if TRAIN in rows else 0,
-        samples_per_s=reports.training.examples_per_s if reports.training else None,
-        candidates_per_core_s=reports.serving.candidates_per_core_s if reports.serving else None,
-        live_candidates_per_core_s=reports.serving.live_candidates_per_core_s if reports.serving else None,
-    )
-    return CostReport(currency=spec.cost.currency, **asdict(cost))
 
 
 def _properties(steps: Mapping[str, Step], step: str, key: str) -> Mapping[str, Any]:

@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sangam.components.record.kubeflow import record_of, write_step
+from sangam.components.record.journal import Journal
+from sangam.components.record.kubeflow import end_task, record_of, task_file, write_step
 from sangam.components.record.outcome import outcome_of
 from sangam.components.record.run import Artifact, RunRecord, Step, read_reports
 from sangam.components.record.store import find_run, read_run, read_runs, runs_before, stored, write_record
@@ -101,17 +102,43 @@ def test_a_run_on_kubeflow_leaves_the_same_record(tmp_path: Path) -> None:
     newest, before = read_runs(root.path)
     assert (newest.id, newest.state, newest.date, before.id) == (KUBEFLOW, "refused", "2024-03-07", local.name)
     assert newest.record
-    assert (newest.record.total_seconds, list(newest.record.steps)) == (200.0, ["example_gen", "trainer"])
+    assert newest.record.total_seconds == 200.0
+    # The steps between left nothing: they had no pod.
+    assert {name: step.cached for name, step in newest.record.steps.items()} == {
+        **{"example_gen": False, "schema_gen": True, "statistics_gen": True, "example_validator": True},
+        **{"transform": True, "trainer": False},
+    }
     assert outcome_of(newest).sentence == "not pushed: a gate refused the model: like: auc is worse"
     assert [other.id for other in runs_before(newest.record)] == [local.name]
     for given in (root.path, root.runs / "latest", root.runs / KUBEFLOW[:4], run.path):
         assert find_run(given).id == KUBEFLOW
 
 
-def test_a_run_on_kubeflow_that_has_not_ended_is_not_listed(tmp_path: Path) -> None:
-    root = Root(str(tmp_path))
-    write_step(root.run(KUBEFLOW), Step("trainer", "failed", error="rank 1 was lost"))
-    assert read_runs(root.path) == []
+def test_a_run_on_kubeflow_is_listed_while_its_pods_tell_of_it_and_then_is_lost(tmp_path: Path) -> None:
+    root, now = Root(str(tmp_path)), 1_709_863_200.0
+    run = root.run(KUBEFLOW)
+    journal = Journal(lambda: now, task_file(run, "transform"))
+    journal.opened(run.path, date="2024-03-07", ranker="small")
+    journal.step_started("transform")
+    end_task(run.tasks / "transform", "transform", "", now + 20.0)
+    journal = Journal(lambda: now + 40.0, task_file(run, "trainer"))
+    journal.step_started("trainer")
+    under_way = read_run(run, lambda: now + 100.0)
+    assert (under_way.state, under_way.ranker, under_way.date) == ("running", "small", "2024-03-07")
+    assert [(step.name, step.state) for step in under_way.steps.values()][3:7] == [
+        ("example_validator", "cached"),
+        ("transform", "ran"),
+        ("trainer", "running"),
+        ("evaluator", "waiting"),
+    ]
+    assert under_way.steps["transform"].seconds == 20.0
+    [lost] = read_runs(root.path)
+    assert lost.state == "killed"
+    outcome = outcome_of(lost)
+    assert outcome.sentence == "lost in trainer: its pod has not been heard of since 2024-03-08 02:00 UTC"
+    assert "sangam status small --host URL" in outcome.advice[0]
+    end_task(run.tasks / "trainer", "trainer", "", now + 50.0)
+    assert outcome_of(read_run(run, lambda: now + 1e6)).short == "lost after trainer"
 
 
 def test_a_version_is_looked_for_where_the_root_lies_now(tmp_path: Path) -> None:

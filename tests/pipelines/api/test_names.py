@@ -9,7 +9,7 @@ import pytest
 import sangam
 from tests.paths import REPOSITORY
 
-ARTIFACTS = {"RankerCheckpoint", "RunPage"}
+ARTIFACTS = {"RankerCheckpoint"}
 
 
 def _modules_after(code: str) -> set[str]:

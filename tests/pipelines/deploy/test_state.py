@@ -1,5 +1,6 @@
 """What is told of a deployed ranker and of its runs."""
 
+import contextlib
 import datetime
 import io
 from pathlib import Path
@@ -14,6 +15,7 @@ from sangam.pipelines.deploy.state import EXIT_CODES, State, recent_runs, run_do
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
 from tests.errors import mentions, place_and_value, tells
+from tests.fakes.kfp_store import Refused
 from tests.fakes.kfp_tasks import Plot
 from tests.pipelines.deploy.sample_server import World
 
@@ -109,21 +111,45 @@ def test_a_step_that_goes_on_is_told_with_its_time_so_far(world: World) -> None:
     assert found.document()["last"]["steps"][-1]["seconds"] == 300
 
 
-@pytest.mark.parametrize("waits_for", ["executor", "driver"])
+@pytest.mark.parametrize(
+    ("release", "waits_for", "attempt"),
+    [
+        ("2.16.1", "executor", 0),
+        ("2.16.1", "driver", 0),
+        ("2.17.0", "executor", 1),
+        ("2.17.0", "driver", 0),
+        ("2.17.0", "driver", 1),
+    ],
+)
 @pytest.mark.parametrize(("minutes", "code"), [(14, 0), (15, 7)])
 def test_a_step_whose_pod_does_not_start_is_told_and_soon_an_exit_code(
-    world: World, waits_for: str, minutes: int, code: int
+    world: World, release: str, waits_for: str, attempt: int, minutes: int, code: int
 ) -> None:
+    world.store.tag_name = release
     world.deploy()
     run = fire(world, "RUNNING", minutes=minutes)
-    world.store.plots[run] = Plot("transform", waits_for)
+    world.store.plots[run] = Plot("transform", waits_for, attempt)
     found = state(world)
     assert EXIT_CODES[found.health] == code
     text = printed(found)
     assert f"transform          pending    waits for its pod since 2024-03-07 12:00 UTC, {minutes} min 00 s" in text
     assert f"kubectl describe pods -n kubeflow -l pipeline/runid={run}" in text
+    assert [step.name for step in found.last.steps] == ["example-gen", "transform"] if found.last else False
     last = found.document()["last"]
     assert last["steps"][-1]["waits_since"] == last["waits_since"] == "2024-03-07T12:00:00Z"
+
+
+@pytest.mark.parametrize(("release", "is_gone"), [("2.16.1", False), ("2.17.0", True)])
+def test_a_run_that_ended_two_hours_ago_is_retried_in_kubeflows_pages_only_where_its_workflow_is_kept(
+    world: World, release: str, is_gone: bool
+) -> None:
+    world.store.tag_name = release
+    world.deploy()
+    run = fire(world, "FAILED")
+    world.at += datetime.timedelta(hours=2)
+    with pytest.raises(Refused) if is_gone else contextlib.nullcontext():
+        world.store.retry(run)
+    assert state(world).last
 
 
 def test_a_pod_that_has_just_been_made_is_no_trouble(world: World) -> None:

@@ -234,7 +234,7 @@ def _run_task(
             if backend.policy == "OnError":
                 break
         else:
-            return _merged(task.name, outputs, json.loads((pod / "output_metadata.json").read_text()))
+            return _merged(task.name, outputs, _executor_output((pod / "output_metadata.json").read_text()))
     raise failure
 
 
@@ -263,6 +263,25 @@ _ids = iter(range(1, 1 << 30))
 _ids_lock = threading.Lock()
 
 
+def _executor_output(text: str) -> dict[str, Any]:
+    """Reads a task's output file as the launcher does: as an ExecutorOutput, without null and NaN in metadata.
+
+    (backend/src/v2/component/launcher_v2.go, getExecutorOutputFile; metadata/converter.go, StructValueToMLMDValue.)
+    """
+    from google.protobuf import json_format
+    from kfp.pipeline_spec import pipeline_spec_pb2
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"the launcher refuses {name}: {text}")
+
+    written: dict[str, Any] = json.loads(text, parse_constant=refuse)
+    json_format.ParseDict(written, pipeline_spec_pb2.ExecutorOutput())
+    for found in written.get("artifacts", {}).values():
+        for artifact in found["artifacts"]:
+            assert None not in artifact.get("metadata", {}).values(), artifact
+    return written
+
+
 def _merged(task: str, outputs: dict[str, ArtifactJson], written: dict[str, Any]) -> dict[str, ArtifactJson]:
     """Returns the artifacts as ML Metadata holds them: a number for a name, no type, and a name to show."""
     recorded = {}
@@ -273,7 +292,11 @@ def _merged(task: str, outputs: dict[str, ArtifactJson], written: dict[str, Any]
         assert uri.startswith(STORE), f"{task}/{key}: {uri}"
         with _ids_lock:
             name = str(next(_ids))
-        metadata = {"display_name": key} | found.get("metadata", {})
+        metadata = found.get("metadata", {})
+        if artifact["type"].get("schemaTitle") == "system.Metrics":
+            # Launchers without ML Metadata refuse anything else (launcher_v2.go, uploadOutputArtifacts).
+            assert all(isinstance(value, float) for value in metadata.values()), metadata
+        metadata = {"display_name": key} | metadata
         recorded[key] = {"name": name, "type": {"instanceSchema": ""}, "uri": uri, "metadata": metadata}
     return recorded
 

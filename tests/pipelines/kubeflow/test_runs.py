@@ -2,19 +2,22 @@
 
 import dataclasses
 import datetime
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
+from sangam.components.record.store import read_runs
 from sangam.components.registry.blessed import BlessedModel
 from sangam.pipelines.kubeflow.compile import compile_pipeline
 from sangam.pipelines.kubeflow.writing import write_compiled
 from sangam.pipelines.synthetic import generate
+from sangam.schemas.spec.cluster import StepName
 from tests.browser.pages import look_at
 from tests.e2e.user_run import LEAN_RETAIL
 from tests.fakes.webhook import webhook
@@ -99,6 +102,7 @@ def short_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = {"data": data, "training": SMALL_TRAINING, "alerts": {}, **LITTLE, "gates": relaxed("short_video")}
     default = {"secrets": HOOK, "retries": {"count": 1}, "timeout_s": 28000}
     cluster = {**ONE_PROCESS, "default": default, "share_processes": GROUPS}
+    changes["cost"] = {"currency": "EUR", "rank_per_hour": 0.5, "step_per_hour": 0.1}
     compiled_file(folder, "short_video", {**changes, "cluster": cluster})
     return folder
 
@@ -151,7 +155,7 @@ def test_every_output_lies_on_the_root_and_has_the_backends_address(video_run: R
         for key, artifact in outputs.items():
             assert artifact["uri"].startswith(STORE)
             if key != "executor-logs":
-                assert video_run.path(task, key).is_dir(), (task, key)
+                assert video_run.path(task, key).exists(), (task, key)
     assert (video_run.path("trainer", "model") / "Format-Serving" / "saved_model.pb").is_file()
 
 
@@ -168,7 +172,46 @@ def test_the_page_lies_in_the_runs_folder_and_in_the_reporters_output(video_run:
     shown = page.read_text()
     for words in ("Pushed", "short_video · 2024-03-07", video_run.pushed()["version"], "long_watch"):
         assert words in shown
-    assert (video_run.path("reporter", "reporter__page") / "report.html").read_bytes() == page.read_bytes()
+    assert video_run.path("reporter", "reporter__page").read_bytes() == page.read_bytes()
+
+
+def test_the_record_has_each_step_also_those_that_share_a_process_with_what_it_took(video_run: Run) -> None:
+    [found] = read_runs(video_run.root)
+    assert (found.state, found.ranker, found.date, found.record is None) == (
+        "pushed",
+        "short_video",
+        "2024-03-07",
+        False,
+    )
+    assert list(found.steps) == [name for name in get_args(StepName) if name != "reporter"]
+    for step in found.steps.values():
+        assert step.state == "ran", step
+        assert (step.seconds or 0.0) > 0.0 < step.cpu_seconds, step
+        assert step.peak_memory_bytes > 50e6, step
+    assert found.record
+    assert found.record.cost
+    assert found.record.cost.by_step.keys() == found.steps.keys()
+    page = found.folder.page.read_text()
+    assert all(word in page for word in ("peak memory", "infra_validator", found.record.cost.currency))
+
+
+def test_kubeflows_own_pages_have_the_metrics_and_the_curves(video_run: Run) -> None:
+    made = {
+        name.removeprefix("reporter__"): found["metadata"] for name, found in video_run.produced["reporter"].items()
+    }
+    assert {"page", "metrics", "roc_like", "roc_long_watch"} <= set(made)
+    assert made["metrics"]["pushed"] == 1
+    assert made["metrics"]["gates"] == made["metrics"]["gates passed"] > 0
+    assert 0.0 < made["metrics"]["like auc"] <= 1.0
+    points = made["roc_like"]["confidenceMetrics"]
+    assert (made["roc_like"]["display_name"], len(points)) == ("like", 41)
+    assert [set(point) for point in points] == [{"confidenceThreshold", "falsePositiveRate", "recall"}] * 41
+    area = sum(
+        (after["falsePositiveRate"] - before["falsePositiveRate"]) * (after["recall"] + before["recall"]) / 2
+        for before, after in itertools.pairwise(points)
+    )
+    # Trapezoids of 40 bins of scores.
+    assert area == pytest.approx(made["metrics"]["like auc"], abs=0.03)
 
 
 @pytest.mark.long

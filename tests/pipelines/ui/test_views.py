@@ -2,16 +2,35 @@
 
 import csv
 import datetime
+import io
+import time
 from pathlib import Path
 
+from rich.console import Console
+
+from sangam.components.record.journal import Journal
+from sangam.components.record.kubeflow import task_file
 from sangam.components.record.lock import locked
 from sangam.components.record.store import find_run, read_runs
+from sangam.pipelines.history.runs import document as listed
+from sangam.pipelines.history.runs import print_runs
 from sangam.pipelines.ui.backfills import read_backfills
 from sangam.pipelines.ui.compare import compare, data_rows, metric_rows, read_facts
+from sangam.pipelines.ui.pages import Pages
 from sangam.pipelines.ui.runs import rows_of
 from sangam.pipelines.ui.searches import columns_of, read_searches
 from sangam.schemas.contracts.root import Root
-from tests.pipelines.ui.sample_root import FAILED, NEW, OLD, day, run_id, write_backfill, write_runs, write_search
+from tests.pipelines.ui.sample_root import (
+    FAILED,
+    NEW,
+    OLD,
+    RANKER,
+    day,
+    run_id,
+    write_backfill,
+    write_runs,
+    write_search,
+)
 
 
 def test_a_change_is_against_the_run_before_that_came_to_a_result(tmp_path: Path) -> None:
@@ -26,6 +45,34 @@ def test_a_change_is_against_the_run_before_that_came_to_a_result(tmp_path: Path
         None,
     ]
     assert [row.result for row in rows[:3]] == ["version 20240308001", "in trainer", ""]
+
+
+def test_a_run_on_kubeflow_is_shown_while_it_goes_and_says_when_its_pods_are_lost(tmp_path: Path) -> None:
+    root, now = write_runs(tmp_path), time.time()
+    for name, ago_s in (("lost", 1e4), ("goes-on", 10.0)):
+        run = root.run(name)
+        journal = Journal(lambda ago_s=ago_s: now - ago_s, task_file(run, "trainer"))  # type: ignore[misc]
+        journal.opened(run.path, date="2024-03-09", ranker=RANKER)
+        journal.step_started("trainer")
+    found = read_runs(root.path)
+    rows = rows_of(found, datetime.datetime.now(datetime.UTC))
+    assert [(row.id, row.state, row.date, row.ranker, row.result) for row in rows[:2]] == [
+        ("goes-on", "running", "2024-03-09", RANKER, ""),
+        ("lost", "killed", "2024-03-09", RANKER, "lost in trainer"),
+    ]
+    pages = Pages(root)
+    under_way, lost = pages.run("goes-on").text, pages.run("lost").text
+    pages.close()
+    assert all(word in under_way for word in ("example_gen", "cached", "running", "waiting"))
+    assert "its pod has not been heard of since" in lost
+    shown = Console(file=io.StringIO(), width=200)
+    print_runs(found, datetime.datetime.now(datetime.UTC), shown)
+    assert "lost in trainer" in shown.file.getvalue()  # type: ignore[attr-defined]
+    assert [step["state"] for step in listed(found[0], datetime.datetime.now(datetime.UTC))["steps"]][4:7] == [
+        "cached",
+        "running",
+        "waiting",
+    ]
 
 
 def test_a_metric_is_better_in_its_own_direction(tmp_path: Path) -> None:

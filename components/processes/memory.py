@@ -1,5 +1,6 @@
-"""The peak memory of a step, over all of its processes."""
+"""The memory and processor time of a step, over all of its processes."""
 
+import os
 import threading
 from pathlib import Path
 from typing import Self
@@ -34,6 +35,12 @@ def _memory_bytes(process: psutil.Process) -> int:
         return int(process.memory_info().rss)
     except psutil.Error:
         return 0
+
+
+def cpu_seconds() -> float:
+    """Returns the processor time of this process and of its descendants that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 class PeakMemory:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sangam.pipelines.local.memory import PeakMemory, tree_memory_bytes
+from sangam.components.processes.memory import PeakMemory, tree_memory_bytes
 
 MIB = 2**20
 # A shell between us and the process that holds the memory: grandchildren count too.
