@@ -12,6 +12,7 @@ from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
 from sangam.pipelines.drafting.positives import PER_POSITIVE
 from sangam.pipelines.drafting.sample import Sample
+from sangam.pipelines.drafting.tables import has_users_and_items
 from sangam.schemas.loading.editors import FIRST_LINE
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.data import MOST_DAYS
@@ -231,12 +232,11 @@ def _task(label: Guess) -> dict[str, Any]:
 
 
 def _model(guesses: Guesses) -> Iterator[str]:
+    settings: dict[str, Any] = {"kind": "shared_bottom", "bottom_units": [64, 32], "tower_units": [16]}
     if len(guesses.labels) > 1:
         settings = {"kind": "mmoe", "num_experts": 4, "expert_units": [64, 32], "tower_units": [16]}
-        yield from _entry("model", settings, "")
-        return
-    settings, why = {"kind": "shared_bottom", "bottom_units": [64, 32], "tower_units": [16]}, ""
-    if guesses.positives:
+    why = ""
+    if guesses.positives or has_users_and_items(guesses.features):
         settings["interaction"] = {"kind": "dcn_v2", "num_layers": 2}
         why = "which items a user takes depends on both together"
     yield from _entry("model", settings, why)
