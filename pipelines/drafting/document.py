@@ -12,7 +12,7 @@ from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
 from sangam.pipelines.drafting.positives import PER_POSITIVE
 from sangam.pipelines.drafting.sample import Sample
-from sangam.pipelines.drafting.tables import has_users_and_items
+from sangam.pipelines.drafting.tables import has_rates, has_users_and_items
 from sangam.schemas.loading.editors import FIRST_LINE
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.data import MOST_DAYS
@@ -269,7 +269,14 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
         yield from _entry("early_stopping", settings, "ends without gain; then trained on the newest days as often", 2)
     yield from _entry("batch_size_per_rank", batch, "", 2)
     yield from _entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)
-    yield from _entry("embedding_optimizer", {"kind": "adagrad", "learning_rate": 0.05}, "", 2)
+    yield from _rows_optimizer(guesses)
+
+
+def _rows_optimizer(guesses: Guesses) -> Iterator[str]:
+    settings, why = {"kind": "adagrad", "learning_rate": 0.05}, ""
+    if guesses.tables and has_rates(guesses.features):
+        settings, why = {"kind": "adam", "learning_rate": 0.002}, "beside rates of users or items, rows move little"
+    yield from _entry("embedding_optimizer", settings, why, 2)
 
 
 def _evaluation(guesses: Guesses) -> Iterator[str]:

@@ -50,7 +50,8 @@ def finished(
     for guess in others:
         match = match_of(guess, ids, [*taken]) if guess.kind == "sequence" else None
         features += [match] if match else []
-    cross = price_of_item(ids, others, columns, [*taken, *tables])
+    # Of positives alone: a sampled item has the price of the row, so that the pair would give away that it is sampled.
+    cross = price_of_item(ids, others, columns, [*taken, *tables]) if labels else None
     features += [cross] if cross else []
     hour = _hour(times, columns, [*taken])
     features += [hour] if hour else []

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sangam.pipelines.drafting.crosses import pair_counts
 from sangam.pipelines.drafting.guesses import Guess, Settings
-from sangam.pipelines.drafting.names import ITEMS, USERS, entity_of, is_id_of, name_of, plural_of
+from sangam.pipelines.drafting.names import ITEMS, RATES, USERS, entity_of, is_id_of, name_of, plural_of, words_of
 from sangam.pipelines.drafting.values import Values
 
 FEW_IDS, MANY_IDS = 16, 10_000
@@ -88,6 +88,12 @@ def user_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> str | N
 def has_users_and_items(features: Sequence[Guess]) -> bool:
     """Returns whether one id is of users and another one of items."""
     return all(any(_is_of(guess, entities) for guess in features) for entities in (USERS, ITEMS))
+
+
+def has_rates(features: Sequence[Guess]) -> bool:
+    """Returns whether a number is named as a rate of users or items, such as `item_click_rate`."""
+    words = [set(words_of(guess.column)) for guess in features if guess.kind == "numeric"]
+    return any(RATES & each and (USERS | ITEMS) & each for each in words)
 
 
 def _is_of(guess: Guess, entities: Container[str]) -> bool:
