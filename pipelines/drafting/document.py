@@ -16,6 +16,7 @@ from sangam.pipelines.drafting.tables import has_rates, has_users_and_items
 from sangam.schemas.loading.editors import FIRST_LINE
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.data import MOST_DAYS
+from sangam.schemas.spec.encodings import PiecewiseLinearEncoding
 
 _WIDTH = 120
 MOST_ROWS = 2_000_000
@@ -26,6 +27,9 @@ EVAL_FRACTION = 0.1
 MIN_STEPS, MOST_EPOCHS, MOST_EPOCHS_OF_IDS = 1000, 8, 2
 FEWEST_EPOCHS_TRIED, SCORES_PER_EPOCH = 2, 4
 """With days to score on, training tries a second pass at least, and ends after a quarter of one without gain."""
+MOST_FULL_INPUTS, RANK = 512, 64
+"""Most inputs of a model whose cross layers have full matrices; with more, their products would take the most time."""
+_DIM_OF_NUMBER = PiecewiseLinearEncoding(kind="piecewise_linear").dim
 ROWS_OF_ID = 100
 """Fewest rows per id of a table; with fewer, its rows overfit after a few epochs."""
 _HELD_OUT = "of the train days the newest: they decide how long to train, and calibrate; then trained on too"
@@ -238,8 +242,17 @@ def _model(guesses: Guesses) -> Iterator[str]:
     why = ""
     if guesses.positives or has_users_and_items(guesses.features):
         settings["interaction"] = {"kind": "dcn_v2", "num_layers": 2}
+        if _num_inputs(guesses) > MOST_FULL_INPUTS:
+            settings["interaction"]["rank"] = RANK
         why = "which items a user takes depends on both together"
     yield from _entry("model", settings, why)
+
+
+def _num_inputs(guesses: Guesses) -> int:
+    """Returns about how many floats the model reads: rows, vectors, and numbers as they are encoded."""
+    rows = [guesses.tables[table].settings["dim"] for each in guesses.features if (table := each.settings.get("table"))]
+    others = [each.settings.get("dim", _DIM_OF_NUMBER) for each in guesses.features if "table" not in each.settings]
+    return sum(rows) + sum(others)
 
 
 def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:

@@ -50,6 +50,12 @@ def test_sampled_items_have_no_price_of_their_own(tmp_path: Path) -> None:
     assert "cross" not in [feature["kind"] for feature in document["features"].values()]
 
 
+def test_the_crosses_of_many_inputs_are_of_low_rank(tmp_path: Path) -> None:
+    numbers = {f"x{place}": RNG.random(ROWS) for place in range(70)}
+    document, _ = drafted(tmp_path, numbers | {"item_id": ITEMS, "clicked": CLICKED})
+    assert document["model"]["interaction"] == {"kind": "dcn_v2", "num_layers": 2, "rank": 64}
+
+
 def test_beside_rates_of_items_rows_move_little(tmp_path: Path) -> None:
     rates = {"item_click_rate": RNG.random(ROWS)}
     with_rates, _ = drafted(tmp_path / "with", {"item_id": ITEMS, "clicked": CLICKED} | rates)
