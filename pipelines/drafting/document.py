@@ -12,7 +12,7 @@ from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
 from sangam.pipelines.drafting.positives import PER_POSITIVE
 from sangam.pipelines.drafting.sample import Sample
-from sangam.pipelines.drafting.tables import has_rates, has_users_and_items
+from sangam.pipelines.drafting.tables import has_rates
 from sangam.schemas.loading.editors import FIRST_LINE
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.data import MOST_DAYS
@@ -240,11 +240,11 @@ def _model(guesses: Guesses) -> Iterator[str]:
     if len(guesses.labels) > 1:
         settings = {"kind": "mmoe", "num_experts": 4, "expert_units": [64, 32], "tower_units": [16]}
     why = ""
-    if guesses.positives or has_users_and_items(guesses.features):
+    if guesses.positives or has_rates(guesses.features):
         settings["interaction"] = {"kind": "dcn_v2", "num_layers": 2}
         if _num_inputs(guesses) > MOST_FULL_INPUTS:
             settings["interaction"]["rank"] = RANK
-        why = "which items a user takes depends on both together"
+        why = "which items a user takes depends on both together" if guesses.positives else "rates count together"
     yield from _entry("model", settings, why)
 
 
@@ -287,7 +287,7 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
 
 def _rows_optimizer(guesses: Guesses) -> Iterator[str]:
     settings, why = {"kind": "adagrad", "learning_rate": 0.05}, ""
-    if guesses.tables and has_rates(guesses.features):
+    if has_rates(guesses.features):
         settings, why = {"kind": "adam", "learning_rate": 0.002}, "beside rates of users or items, rows move little"
     yield from _entry("embedding_optimizer", settings, why, 2)
 

@@ -1,6 +1,6 @@
 """The tables of ids: shared tables, dimensions, admission."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sangam.pipelines.drafting.crosses import pair_counts
@@ -78,23 +78,15 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
 def user_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> str | None:
     """Returns the feature whose ids are users with several rows each."""
     for guess in features:
-        if _is_of(guess, USERS):
+        if guess.kind == "id" and is_id_of(guess.column, USERS):
             values = columns[guess.column]
             if int(values.is_present.sum()) >= _ROWS_OF_USER * values.num_different:
                 return guess.name
     return None
 
 
-def has_users_and_items(features: Sequence[Guess]) -> bool:
-    """Returns whether one id is of users and another one of items."""
-    return all(any(_is_of(guess, entities) for guess in features) for entities in (USERS, ITEMS))
-
-
 def has_rates(features: Sequence[Guess]) -> bool:
-    """Returns whether a number is named as a rate of users or items, such as `item_click_rate`."""
+    """Returns whether there are ids, and a number that is named as a rate of users or items: `item_click_rate`."""
+    has_ids = any("table" in guess.settings for guess in features)
     words = [set(words_of(guess.column)) for guess in features if guess.kind == "numeric"]
-    return any(RATES & each and (USERS | ITEMS) & each for each in words)
-
-
-def _is_of(guess: Guess, entities: Container[str]) -> bool:
-    return guess.kind == "id" and is_id_of(guess.column, entities)
+    return has_ids and any(RATES & each and (USERS | ITEMS) & each for each in words)
