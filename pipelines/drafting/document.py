@@ -12,9 +12,11 @@ from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
 from sangam.pipelines.drafting.positives import PER_POSITIVE
 from sangam.pipelines.drafting.sample import Sample
+from sangam.pipelines.drafting.tables import has_rates
 from sangam.schemas.loading.editors import FIRST_LINE
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.data import MOST_DAYS
+from sangam.schemas.spec.encodings import PiecewiseLinearEncoding
 
 _WIDTH = 120
 MOST_ROWS = 2_000_000
@@ -25,6 +27,9 @@ EVAL_FRACTION = 0.1
 MIN_STEPS, MOST_EPOCHS, MOST_EPOCHS_OF_IDS = 1000, 8, 2
 FEWEST_EPOCHS_TRIED, SCORES_PER_EPOCH = 2, 4
 """With days to score on, training tries a second pass at least, and ends after a quarter of one without gain."""
+MOST_FULL_INPUTS, RANK = 512, 64
+"""Most inputs of a model whose cross layers have full matrices; with more, their products would take the most time."""
+_DIM_OF_NUMBER = PiecewiseLinearEncoding(kind="piecewise_linear").dim
 ROWS_OF_ID = 100
 """Fewest rows per id of a table; with fewer, its rows overfit after a few epochs."""
 _HELD_OUT = "of the train days the newest: they decide how long to train, and calibrate; then trained on too"
@@ -231,15 +236,23 @@ def _task(label: Guess) -> dict[str, Any]:
 
 
 def _model(guesses: Guesses) -> Iterator[str]:
+    settings: dict[str, Any] = {"kind": "shared_bottom", "bottom_units": [64, 32], "tower_units": [16]}
     if len(guesses.labels) > 1:
         settings = {"kind": "mmoe", "num_experts": 4, "expert_units": [64, 32], "tower_units": [16]}
-        yield from _entry("model", settings, "")
-        return
-    settings, why = {"kind": "shared_bottom", "bottom_units": [64, 32], "tower_units": [16]}, ""
-    if guesses.positives:
+    why = ""
+    if guesses.positives or has_rates(guesses.features):
         settings["interaction"] = {"kind": "dcn_v2", "num_layers": 2}
-        why = "which items a user takes depends on both together"
+        if _num_inputs(guesses) > MOST_FULL_INPUTS:
+            settings["interaction"]["rank"] = RANK
+        why = "which items a user takes depends on both together" if guesses.positives else "rates count together"
     yield from _entry("model", settings, why)
+
+
+def _num_inputs(guesses: Guesses) -> int:
+    """Returns about how many floats the model reads: rows, vectors, and numbers as they are encoded."""
+    rows = [guesses.tables[table].settings["dim"] for each in guesses.features if (table := each.settings.get("table"))]
+    others = [each.settings.get("dim", _DIM_OF_NUMBER) for each in guesses.features if "table" not in each.settings]
+    return sum(rows) + sum(others)
 
 
 def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
@@ -269,7 +282,14 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
         yield from _entry("early_stopping", settings, "ends without gain; then trained on the newest days as often", 2)
     yield from _entry("batch_size_per_rank", batch, "", 2)
     yield from _entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)
-    yield from _entry("embedding_optimizer", {"kind": "adagrad", "learning_rate": 0.05}, "", 2)
+    yield from _rows_optimizer(guesses)
+
+
+def _rows_optimizer(guesses: Guesses) -> Iterator[str]:
+    settings, why = {"kind": "adagrad", "learning_rate": 0.05}, ""
+    if has_rates(guesses.features):
+        settings, why = {"kind": "adam", "learning_rate": 0.002}, "beside rates of users or items, rows move little"
+    yield from _entry("embedding_optimizer", settings, why, 2)
 
 
 def _evaluation(guesses: Guesses) -> Iterator[str]:

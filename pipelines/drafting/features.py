@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from sangam.pipelines.drafting.crosses import price_of_item
 from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.lists import match_of, weights_for
 from sangam.pipelines.drafting.names import name_of, words_of
@@ -10,7 +11,7 @@ from sangam.pipelines.drafting.tables import with_table
 from sangam.pipelines.drafting.times import Times
 from sangam.pipelines.drafting.values import Values
 
-_ORDER = ("id", "ids", "sequence", "match", "time", "age", "vector", "numeric")
+_ORDER = ("id", "cross", "ids", "sequence", "match", "time", "age", "vector", "numeric")
 
 
 def named(guesses: Sequence[Guess], taken: set[str]) -> list[Guess]:
@@ -33,7 +34,7 @@ def finished(
     times: Times,
     labels: Mapping[str, str],
 ) -> list[Guess]:
-    """Adds names, tables, matches, weights of lists and the hour to the guesses, and groups them by kind."""
+    """Adds names, tables, matches, a cross, weights of lists and the hour to the guesses, and groups them by kind."""
     ids = [guess for guess in kept if guess.kind == "id"]
     taken = {*(guess.name for guess in ids), *labels}
     tables = {guess.settings["table"] for guess in ids}
@@ -49,6 +50,9 @@ def finished(
     for guess in others:
         match = match_of(guess, ids, [*taken]) if guess.kind == "sequence" else None
         features += [match] if match else []
+    # Of positives alone: a sampled item has the price of the row, so that the pair would give away that it is sampled.
+    cross = price_of_item(ids, others, columns, [*taken, *tables]) if labels else None
+    features += [cross] if cross else []
     hour = _hour(times, columns, [*taken])
     features += [hour] if hour else []
     return sorted(features, key=lambda guess: _ORDER.index(guess.kind))

@@ -39,6 +39,8 @@ AMOUNTS = _set(
     "age price amount cost fee fare income salary wage balance size length width height weight area distance duration "
     "score seconds minutes hours days weeks months years num quantity qty views likes followers"
 )
+RATES = _set("rate ratio ctr cvr")
+PRICES = _set("price cost fee fare")
 POSITIONS = _set("position slot")
 _FLAGS = _set("is has was can from with in used")
 
@@ -64,6 +66,11 @@ def entity_of(column: str) -> str:
     """Returns the entity of an id column, `user` for `user_id`; empty if the name has no ending of an id."""
     words = words_of(column)
     return "_".join(words[:-1]) if len(words) > 1 and words[-1] in {"id", "ids", "uuid", "guid", "key"} else ""
+
+
+def is_id_of(column: str, entities: Container[str]) -> bool:
+    """Returns whether an id's column is named as one of some entities: `item`, `itemId`."""
+    return (entity_of(column) or name_of(column)) in entities
 
 
 def plural_of(noun: str) -> str:

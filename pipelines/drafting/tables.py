@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sangam.pipelines.drafting.crosses import pair_counts
 from sangam.pipelines.drafting.guesses import Guess, Settings
-from sangam.pipelines.drafting.names import USERS, entity_of, name_of, plural_of
+from sangam.pipelines.drafting.names import ITEMS, RATES, USERS, entity_of, is_id_of, name_of, plural_of, words_of
 from sangam.pipelines.drafting.values import Values
 
 FEW_IDS, MANY_IDS = 16, 10_000
@@ -48,19 +49,23 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
     """Returns the tables of the features, with settings from the number of their ids in the sample."""
     counts: dict[str, dict[str, int]] = {}
     new: set[str] = set()
+    pairs = {guess.settings["table"] for guess in features if guess.kind == "cross"}
     for guess in features:
         table = guess.settings.get("table")
         if table is not None:
             new |= {table} if guess.is_mostly_new else set()
             of_table = counts.setdefault(table, {})
-            for value, number in columns[guess.column].counts.items():
+            found = (
+                pair_counts([*guess.settings["columns"]], columns) if table in pairs else columns[guess.column].counts
+            )
+            for value, number in found.items():
                 of_table[str(value)] = of_table.get(str(value), 0) + number
     made = {}
     for table, of_table in counts.items():
         number = len(of_table)
         once = sum(count == 1 for count in of_table.values()) / max(1, number)
         settings: Settings = {"dim": 4 if number <= FEW_IDS else 8 if number <= MANY_IDS else 16}
-        why = f"{number:,} {'id' if number == 1 else 'ids'} in the sample"
+        why = f"{number:,} {'id' if number == 1 else 'pairs' if table in pairs else 'ids'} in the sample"
         if number > MANY_IDS and once >= _SEEN_ONCE:
             settings["admission"] = {"kind": "count", "at_least": 2}
             why += f", {once:.0%} of them once: a row from the second occurrence on"
@@ -73,8 +78,15 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
 def user_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> str | None:
     """Returns the feature whose ids are users with several rows each."""
     for guess in features:
-        if guess.kind == "id" and (entity_of(guess.column) or name_of(guess.column)) in USERS:
+        if guess.kind == "id" and is_id_of(guess.column, USERS):
             values = columns[guess.column]
             if int(values.is_present.sum()) >= _ROWS_OF_USER * values.num_different:
                 return guess.name
     return None
+
+
+def has_rates(features: Sequence[Guess]) -> bool:
+    """Returns whether there are ids, and a number that is named as a rate of users or items: `item_click_rate`."""
+    has_ids = any("table" in guess.settings for guess in features)
+    words = [set(words_of(guess.column)) for guess in features if guess.kind == "numeric"]
+    return has_ids and any(RATES & each and (USERS | ITEMS) & each for each in words)

@@ -21,6 +21,7 @@ from sangam.schemas.spec.data import EVAL, TRAIN, VALIDATION, DayLogs
 from sangam.schemas.spec.features import (
     AgeFeature,
     CountFeature,
+    CrossFeature,
     IdFeature,
     IdsFeature,
     MatchFeature,
@@ -81,6 +82,8 @@ def columns_of(spec: Spec, table: pa.Table) -> tuple[Columns, frozenset[str]]:
         match feature:
             case RateFeature() | CountFeature():
                 continue  # They are the lagged rates of a row of their own.
+            case CrossFeature():
+                continue  # Trees combine its columns themselves.
             case IdFeature():
                 column = table[spec.column_of(name)]
                 found[name] = np.where(_is_null(column), np.nan, codes(column))
