@@ -10,7 +10,7 @@ from sangam.pipelines.drafting.tables import with_table
 from sangam.pipelines.drafting.times import Times
 from sangam.pipelines.drafting.values import Values
 
-_ORDER = ("id", "ids", "sequence", "match", "time", "age", "vector", "numeric")
+_ORDER = ("id", "ids", "sequence", "match", "time", "age", "vector", "numeric", "left out")
 
 
 def named(guesses: Sequence[Guess], taken: set[str]) -> list[Guess]:
@@ -33,7 +33,8 @@ def finished(
     times: Times,
     labels: Mapping[str, str],
 ) -> list[Guess]:
-    """Adds names, tables, matches, weights of lists and the hour to the guesses, and groups them by kind."""
+    """Adds names, tables, matches, weights of lists and the hour to the guesses, and groups them by kind; matches that
+    are left out come last."""
     ids = [guess for guess in kept if guess.kind == "id"]
     taken = {*(guess.name for guess in ids), *labels}
     tables = {guess.settings["table"] for guess in ids}
@@ -47,7 +48,7 @@ def finished(
         others.append(_with_weights(guess, weights, columns))
     features = [*ids, *others]
     for guess in others:
-        match = match_of(guess, ids, [*taken]) if guess.kind == "sequence" else None
+        match = match_of(guess, ids, [*taken], columns) if guess.kind == "sequence" else None
         features += [match] if match else []
     hour = _hour(times, columns, [*taken])
     features += [hour] if hour else []
