@@ -10,7 +10,7 @@ from sangam.pipelines.drafting.tables import with_table
 from sangam.pipelines.drafting.times import Times
 from sangam.pipelines.drafting.values import Values
 
-_ORDER = ("id", "ids", "sequence", "match", "time", "age", "vector", "numeric", "left out")
+_ORDER = ("id", "ids", "sequence", "match", "time", "age", "vector", "numeric")
 
 
 def named(guesses: Sequence[Guess], taken: set[str]) -> list[Guess]:
@@ -32,9 +32,12 @@ def finished(
     columns: Mapping[str, Values],
     times: Times,
     labels: Mapping[str, str],
-) -> list[Guess]:
-    """Adds names, tables, matches, weights of lists and the hour to the guesses, and groups them by kind; matches that
-    are left out come last."""
+) -> tuple[list[Guess], list[Guess]]:
+    """Adds names, tables, matches, weights of lists and the hour to the guesses.
+
+    Returns:
+        The features, grouped by kind, and matches that are left out.
+    """
     ids = [guess for guess in kept if guess.kind == "id"]
     taken = {*(guess.name for guess in ids), *labels}
     tables = {guess.settings["table"] for guess in ids}
@@ -47,12 +50,12 @@ def finished(
             guess = with_table(guess, table)
         others.append(_with_weights(guess, weights, columns))
     features = [*ids, *others]
-    for guess in others:
-        match = match_of(guess, ids, [*taken], columns) if guess.kind == "sequence" else None
-        features += [match] if match else []
+    matches = [match_of(guess, ids, [*taken], columns) for guess in others if guess.kind == "sequence"]
+    features += [match for match in matches if match and match.kind == "match"]
     hour = _hour(times, columns, [*taken])
     features += [hour] if hour else []
-    return sorted(features, key=lambda guess: _ORDER.index(guess.kind))
+    left_out = [match for match in matches if match and match.kind != "match"]
+    return sorted(features, key=lambda guess: _ORDER.index(guess.kind)), left_out
 
 
 def _with_weights(guess: Guess, weights: Sequence[str], columns: Mapping[str, Values]) -> Guess:

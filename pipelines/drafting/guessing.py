@@ -104,9 +104,7 @@ def guess(
     refused |= dict.fromkeys([name for name in ids if name not in refused][MOST_TABLES:], _MANY)
     kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
     weights = [one.column for one in made.values() if one.kind == "weights"]
-    made_features = finished(kept, weights, columns, times, labels.tasks)
-    features = [one for one in made_features if one.kind != "left out"]
-    matches = [one for one in made_features if one.kind == "left out"]
+    features, matches = finished(kept, weights, columns, times, labels.tasks)
     if not features:
         raise UserError("--label: no column remains as a feature (all are labels or left out); name fewer labels")
     tasks = [_label(name, why, columns[name], name in sample.complete) for name, why in labels.tasks.items()]
