@@ -33,8 +33,12 @@ def finished(
     columns: Mapping[str, Values],
     times: Times,
     labels: Mapping[str, str],
-) -> list[Guess]:
-    """Adds names, tables, matches, a cross, weights of lists and the hour to the guesses, and groups them by kind."""
+) -> tuple[list[Guess], list[Guess]]:
+    """Adds names, tables, matches, a cross, weights of lists and the hour to the guesses.
+
+    Returns:
+        The features, grouped by kind, and matches that are left out.
+    """
     ids = [guess for guess in kept if guess.kind == "id"]
     taken = {*(guess.name for guess in ids), *labels}
     tables = {guess.settings["table"] for guess in ids}
@@ -47,15 +51,15 @@ def finished(
             guess = with_table(guess, table)
         others.append(_with_weights(guess, weights, columns))
     features = [*ids, *others]
-    for guess in others:
-        match = match_of(guess, ids, [*taken]) if guess.kind == "sequence" else None
-        features += [match] if match else []
+    matches = [match_of(guess, ids, [*taken], columns) for guess in others if guess.kind == "sequence"]
+    features += [match for match in matches if match and match.kind == "match"]
     # Of positives alone: a sampled item has the price of the row, so that the pair would give away that it is sampled.
     cross = price_of_item(ids, others, columns, [*taken, *tables]) if labels else None
     features += [cross] if cross else []
     hour = _hour(times, columns, [*taken])
     features += [hour] if hour else []
-    return sorted(features, key=lambda guess: _ORDER.index(guess.kind))
+    left_out = [match for match in matches if match and match.kind != "match"]
+    return sorted(features, key=lambda guess: _ORDER.index(guess.kind)), left_out
 
 
 def _with_weights(guess: Guess, weights: Sequence[str], columns: Mapping[str, Values]) -> Guess:

@@ -104,7 +104,7 @@ def guess(
     refused |= dict.fromkeys([name for name in ids if name not in refused][MOST_TABLES:], _MANY)
     kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
     weights = [one.column for one in made.values() if one.kind == "weights"]
-    features = finished(kept, weights, columns, times, labels.tasks)
+    features, matches = finished(kept, weights, columns, times, labels.tasks)
     if not features:
         raise UserError("--label: no column remains as a feature (all are labels or left out); name fewer labels")
     tasks = [_label(name, why, columns[name], name in sample.complete) for name, why in labels.tasks.items()]
@@ -114,7 +114,7 @@ def guess(
         rates=rates_of(labels.tasks, columns, days),
         event_time=Guess(times.event, "event_time", times.why) if times.event else None,
         features=tuple(features),
-        left_out=_all_left_out(sample, made, refused, {*(one.name for one in features), *labels.tasks}),
+        left_out=(*_all_left_out(sample, made, refused, {*(one.name for one in features), *labels.tasks}), *matches),
         tables=tables_of(features, columns),
         user=user_of(features, columns),
         list_separator=separator,

@@ -17,6 +17,8 @@ _SEPARATORS = "|;,"
 _SHARE_SEPARATED = 0.2
 _SAME_NAME, _OTHER_NAME = 0.05, 0.5
 """Smallest shares of a list column's distinct values that are ids of a column: with similar names, and otherwise."""
+_FEWEST_ROWS_OF_MATCH = 1000
+"""Fewest rows that show that an id is never in its list, as of users who take nothing twice."""
 
 
 def split_lists(columns: Mapping[str, Values]) -> tuple[str | None, dict[str, Values]]:
@@ -77,14 +79,30 @@ def guess_list(
     return Guess(column, str(settings["kind"]), why, "", settings)
 
 
-def match_of(sequence: Guess, ids: Sequence[Guess], taken: Sequence[str]) -> Guess | None:
-    """Returns the feature for whether a row's id is in its sequence; None if no id shares the sequence's table."""
+def match_of(
+    sequence: Guess, ids: Sequence[Guess], taken: Sequence[str], columns: Mapping[str, Values]
+) -> Guess | None:
+    """Returns the feature for whether a row's id is in its sequence, left out if no row's is; None if no id shares the
+    sequence's table."""
     one = next((guess for guess in ids if guess.settings["table"] == sequence.settings["table"]), None)
     name = f"{one.name}_in_{sequence.name}" if one else ""
     if one is None or name in taken:
         return None
     settings = {"kind": "match", "column": one.column, "among": sequence.column, "type": one.settings["type"]}
+    matched, rows = _matched(columns[one.column], columns[sequence.column])
+    if matched == 0 and rows >= _FEWEST_ROWS_OF_MATCH:
+        why = f"{one.column} is in {sequence.column} in none of {rows:,} rows that have both"
+        return Guess(sequence.column, "left out", why, name, settings)
     return Guess(sequence.column, "match", f"whether {one.column} is in {sequence.column}", name, settings)
+
+
+def _matched(single: Values, lists: Values) -> tuple[int, int]:
+    """Returns in how many rows a value is in the row's list, and how many rows have both."""
+    row = np.repeat(np.arange(len(lists.lengths)), lists.lengths)
+    # As texts: one of the columns may hold integers.
+    equal = pc.equal(lists.values.cast(pa.large_string()), single.values.cast(pa.large_string()).take(pa.array(row)))
+    matching = row[np.asarray(pc.fill_null(equal, False), bool)]
+    return len(np.unique(matching)), int((single.is_present & lists.is_present).sum())
 
 
 def weights_for(column: str, columns: Mapping[str, Values]) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from sangam.pipelines.drafting.crosses import pair_counts
 from sangam.pipelines.drafting.guesses import Guess, Settings
 from sangam.pipelines.drafting.names import ITEMS, RATES, USERS, entity_of, is_id_of, name_of, plural_of, words_of
@@ -11,6 +13,8 @@ from sangam.pipelines.drafting.values import Values
 FEW_IDS, MANY_IDS = 16, 10_000
 _SEEN_ONCE = 0.3
 _ROWS_OF_USER = 2
+_ONE_EACH = 1.02
+"""Most different values for each user, on average, of what users have one of, such as a postcode."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,12 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
     counts: dict[str, dict[str, int]] = {}
     new: set[str] = set()
     pairs = {guess.settings["table"] for guess in features if guess.kind == "cross"}
+    named = user_of(features, columns)
+    user = next((columns[guess.column] for guess in features if named and guess.name == named), None)
     for guess in features:
         table = guess.settings.get("table")
         if table is not None:
-            new |= {table} if guess.is_mostly_new else set()
+            new |= {table} if guess.is_mostly_new and not (user and _has_one(user, columns[guess.column])) else set()
             of_table = counts.setdefault(table, {})
             found = (
                 pair_counts([*guess.settings["columns"]], columns) if table in pairs else columns[guess.column].counts
@@ -73,6 +79,15 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
             settings["unseen"] = "auto"
         made[table] = Table(settings, number, why)
     return made
+
+
+def _has_one(user: Values, values: Values) -> bool:
+    """Returns whether values are the users, or each user has one of them: then those who return are known best by their
+    rows, which `unseen` would keep from learning, and new ones gain nothing (docs/quality.md)."""
+    both = user.is_present & values.is_present
+    users = user.codes[both]
+    pairs = np.unique(users * max(1, values.num_different) + values.codes[both])
+    return len(pairs) <= _ONE_EACH * len(np.unique(users))
 
 
 def user_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> str | None:

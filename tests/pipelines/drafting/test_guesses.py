@@ -108,9 +108,11 @@ def test_times_of_any_form_are_the_time_of_the_event(tmp_path: Path, values: Any
 def test_lists(tmp_path: Path) -> None:
     posts = RNG.integers(100, 400, ROWS)
     lengths = RNG.integers(0, 6, ROWS)
+    recent = [posts[RNG.integers(ROWS, size=length)].tolist() for length in lengths]
     columns = {
         "post_id": posts,
-        "recent_posts": [posts[RNG.integers(ROWS, size=length)].tolist() for length in lengths],
+        "recent_posts": recent,
+        "other_posts": [[post for post in few if post != own] for few, own in zip(recent, posts, strict=True)],
         "tags": [[f"t{tag}" for tag in RNG.integers(20, size=length)] for length in lengths],
         "tag_scores": [RNG.random(length).tolist() for length in lengths],
         "image": [RNG.random(8).tolist() for _ in range(ROWS)],
@@ -124,8 +126,11 @@ def test_lists(tmp_path: Path) -> None:
     }  # fmt: skip
     assert features["recent_posts"] == {"kind": "sequence", "type": "int", "table": "posts", "max_length": 5}
     assert features["post_in_recent_posts"]["kind"] == "match"
+    assert features["other_posts"]["kind"] == "sequence"
+    assert "post_in_other_posts" not in features  # It would be the same in all rows.
     assert features["image"] == {"kind": "vector", "dim": 8, "missing": 0.0}
-    assert set(left_out(made)) == {"tag_scores", "curve"}
+    assert set(left_out(made)) == {"tag_scores", "curve", "other_posts"}
+    assert "# post_in_other_posts: {kind: match" in made.text
 
 
 def test_times(tmp_path: Path) -> None:

@@ -22,14 +22,16 @@ DAYS, FEW, MANY = 3, 1200, 3 * MAX_ROWS // 2
 
 
 def logs(folder: Path, rows: int, file_format: FileFormat = "parquet") -> Path:
-    """Writes logs whose newest day has 10 % rows of items of earlier days, 0.5 % of sessions, none of orders and
-    visitors, and all of posts and users. The first third of the rows has other posts each day."""
+    """Writes logs whose newest day has 10 % rows of items, users and their towns of earlier days, 0.5 % of sessions,
+    none of orders and visitors, and all of posts. The first third of the rows has other posts each day."""
     row = np.arange(rows)
     for day in range(DAYS):
         new = rows * (day + 1)
+        users = np.where(row % 10 == 0, row % 50, new + row // 20)
         columns = {
             "clicked": (row * 7919 + day) % 11 < 4,
-            "user_id": row % 50,
+            "user_id": users,
+            "town_id": users // 2,
             "post_id": (row + day * rows // 3) % rows,
             "item_id": np.where(row % 10 == 0, row % 50, new + row // 2),
             "session_id": np.where(row % 200 == 0, row % 7, new + row // 2),
@@ -53,10 +55,10 @@ def test_ids_that_never_return_are_left_out_and_mostly_new_ones_marked(
 ) -> None:
     made = draft(logs(tmp_path, rows, file_format), "small", ["clicked"])
     document, features = valid(made), kept(made)
-    assert set(document["features"]) == {"user", "post", "item"}
-    assert mentions(features["item_id"], "mostly new: 10.")
+    assert set(document["features"]) == {"user", "town", "post", "item"}
+    assert all(mentions(features[name], "mostly new: 10.") for name in ("item_id", "user_id", "town_id"))
     assert [name for name, table in document["tables"].items() if table.get("unseen") == "auto"] == ["items"]
-    assert "new" not in features["post_id"] + features["user_id"]
+    assert "new" not in features["post_id"]
     shares = {"session_id": "0.", "order_id": "0.0%", "visitor_id": "0.0%"}
     assert {name: mentions(why, shares[name]) for name, why in left_out(made).items()} == dict.fromkeys(shares, True)
     # As a feature and a table, to be taken in.
