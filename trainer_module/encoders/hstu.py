@@ -51,7 +51,8 @@ class _Layer:
         queries, gates = tf.split(_silu(self._queries_gates(weights, own)), 2, axis=1)
         tables = isolated.tables(weights, self._name)
         sums = isolated.attended(queries, keys_values, tables, by_silu, of_candidates=is_last)
-        return own_x + self._mixed(weights, normalized(sums) * gates)
+        means = sums / isolated.sizes(of_candidates=is_last)
+        return own_x + self._mixed(weights, normalized(means) * gates)
 
 
 def _silu(x: tf.Tensor) -> tf.Tensor:

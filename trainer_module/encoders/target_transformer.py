@@ -11,7 +11,6 @@ import tensorflow as tf
 from sangam.schemas.spec.encoders import TargetTransformerEncoder
 from sangam.trainer_module.dense.layers import Dense
 from sangam.trainer_module.dense.weights import Weights
-from sangam.trainer_module.encoders.in_parts import by_softmax
 from sangam.trainer_module.encoders.isolated import Isolated, encoded
 from sangam.trainer_module.encoders.lists import Lists
 from sangam.trainer_module.encoders.norm import Norm
@@ -51,6 +50,6 @@ class _Layer:
         own = isolated.candidates(x_mD) if is_last else x_mD
         queries = self._queries(weights, own) * self._scale
         tables = isolated.tables(weights, self._name)
-        sums = isolated.attended(queries, keys_values, tables, by_softmax, of_candidates=is_last)
+        sums = isolated.attended(queries, keys_values, tables, tf.nn.softmax, of_candidates=is_last)
         y = self._norms[0](weights, own + self._mixed(weights, sums))
         return self._norms[1](weights, y + self._narrow(weights, self._wide(weights, y)))
