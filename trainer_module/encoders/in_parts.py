@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from sangam.schemas.derived.histories import MOST_FLOATS_AT_A_TIME
 from sangam.trainer_module.encoders.relative import HIDDEN, among_values, of_candidates
 
-_ELEMENTS = 1 << 22
-"""Most floats of padded lists at a time, of a tensor; a longer list is alone."""
+_ELEMENTS = MOST_FLOATS_AT_A_TIME
 _BLOCKS = 4
 """Blocks of values that attend: the newest block to all values, the oldest to itself alone, 5/8 of all pairs."""
 

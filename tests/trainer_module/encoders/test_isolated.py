@@ -85,18 +85,22 @@ def _hstu(weights: dict[str, Any], layer: int, x: np.ndarray, ages: Any) -> np.n
 
 
 def _transformer(weights: dict[str, Any], layer: int, x: np.ndarray, ages: Any) -> np.ndarray:
-    """Section 3.1 of Vaswani et al."""
+    """Section 3.1 of Vaswani et al., with norms as in figure 1 (b) of Xiong et al."""
 
     def norm(number: int, x: np.ndarray) -> np.ndarray:
         gain, bias = (weights[f"encoders/f/{layer}/norm_{number}/{part}"] for part in ("gain", "bias"))
         found: np.ndarray = _normal(x) * (1 + gain) + bias
         return found
 
-    k, v = np.split(_dense(weights, f"{layer}/keys_values", x), 2, axis=1)
-    q = _dense(weights, f"{layer}/queries", x) / np.sqrt(WIDTH)
-    sums = _attended(weights, layer, q, k, v, ages, lambda logits, _: np.exp(logits) / np.exp(logits).sum())
-    x = norm(1, x + _dense(weights, f"{layer}/mixed", sums))
-    return norm(2, x + _dense(weights, f"{layer}/narrow", np.maximum(_dense(weights, f"{layer}/wide", x), 0)))
+    normal = norm(1, x)
+    k, v = np.split(_dense(weights, f"{layer}/keys_values", normal), 2, axis=1)
+    q = _dense(weights, f"{layer}/queries", normal) / np.sqrt(WIDTH)
+    x = x + _dense(
+        weights,
+        f"{layer}/mixed",
+        _attended(weights, layer, q, k, v, ages, lambda logits, _: np.exp(logits) / np.exp(logits).sum()),
+    )
+    return x + _dense(weights, f"{layer}/narrow", np.maximum(_dense(weights, f"{layer}/wide", norm(2, x)), 0))
 
 
 def expected_of(declared: Any, weights: dict[str, Any], target: Any, values: Any, ages: Any) -> np.ndarray:
