@@ -43,7 +43,7 @@ def finished(
             shared = guess.settings.get("table", "")
             table = str(shared) if shared in tables else name_of(guess.name, tables)
             tables.add(table)
-            guess = with_table(guess, table)
+            guess = _with_tables_beside(with_table(guess, table), tables)
         others.append(_with_weights(guess, weights, columns))
     features = [*ids, *others]
     for guess in others:
@@ -52,6 +52,19 @@ def finished(
     hour = _hour(times, columns, [*taken])
     features += [hour] if hour else []
     return sorted(features, key=lambda guess: _ORDER.index(guess.kind))
+
+
+def _with_tables_beside(guess: Guess, tables: set[str]) -> Guess:
+    """Gives each id of a sequence's events a table, unless it shares one."""
+    beside = {}
+    for name, part in guess.settings.get("beside", {}).items():
+        beside[name] = dict(part)
+        if part["kind"] == "id":
+            shared = part.get("table", "")
+            table = str(shared) if shared in tables else name_of(name, tables)
+            tables.add(table)
+            beside[name]["table"] = table
+    return replace(guess, settings={**guess.settings, "beside": beside}) if beside else guess
 
 
 def _with_weights(guess: Guess, weights: Sequence[str], columns: Mapping[str, Values]) -> Guess:

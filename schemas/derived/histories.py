@@ -126,7 +126,7 @@ def _work(encoder: roles.Encoder, dim: int, events: int) -> tuple[_Work, _Work]:
 
 
 def _of_candidates(encoder: CandidateEncoder, dim: int, events: int) -> tuple[_Work, _Work]:
-    own = {HstuEncoder: 3 * dim**2}.get(type(encoder), 2 * dim**2)
+    own = (3 if isinstance(encoder, HstuEncoder) else 2) * dim**2
     if isinstance(encoder, TargetTransformerEncoder):
         own += 2 * dim * encoder.feed_forward_units
     keys_values, heads, layers = 2 * dim**2, encoder.num_heads, encoder.num_layers

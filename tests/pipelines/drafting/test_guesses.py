@@ -11,6 +11,7 @@ from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.tables import tables_of
 from sangam.pipelines.drafting.values import Values
 from sangam.schemas.errors import UserError
+from sangam.schemas.spec.patterns import FileFormat
 from tests.errors import place_and_value
 from tests.pipelines.drafting.sample_logs import CLICKED, EVENT_TIME, RNG, ROWS, USERS, drafted, left_out
 
@@ -110,7 +111,7 @@ def test_lists(tmp_path: Path) -> None:
     lengths = RNG.integers(0, 6, ROWS)
     columns = {
         "post_id": posts,
-        "recent_posts": [posts[RNG.integers(ROWS, size=length)].tolist() for length in lengths],
+        "recent_posts": [posts[RNG.integers(ROWS, size=length)].tolist() for length in RNG.permutation(lengths)],
         "tags": [[f"t{tag}" for tag in RNG.integers(20, size=length)] for length in lengths],
         "tag_scores": [RNG.random(length).tolist() for length in lengths],
         "image": [RNG.random(8).tolist() for _ in range(ROWS)],
@@ -126,6 +127,38 @@ def test_lists(tmp_path: Path) -> None:
     assert features["post_in_recent_posts"]["kind"] == "match"
     assert features["image"] == {"kind": "vector", "dim": 8, "missing": 0.0}
     assert set(left_out(made)) == {"tag_scores", "curve"}
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_lists_of_one_length_in_every_row_are_one_sequence(tmp_path: Path, file_format: FileFormat) -> None:
+    posts, lengths = RNG.integers(100, 400, ROWS), RNG.integers(0, 6, ROWS)
+    times = [EVENT_TIME[row] - np.sort(RNG.integers(10**6, size=length))[::-1] for row, length in enumerate(lengths)]
+    lists = {
+        "recent_posts": [posts[RNG.integers(ROWS, size=length)] for length in lengths],
+        "recent_actions": [RNG.choice(["like", "skip"], length) for length in lengths],
+        "recent_seconds": [RNG.random(length) + 0.5 for length in lengths],
+        "recent_at": times,
+        "tags": [RNG.choice(["a", "b"], number % 3) for number in range(ROWS)],
+    }
+    is_csv = file_format == "csv"
+    written = {
+        name: ["|".join(map(str, row)) if is_csv else row.tolist() for row in rows] for name, rows in lists.items()
+    }
+    columns = {"post_id": posts, "when": EVENT_TIME, **written, **LABEL}
+    document, made = drafted(tmp_path, columns, file_format=file_format)
+    features = document["features"]
+    assert features["recent_posts"] == {
+        "kind": "sequence", "type": "string" if is_csv else "int", "table": "posts", "max_length": 5, "keep": "last",
+        "beside": {
+            "recent_actions": {"kind": "id", "type": "string", "table": "recent_actions"},
+            "recent_seconds": {"kind": "amount", "unit": 0.2},
+        },
+        "times": {"column": "recent_at", "at": "when"},
+    }  # fmt: skip
+    assert {"recent_actions", "recent_seconds", "recent_at"}.isdisjoint({*features, *left_out(made)})
+    assert features["tags"]["kind"] == "ids"
+    tables = document["tables"]
+    assert tables["recent_actions"]["dim"] == tables["posts"]["dim"]
 
 
 def test_times(tmp_path: Path) -> None:
