@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sangam.schemas.derived.weights import encoder_weights
-from sangam.schemas.spec.buckets import AGE_BUCKETS, AGE_STEPS, POSITION_STEPS, bucket
+from sangam.schemas.spec.buckets import NUM_BUCKETS, bucket, bucket_starts
 from sangam.schemas.spec.encoders import HstuEncoder, TargetTransformerEncoder
 from sangam.schemas.spec.events import EventTimes
 from sangam.schemas.spec.features import SequenceFeature
@@ -68,9 +68,9 @@ def _attended(weights: dict[str, Any], layer: int, q: Any, k: Any, v: Any, ages:
         part = slice(head * WIDTH, (head + 1) * WIDTH)
         logits = []
         for seen in range(row, len(q)):
-            bias = positions[head, bucket(seen - row, POSITION_STEPS)]
+            bias = positions[head, bucket(seen - row)]
             if ages is not None:
-                bias += of_ages[head, min(bucket(int(ages[seen] - ages[row]), AGE_STEPS), AGE_BUCKETS - 1)]
+                bias += of_ages[head, np.digitize(ages[seen] - ages[row], bucket_starts())]
             logits.append(q[row, part] @ k[seen, part] + bias)
         sums[row, part] = weigh(np.array(logits), len(q)) @ v[row:, part]
     return sums
@@ -200,11 +200,13 @@ def test_gradients_are_the_slopes_of_the_losses_however_many_lists_are_computed_
     assert (moved(step) - moved(-step)) / (2 * step) == pytest.approx(slope, rel=1e-2)
 
 
-def test_buckets_of_tensors_are_those_of_whole_numbers() -> None:
-    from sangam.trainer_module.encoders.relative import buckets
+def test_buckets_of_tensors_are_those_of_numbers() -> None:
+    from sangam.trainer_module.encoders.relative import distance_buckets, number_buckets
 
-    differences = [*range(40), 4095, 4096, 2**20 - 2, 2**20 - 1]
-    for steps in (POSITION_STEPS, AGE_STEPS):
-        expected = [bucket(difference, steps) for difference in differences]
-        assert buckets(tf.constant(differences, tf.float32), steps, 1000).numpy().tolist() == expected
-    assert buckets(tf.constant([-5.0, 3e9, 1e30]), AGE_STEPS, AGE_BUCKETS).numpy().tolist() == [0, 62, AGE_BUCKETS - 1]
+    whole = [*range(40), 4095, 4096, 2**20 - 2, 2**20 - 1]
+    distances = tf.constant(whole, tf.float32)
+    assert distance_buckets(distances, 1000).numpy().tolist() == [bucket(distance) for distance in whole]
+    numbers = [*whole, -5.0, 0.41, 0.42, 1.82, 1.83, 3e9, 1e30]
+    expected = np.digitize(numbers, bucket_starts()).tolist()
+    assert number_buckets(tf.constant(numbers, tf.float32)).numpy().tolist() == expected
+    assert expected[-1] == NUM_BUCKETS - 1
