@@ -1,12 +1,14 @@
-"""Encoders of histories: `python -m bench.histories [quality] [serving] [training]`.
+"""Encoders of histories: `python -m bench.histories [quality] [demo] [serving] [training]`.
 
 `quality`: test AUC on a made-up world (`bench.history_world`), mean and range over seeds; each encoder with the rate
 and dimension of the best validation AUC on another seed, the same trials for all, at the epoch of the best one.
+`demo`: mean AUC of the demo's tasks on its evaluated day, its history read by other encoders, all else as declared.
 `serving`: 200 candidates of one user with 1,024 events, by the exported signature, beside the same ranker without the
 history, in turn. `training`: examples per second of processor time, by the length of the lists.
 """
 
 import argparse
+import datetime
 import itertools
 import json
 import statistics
@@ -21,9 +23,15 @@ import tensorflow as tf
 
 from bench import results
 from bench.history_world import Rows, auc, auc_of, batches, declared, world
+from bench.quality.changes import merged
+from bench.quality.examples import examples
+from bench.quality.training import trained
 from bench.serving import request_for
 from bench.user_once import call_of, in_turn, served, wide
-from sangam.schemas.spec import RankerSpec
+from sangam.pipelines.synthetic import generate
+from sangam.schemas.loading import load_spec
+from sangam.schemas.spec import RankerSpec, Spec
+from sangam.schemas.spec.features import SequenceFeature
 from sangam.trainer_module import collectives
 from sangam.trainer_module.loop.in_step import InStepTrainer
 from sangam.trainer_module.ranker import Ranker
@@ -47,6 +55,7 @@ _LENGTHS, _EVENTS, _STEPS = (16, 64, 256, 1_024, 4_096), 1 << 14, 3
 _QUADRATIC = ("transformer", 1_024)
 """The encoder whose memory has the square of the lengths of all lists, and the longest that is tried."""
 _CANDIDATES, _HISTORY = 200, 1_024
+_DEMO = Path("sangam/pipelines/specs/short_video.yaml")
 
 
 def quality(seeds: Sequence[int]) -> dict[str, Any]:
@@ -80,6 +89,30 @@ def _aucs(
             pass
         of_epochs.append((auc_of(trainer, ranker, rows["validation"]), auc_of(trainer, ranker, rows["test"])))
     return max(of_epochs)
+
+
+def demo(seeds: Sequence[int]) -> dict[str, list[float]]:
+    """Returns the mean AUC of the demo's tasks by encoder and seed; the first encoder is the demo's own."""
+    spec = load_spec(_DEMO)
+    own = spec.features["history"]
+    assert isinstance(own, SequenceFeature)
+    of_posts = {"target": "post"}
+    encoders = {own.encoder.kind: {}, **{name: ENCODERS[name] | of_posts for name in ("target_transformer", "hstu")}}
+    found: dict[str, list[float]] = {name: [] for name in encoders}
+    with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
+        first, days = datetime.date(2024, 3, 1), 7
+        sizes = {"rows_per_day": 20_000, "num_users": 2_000, "num_posts": 5_000}  # As `sangam demo` has.
+        generate(Path(folder, "logs"), first_day=first, num_days=days, seed=1, **sizes)
+        last = first + datetime.timedelta(days=days - 1)
+        splits = examples(spec, str(last), Path(folder, "logs"), Path(folder, "examples"))
+        plain = spec.model_dump(mode="json", exclude_unset=True)
+        for (name, encoder), seed in itertools.product(encoders.items(), seeds):
+            change = {"features": {"history": {"encoder": encoder}}} if encoder else {}
+            changed = Spec.model_validate_json(json.dumps(merged(plain, change)))
+            of_tasks = trained(changed.ranker(), splits["train"], splits["eval"], seed=seed).aucs
+            found[name].append(float(np.mean(list(of_tasks.values()))))
+            print(f"seed {seed}, {name}: {found[name][-1]:.4f} {of_tasks}", flush=True)
+    return found
 
 
 def serving(seconds: float) -> list[dict[str, Any]]:
@@ -141,7 +174,7 @@ def training() -> dict[str, dict[int, float | None]]:
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["quality", "serving", "training"])
+    parser.add_argument("parts", nargs="*", default=["quality", "demo", "serving", "training"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--seconds", type=float, default=4, help="of each case of serving")
     parser.add_argument("--output", type=Path, default=Path("runs/histories.json"), help="all numbers")
@@ -163,6 +196,14 @@ def main() -> None:
             for name, each in aucs.items()
         ]
         print(results.table(("encoder", "AUC", "from seed to seed", "over DIN, same seed"), rows))
+    if "demo" in arguments.parts:
+        document["demo"] = of_demo = demo(arguments.seeds)
+        [own, *_] = of_demo.values()
+        rows = [
+            [name, f"{np.mean(each):.4f}", f"{min(each):.4f} to {max(each):.4f}", _over(each, own)]
+            for name, each in of_demo.items()
+        ]
+        print(results.table(("encoder", "mean AUC", "from seed to seed", "over its own"), rows))
     if "training" in arguments.parts:
         document["training"] = rates = training()
         rows = [
