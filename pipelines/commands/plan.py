@@ -1,7 +1,7 @@
 """The command `sangam plan`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,6 +57,13 @@ _MemoryPerRank = Annotated[
         metavar="SIZE", help="Memory of a rank, as 64GB. [default: this machine's free memory, shared by the ranks]"
     ),
 ]
+_MemoryPerServer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory of a parameter server. [default: what the ranks leave here, shared by the servers]",
+    ),
+]
 _Layers = Annotated[
     bool, typer.Option("--layers", help="Also print which code computes the layers here; loads TensorFlow: 5 s.")
 ]
@@ -72,13 +79,7 @@ def plan(
     ] = None,
     parameter_servers: _ParameterServers = None,
     memory_per_rank: _MemoryPerRank = None,
-    memory_per_server: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Memory of a parameter server. [default: what the ranks leave here, shared by the servers]",
-        ),
-    ] = None,
+    memory_per_server: _MemoryPerServer = None,
     ranks_per_host: _RanksPerHost = None,
     samples_per_s: _SamplesPerS = None,
     candidates_per_core_s: _CandidatesPerCoreS = None,
@@ -114,8 +115,8 @@ def plan(
     histories = history_costs(loaded.ranker())
     code, served = layers_here(loaded.ranker()) if layers else None, once_a_request(loaded.ranker())
     if as_json:
-        also = {"cost": cost and cost._asdict(), "layers": code, "rank": served._asdict()}
-        also |= {"histories": [each._asdict() for each in histories]}
+        also: dict[str, Any] = {"cost": cost and cost._asdict(), "layers": code, "rank": served._asdict()}
+        also["histories"] = [each._asdict() for each in histories]
         print_json(document(made, limits, ranks_per_host) | of_gpus(gpu, rates) | also)
     else:
         print_plan(made, limits, terminal(), ranks_per_host)

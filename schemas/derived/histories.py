@@ -26,7 +26,7 @@ CANDIDATES = 200
 """Candidates of the request whose time is told."""
 MOST_FLOATS_AT_A_TIME = 1 << 22
 """Most floats of padded lists in a tensor, where lists are padded some at a time; a longer list is alone."""
-_PRODUCTS_PER_S, _LOGITS_PER_S = 12e9, 180e6
+_PRODUCTS_PER_S, _LOGITS_PER_S = 16e9, 300e6
 """Of one core with AVX-512, measured by `bench.histories serving`: a logit passes a softmax or silu, and is masked."""
 _TENSORS_OF_PAIRS = 10
 """Tensors of all pairs of a list's events that backward holds at once; measured."""
@@ -84,7 +84,7 @@ class HistoryCost(NamedTuple):
 
 
 def history_costs(ranker: RankerSpec) -> list[HistoryCost]:
-    """Returns the cost of each sequence whose encoder is of the product."""
+    """Returns the cost of each sequence that one of the product's encoders with products of its own reads."""
     found = list(_works(ranker))
     parts = dense_parts(ranker)
     others = sum(number for part, number in parts.items() if part not in ("encoders", "events"))
@@ -101,17 +101,17 @@ def history_costs(ranker: RankerSpec) -> list[HistoryCost]:
 
 
 def _works(ranker: RankerSpec) -> Iterator[tuple[str, SequenceFeature, _Work, _Work]]:
-    """Yields each sequence with the work of its list, once a request, and of each candidate."""
+    """Yields each such sequence with the work of its list, once a request, and of each candidate."""
     for name, feature in ranker.features.items():
-        if isinstance(feature, SequenceFeature) and feature.encoder.is_ours:
+        if not isinstance(feature, SequenceFeature) or isinstance(feature.encoder, MeanEncoder | PositionalEncoder):
+            continue
+        if feature.encoder.is_ours:
             yield name, feature, *_work(feature.encoder, ranker.tables[feature.table].dim, feature.max_length)
 
 
 def _work(encoder: roles.Encoder, dim: int, events: int) -> tuple[_Work, _Work]:
     none = _Work()
     match encoder:
-        case MeanEncoder() | PositionalEncoder():
-            return _Work(dim * events), none
         case DinEncoder(units=units):
             mlp = sum(one * other for one, other in itertools.pairwise([dim + 1, *units, 1]))
             return none, _Work(events * (mlp + dim))
@@ -155,4 +155,4 @@ def _held_floats(encoder: roles.Encoder, dim: int, events: int, batch: int) -> f
             of_rows = rows * dim * (8 + 18 * inner) + 2 * rows * wide * inner
             return at_a_time * _TENSORS_OF_PAIRS + of_rows
         case _:
-            return 2 * rows * dim
+            raise TypeError(f"encoder: no memory is known (got {encoder.kind})")

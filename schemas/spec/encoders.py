@@ -114,8 +114,8 @@ class CandidateEncoder(roles.Encoder):
 
 class TargetTransformerEncoder(CandidateEncoder):
     """The state of the target behind a transformer's layers over the sequence and the target (Chen et al.: Behavior
-    sequence transformer, DLP-KDD 2019), causal, norms first (Xiong et al., ICML 2020), with biases of relative positions
-    and ages for each head."""
+    sequence transformer, DLP-KDD 2019), causal, norms first (Xiong et al., ICML 2020), with biases of relative
+    positions and ages for each head."""
 
     kind: Literal["target_transformer"]
     feed_forward_units: PositiveInt = 64
