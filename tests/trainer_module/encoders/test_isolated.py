@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
 
 DIM, HEADS, WIDTH = 4, 2, 2
+EPSILON = 0.02
 LENGTHS = (3, 0, 1, 5)
 RANDOM = np.random.default_rng(0)
 VALUES = RANDOM.normal(size=(sum(LENGTHS), DIM)).astype(np.float32)
@@ -52,7 +53,7 @@ def _dense(weights: dict[str, Any], name: str, x: np.ndarray) -> np.ndarray:
 
 
 def _normal(x: np.ndarray) -> np.ndarray:
-    found: np.ndarray = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
+    found: np.ndarray = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + EPSILON)
     return found
 
 
