@@ -114,7 +114,7 @@ def served(ranker: Ranker, folder: Path) -> ServedRanker:
 
 
 def in_turn(calls: Mapping[str, Call], requests: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
-    """Returns medians of each form's milliseconds, wall and of the processors, and the first one's over each's."""
+    """Returns medians of each form's milliseconds, wall and of the processors, p99, and the first one's over each's."""
     for call in calls.values():
         for number in range(_WARM):
             call(requests[number % len(requests)])
@@ -134,6 +134,7 @@ def in_turn(calls: Mapping[str, Call], requests: list[dict[str, Any]], seconds: 
         **{
             name: {
                 "p50_ms": statistics.median(wall[name]),
+                "p99_ms": float(np.percentile(wall[name], 99)),
                 "cpu_ms": statistics.median(cpu[name]),
                 f"{first} over it": statistics.median(a / b for a, b in zip(wall[first], wall[name], strict=True)),
                 f"{first} over it, cpu": statistics.median(cpu[first]) / statistics.median(cpu[name]),

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from sangam.schemas.spec.events import EventAmount, EventId, bucket_starts
+from sangam.schemas.spec.events import EventAmount, EventId
 from sangam.schemas.spec.features import SequenceFeature
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.encoders.lists import Lists
+from sangam.trainer_module.encoders.relative import number_buckets
 
 # Shape suffixes: n events of all lists in a row, D dimension.
 
@@ -46,18 +47,12 @@ class EventVectors:
                 case EventId():
                     x_nD += beside.rows[part]
                 case EventAmount(unit=unit):
-                    x_nD += tf.gather(weights[f"{self._name}/amounts/{part}"], _bucket(beside.amounts[part] / unit))
+                    x_nD += tf.gather(
+                        weights[f"{self._name}/amounts/{part}"], number_buckets(beside.amounts[part] / unit)
+                    )
         if lists.ages_n is not None:
-            x_nD += tf.gather(weights[f"{self._name}/ages"], _bucket(lists.ages_n))
+            x_nD += tf.gather(weights[f"{self._name}/ages"], number_buckets(lists.ages_n))
         if self._feature.positions:
             _, position_n = lists.positions()
-            x_nD += tf.gather(weights[f"{self._name}/positions"], _bucket(position_n))
+            x_nD += tf.gather(weights[f"{self._name}/positions"], number_buckets(tf.cast(position_n, tf.float32)))
         return replace(lists, values_nD=x_nD)
-
-
-def _bucket(number_n: tf.Tensor) -> tf.Tensor:
-    """Returns the bucket of each number: [n] int32.
-
-    By comparison: the last bit of a logarithm depends on how many are computed together.
-    """
-    return tf.raw_ops.Bucketize(input=number_n, boundaries=list(bucket_starts()))

@@ -1,7 +1,7 @@
 """The command `sangam plan`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,6 +57,13 @@ _MemoryPerRank = Annotated[
         metavar="SIZE", help="Memory of a rank, as 64GB. [default: this machine's free memory, shared by the ranks]"
     ),
 ]
+_MemoryPerServer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory of a parameter server. [default: what the ranks leave here, shared by the servers]",
+    ),
+]
 _Layers = Annotated[
     bool, typer.Option("--layers", help="Also print which code computes the layers here; loads TensorFlow: 5 s.")
 ]
@@ -72,13 +79,7 @@ def plan(
     ] = None,
     parameter_servers: _ParameterServers = None,
     memory_per_rank: _MemoryPerRank = None,
-    memory_per_server: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Memory of a parameter server. [default: what the ranks leave here, shared by the servers]",
-        ),
-    ] = None,
+    memory_per_server: _MemoryPerServer = None,
     ranks_per_host: _RanksPerHost = None,
     samples_per_s: _SamplesPerS = None,
     candidates_per_core_s: _CandidatesPerCoreS = None,
@@ -96,6 +97,7 @@ def plan(
     from sangam.pipelines.checks.planned_gpu import compared_price, planned_gpu
     from sangam.pipelines.checks.predicted_gpu import of_gpus, predicted_rates, told
     from sangam.pipelines.outside import layers_here
+    from sangam.schemas.derived.histories import history_costs
     from sangam.schemas.derived.once import once_a_request
     from sangam.schemas.derived.online import shadow_text
     from sangam.schemas.derived.plan import plan as plan_of
@@ -110,13 +112,16 @@ def plan(
     gpu, rates = planned_gpu(loaded, made, gpu_memory), predicted_rates(loaded, gpu_results)
     numbers = {"ranks": num_ranks, "gpu_ranks": gpu_ranks or num_ranks}
     compared = compared_price(loaded, samples_per_s, gpu_samples_per_s, rates, **numbers)
+    histories = history_costs(loaded.ranker())
     code, served = layers_here(loaded.ranker()) if layers else None, once_a_request(loaded.ranker())
     if as_json:
-        also = {"cost": cost and cost._asdict(), "layers": code, "rank": served._asdict()}
+        also: dict[str, Any] = {"cost": cost and cost._asdict(), "layers": code, "rank": served._asdict()}
+        also["histories"] = [each._asdict() for each in histories]
         print_json(document(made, limits, ranks_per_host) | of_gpus(gpu, rates) | also)
     else:
         print_plan(made, limits, terminal(), ranks_per_host)
         lines = [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared, code, served.text()]
+        lines += [each.text() for each in histories]
         for line in filter(None, [*lines, shadow_text(loaded, made)]):
             say(line)
     refuse_unfit(made, limits)

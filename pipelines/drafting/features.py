@@ -48,7 +48,7 @@ def finished(
             shared = guess.settings.get("table", "")
             table = str(shared) if shared in tables else name_of(guess.name, tables)
             tables.add(table)
-            guess = with_table(guess, table)
+            guess = _with_tables_beside(with_table(guess, table), tables)
         others.append(_with_weights(guess, weights, columns))
     features = [*ids, *others]
     matches = [match_of(guess, ids, [*taken], columns) for guess in others if guess.kind == "sequence"]
@@ -60,6 +60,19 @@ def finished(
     features += [hour] if hour else []
     left_out = [match for match in matches if match and match.kind != "match"]
     return sorted(features, key=lambda guess: _ORDER.index(guess.kind)), left_out
+
+
+def _with_tables_beside(guess: Guess, tables: set[str]) -> Guess:
+    """Gives each id of a sequence's events a table, unless it shares one."""
+    beside = {}
+    for name, part in guess.settings.get("beside", {}).items():
+        beside[name] = dict(part)
+        if part["kind"] == "id":
+            shared = part.get("table", "")
+            table = str(shared) if shared in tables else name_of(name, tables)
+            tables.add(table)
+            beside[name]["table"] = table
+    return replace(guess, settings={**guess.settings, "beside": beside}) if beside else guess
 
 
 def _with_weights(guess: Guess, weights: Sequence[str], columns: Mapping[str, Values]) -> Guess:

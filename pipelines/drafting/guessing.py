@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sangam.pipelines.drafting.codes import signs_of
+from sangam.pipelines.drafting.events import of_one
 from sangam.pipelines.drafting.features import finished, named
 from sangam.pipelines.drafting.guesses import ColumnFacts, Guess, Settings, by_signs, guess_single
 from sangam.pipelines.drafting.labels import coded, find_labels, require_label
@@ -157,7 +158,9 @@ def _guesses(
     ids = with_tables(named(ids, set(labels)))
     made |= {one.column: one for one in ids}
     lists = {name: values for name, values in inputs.items() if values.is_list}
-    return made | {name: guess_list(name, values, facts[name], columns, ids) for name, values in lists.items()}
+    guessed = {name: guess_list(name, values, facts[name], columns, ids) for name, values in lists.items()}
+    kept = {name: guess for name, guess in guessed.items() if name not in refused}
+    return made | {name: guessed[name] for name in lists if name in refused} | of_one(kept, columns, times.event)
 
 
 def _all_left_out(

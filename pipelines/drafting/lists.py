@@ -12,7 +12,9 @@ from sangam.pipelines.drafting.guesses import ColumnFacts, Guess, Settings
 from sangam.pipelines.drafting.names import HISTORIES, entity_of, plural_of, words_of
 from sangam.pipelines.drafting.values import Values
 
-_MOST_VALUES, _MOST_OF_SEQUENCE, _MOST_OF_VECTOR = 64, 50, 4096
+MOST_OF_SEQUENCE = 50
+"""Most events of a drafted sequence."""
+_MOST_VALUES, _MOST_OF_VECTOR = 64, 4096
 _SEPARATORS = "|;,"
 _SHARE_SEPARATED = 0.2
 _SAME_NAME, _OTHER_NAME = 0.05, 0.5
@@ -67,7 +69,7 @@ def guess_list(
     shared = _shared(column, values, others, [guess for guess in ids if guess.settings["type"] == kind])
     lengths = f"lists of up to {longest} {'integers' if values.kind == 'int' else 'texts'}"
     if shared or HISTORIES & set(words_of(column)):
-        settings: Settings = {"kind": "sequence", "type": kind, "max_length": min(longest, _MOST_OF_SEQUENCE)}
+        settings: Settings = {"kind": "sequence", "type": kind, "max_length": min(longest, MOST_OF_SEQUENCE)}
         why = (
             f"{lengths}{f', ids of {shared.column}' if shared else ', named as a history'}; check: the newest is first"
         )

@@ -1,6 +1,6 @@
 """The tables of ids: shared tables, dimensions, admission."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,17 +53,19 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
     """Returns the tables of the features, with settings from the number of their ids in the sample."""
     counts: dict[str, dict[str, int]] = {}
     new: set[str] = set()
+    together: list[set[str]] = []
     pairs = {guess.settings["table"] for guess in features if guess.kind == "cross"}
     named = user_of(features, columns)
     user = next((columns[guess.column] for guess in features if named and guess.name == named), None)
     for guess in features:
-        table = guess.settings.get("table")
-        if table is not None:
-            new |= {table} if guess.is_mostly_new and not (user and _has_one(user, columns[guess.column])) else set()
+        read = dict(_tables_read(guess))
+        together.append(set(read))
+        if guess.is_mostly_new and not (user and _has_one(user, columns[guess.column])):
+            new |= set(read)
+        for table, column in read.items():
             of_table = counts.setdefault(table, {})
-            found = (
-                pair_counts([*guess.settings["columns"]], columns) if table in pairs else columns[guess.column].counts
-            )
+            is_pair = table in pairs
+            found = pair_counts([*guess.settings["columns"]], columns) if is_pair else columns[column].counts
             for value, number in found.items():
                 of_table[str(value)] = of_table.get(str(value), 0) + number
     made = {}
@@ -78,7 +80,25 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
         if table in new:
             settings["unseen"] = "auto"
         made[table] = Table(settings, number, why)
-    return made
+    return _of_one_dim(made, together)
+
+
+def _tables_read(guess: Guess) -> Iterator[tuple[str, str]]:
+    """Yields each table of a feature with the column of its ids."""
+    if "table" in guess.settings:
+        yield guess.settings["table"], guess.column
+    for name, part in guess.settings.get("beside", {}).items():
+        if "table" in part:
+            yield part["table"], part.get("column", name)
+
+
+def _of_one_dim(tables: dict[str, Table], together: Sequence[set[str]]) -> dict[str, Table]:
+    """Gives the tables of a sequence's ids and events, whose vectors are added, the largest dimension of them."""
+    dims = {name: table.settings["dim"] for name, table in tables.items()}
+    for _ in together:  # As often as a larger one may have to travel.
+        for names in together:
+            dims |= dict.fromkeys(names, max((dims[name] for name in names), default=0))
+    return {name: replace(table, settings={**table.settings, "dim": dims[name]}) for name, table in tables.items()}
 
 
 def _has_one(user: Values, values: Values) -> bool:

@@ -81,8 +81,12 @@ def _is_named_as_event(name: str) -> bool:
 def _unit_of(values: Values) -> str:
     if values.kind not in ("int", "float") or values.is_list or not len(values.present_numbers):
         return ""
-    low, high = values.present_numbers.min(), values.present_numbers.max()
-    return "seconds" if low >= _FIRST_S and high <= _LAST_S else ""
+    return "seconds" if are_seconds(values.present_numbers) else ""
+
+
+def are_seconds(numbers: Any) -> bool:
+    """Returns whether numbers, at least one, are all plausible times in seconds since 1970."""
+    return bool(len(numbers)) and numbers.min() >= _FIRST_S and numbers.max() <= _LAST_S
 
 
 def _outside(values: Values, day_starts: Any) -> float:

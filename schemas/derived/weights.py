@@ -11,8 +11,9 @@ from sangam.schemas.parts.inputs import ModelInputs
 from sangam.schemas.parts.roles import Interaction
 from sangam.schemas.parts.weight import Blocks, Weight, under, weight
 from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.buckets import NUM_BUCKETS
 from sangam.schemas.spec.encodings import PeriodicEncoding
-from sangam.schemas.spec.events import NUM_BUCKETS, EventAmount, num_position_buckets
+from sangam.schemas.spec.events import EventAmount, num_position_buckets
 from sangam.schemas.spec.features import SequenceFeature
 from sangam.schemas.spec.models import Model
 from sangam.schemas.spec.training import UncertaintyBalance

@@ -7,7 +7,7 @@ from sangam.schemas.parts import roles
 from sangam.schemas.parts.base import Name, PositiveInt, Units
 from sangam.schemas.parts.kinds import AnyKind
 from sangam.schemas.parts.weight import Weight, dense, mlp, weight
-from sangam.schemas.spec.buckets import AGE_BUCKETS, position_buckets
+from sangam.schemas.spec.buckets import NUM_BUCKETS, position_buckets
 
 
 class MeanEncoder(roles.Encoder):
@@ -105,7 +105,7 @@ class CandidateEncoder(roles.Encoder):
     def age_weights(self) -> Iterator[Weight]:
         """See `Encoder`."""
         for layer in range(self.num_layers):
-            yield weight(f"{layer}/ages", self.num_heads, AGE_BUCKETS, start="zeros")
+            yield weight(f"{layer}/ages", self.num_heads, NUM_BUCKETS, start="zeros")
 
     def layer_weights(self, layer: str, dim: int) -> Iterator[Weight]:
         """Yields the weights of a layer, without those of the relative positions."""
@@ -114,7 +114,8 @@ class CandidateEncoder(roles.Encoder):
 
 class TargetTransformerEncoder(CandidateEncoder):
     """The state of the target behind a transformer's layers over the sequence and the target (Chen et al.: Behavior
-    sequence transformer, DLP-KDD 2019), causal, with biases of relative positions and ages for each head."""
+    sequence transformer, DLP-KDD 2019), causal, norms first (Xiong et al., ICML 2020), with biases of relative
+    positions and ages for each head."""
 
     kind: Literal["target_transformer"]
     feed_forward_units: PositiveInt = 64

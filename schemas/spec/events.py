@@ -6,10 +6,8 @@ from pydantic import Field
 
 from sangam.schemas.parts.base import ColumnName, FrozenModel, Name, PositiveFloat
 from sangam.schemas.parts.columns import IdType
+from sangam.schemas.spec.buckets import bucket_starts
 from sangam.schemas.spec.feature_bases import NumberType
-
-NUM_BUCKETS = 64
-"""Buckets of an age, an amount or a position: two for each doubling, up to 2^32."""
 
 
 class EventId(FrozenModel):
@@ -47,15 +45,6 @@ class EventTimes(FrozenModel):
 
 
 EventPart = Annotated[EventId | EventAmount, Field(discriminator="kind")]
-
-
-def bucket_starts() -> tuple[float, ...]:
-    """Returns the least number of each bucket but the first, which has all below.
-
-    >>> bucket_starts()[:4]
-    (0.41421356237309515, 1.0, 1.8284271247461903, 3.0)
-    """
-    return tuple(2.0 ** (bucket / 2) - 1.0 for bucket in range(1, NUM_BUCKETS))
 
 
 def num_position_buckets(max_length: int) -> int:

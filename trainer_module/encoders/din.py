@@ -43,17 +43,17 @@ class DinLists:
         return tf.math.unsorted_segment_sum(attention_n1 * x_nD, list_n, tf.size(lists.lengths_R))
 
     def _all(self, weights: Weights, lists: Lists, target: tf.Tensor) -> tf.Tensor:
-        """Pairs lists and targets; what is one for all passes its part of the first layer once."""
+        """Pairs lists and targets; either may be one for all of the others.
+
+        x W_1 + (x * t) W_2 + t W_3 + b is x (W_1 + diag(t) W_2) + (t W_3 + b): one product, whose matrix is made of a
+        target, once for all values of a list.
+        """
         x_RLD, is_there_RL = lists.padded()
-        w = tf.split(weights[f"{self._name}/first/w"], 3)
-        hidden_CLU = (
-            _times(x_RLD, w[0]) + _times(x_RLD * target[:, None], w[1]) + tf.matmul(target, w[2])[:, None]
-        ) + weights[f"{self._name}/first/b"]
+        w_x, w_both, w_target = tf.split(weights[f"{self._name}/first/w"], 3)
+        of_target_CU = tf.matmul(target, w_target) + weights[f"{self._name}/first/b"]
+        matrix_CDU = tf.concat([w_x + target[:, :, None] * w_both, of_target_CU[:, None]], 1)
+        hidden_CLU = tf.matmul(tf.concat([x_RLD, tf.ones_like(x_RLD[:, :, :1])], 2), matrix_CDU)
         hidden = self._rest(weights, tf.reshape(tf.nn.relu(hidden_CLU), [-1, self._units]))
         scores_CL = tf.reshape(self._head(weights, hidden), tf.shape(hidden_CLU)[:2])
         attention_C1L = tf.where(is_there_RL, scores_CL, 0.0)[:, None]
         return tf.reshape(tf.matmul(attention_C1L, x_RLD), [-1, self._dim])
-
-
-def _times(x_RLD: tf.Tensor, w_DU: tf.Tensor) -> tf.Tensor:
-    return tf.tensordot(x_RLD, w_DU, 1)

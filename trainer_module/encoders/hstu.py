@@ -12,7 +12,7 @@ from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.encoders.in_parts import by_silu
 from sangam.trainer_module.encoders.isolated import Isolated, encoded
 from sangam.trainer_module.encoders.lists import Lists
-from sangam.trainer_module.encoders.norm import normalized
+from sangam.trainer_module.encoders.norm import EPSILON_OF_ROWS, normalized
 
 # Shape suffixes: m rows, values and targets; D dimension.
 
@@ -45,13 +45,14 @@ class _Layer:
         )
 
     def __call__(self, weights: Weights, x_mD: tf.Tensor, isolated: Isolated, *, is_last: bool) -> tf.Tensor:
-        normal_mD = normalized(x_mD)
+        normal_mD = normalized(x_mD, EPSILON_OF_ROWS)
         keys_values = _silu(self._keys_values(weights, normal_mD))
         own_x, own = (isolated.candidates(x_mD), isolated.candidates(normal_mD)) if is_last else (x_mD, normal_mD)
         queries, gates = tf.split(_silu(self._queries_gates(weights, own)), 2, axis=1)
         tables = isolated.tables(weights, self._name)
         sums = isolated.attended(queries, keys_values, tables, by_silu, of_candidates=is_last)
-        return own_x + self._mixed(weights, normalized(sums) * gates)
+        means = sums / isolated.sizes(of_candidates=is_last)
+        return own_x + self._mixed(weights, normalized(means, EPSILON_OF_ROWS) * gates)
 
 
 def _silu(x: tf.Tensor) -> tf.Tensor:

@@ -5,43 +5,28 @@ its longest one's.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from sangam.trainer_module.encoders.relative import biases
+from sangam.schemas.derived.histories import MOST_FLOATS_AT_A_TIME
+from sangam.trainer_module.encoders.relative import HIDDEN, among_values, of_candidates
 
-_ELEMENTS = 1 << 22
-"""Most floats of padded lists at a time, of a tensor; a longer list is alone."""
-_HIDDEN = -1e9
-"""Logit of what is not seen."""
+_ELEMENTS = MOST_FLOATS_AT_A_TIME
+_BLOCKS = 4
+"""Blocks of values that attend: the newest block to all values, the oldest to itself alone, 5/8 of all pairs."""
 
 # Shape suffixes: R lists, n values of all of them, C candidates, m = n + C, E width of all heads, H heads, K width of
 # one; in a part of the lists r lists, x values, c candidates, L longest list, Q most candidates or L.
 
 
-class Weigh(Protocol):
-    """From logits to weights."""
-
-    def __call__(self, logits: tf.Tensor, is_seen: tf.Tensor, count_r: tf.Tensor) -> tf.Tensor:
-        """Returns the weights.
-
-        Args:
-            logits: [H, r, Q, any].
-            is_seen: which of them count; broadcasts to the logits.
-            count_r: values and a candidate of each list, float32.
-        """
+Weigh = Callable[[tf.Tensor], tf.Tensor]
+"""From logits [H, r, Q, any] to weights; 0 from `HIDDEN`."""
 
 
-def by_softmax(logits: tf.Tensor, is_seen: tf.Tensor, count_r: tf.Tensor) -> tf.Tensor:
-    """See `Weigh`: a softmax over what is seen."""
-    del count_r
-    return tf.nn.softmax(tf.where(is_seen, logits, _HIDDEN))
-
-
-def by_silu(logits: tf.Tensor, is_seen: tf.Tensor, count_r: tf.Tensor) -> tf.Tensor:
-    """See `Weigh`: silu(z) / n of what is seen."""
-    return tf.where(is_seen, logits * tf.sigmoid(logits), 0.0) / count_r[:, None, None]
+def by_silu(logits: tf.Tensor) -> tf.Tensor:
+    """See `Weigh`: silu(z)."""
+    return logits * tf.sigmoid(logits)
 
 
 class _Runs:
@@ -129,34 +114,47 @@ class AttentionInParts:
 
     def _sums(self, part: _Part, taken: Sequence[tf.Tensor], tables: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns the sums of a part's values, if they attend, and of its candidates."""
-        *of_values, of_candidates, keys_values_x, keys_values_c = taken
+        *of_values, queries_c, keys_values_x, keys_values_c = taken
         num_heads = int(tables[0].shape[0])
         length = tf.maximum(tf.reduce_max(tf.concat([part.lengths_r, [0]], 0)), 1)
         lists, candidates = _Runs(part.lengths_r, length), _Runs(part.counts_r, self._most)
         ages_rL = None if self._ages_n is None else lists.padded(self._ages_n[part.values])
-        count_r = tf.cast(part.lengths_r + 1, tf.float32)
         keys, values = lists.heads(keys_values_x, num_heads, 2)
+        hidden_rL = tf.where(lists.is_there_rQ, 0.0, HIDDEN)
         sums = []
         if of_values:
             [queries] = lists.heads(of_values[0], num_heads, 1)
-            position_L = tf.range(length)
-            is_seen = lists.is_there_rQ[:, None] & (position_L >= position_L[:, None])
-            ages = None if ages_rL is None else (ages_rL[:, :, None], ages_rL[:, None])
-            bias = biases(tables, tf.cast(position_L, tf.float32)[:, None], length, ages)
-            logits = tf.matmul(queries, keys, transpose_b=True) + bias
-            sums.append(lists.rows(tf.matmul(self._weigh(logits, is_seen, count_r), values)))
-        [queries] = candidates.heads(of_candidates, num_heads, 1)
+            keys_and_hidden = _with_column(keys, hidden_rL)
+            sums.append(lists.rows(self._of_values(queries, keys_and_hidden, values, tables, ages_rL)))
+        [queries] = candidates.heads(queries_c, num_heads, 1)
         own_keys, own_values = candidates.heads(keys_values_c, num_heads, 2)
-        # A candidate is one position before the newest value, and has age 0; it is as far from itself as a value is.
-        ages = None if ages_rL is None else (tf.zeros([1, 1, 1]), ages_rL[:, None])
-        bias = biases(tables, tf.constant([[-1.0]]), length, ages)
-        logits = tf.matmul(queries, keys, transpose_b=True) + bias
+        keys_and_biases = _with_column(keys, of_candidates(tables, ages_rL, length) + hidden_rL)
+        logits = tf.matmul(_with_column(queries, tf.constant(1.0)), keys_and_biases, transpose_b=True)
         own = tf.reduce_sum(queries * own_keys, -1, keepdims=True)
+        # A candidate is as far from itself as a value is.
         own += tf.add_n([table[:, :1] for table in tables])[:, None, None]
-        is_seen = tf.pad(lists.is_there_rQ, [[0, 0], [0, 1]], constant_values=True)[:, None]
-        weights = self._weigh(tf.concat([logits, own], -1), is_seen, count_r)
+        weights = self._weigh(tf.concat([logits, own], -1))
         sums.append(candidates.rows(tf.matmul(weights[..., :-1], values) + weights[..., -1:] * own_values))
         return sums
+
+    def _of_values(
+        self,
+        queries: tf.Tensor,
+        keys: tf.Tensor,
+        values: tf.Tensor,
+        tables: Sequence[tf.Tensor],
+        ages_rL: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Returns the sums of values: [H, r, L, K]. The last column of the keys is added to logits."""
+        queries, length = _with_column(queries, tf.constant(1.0)), tf.shape(keys)[2]
+        found = []
+        for block in range(_BLOCKS):
+            start, end = length * block // _BLOCKS, length * (block + 1) // _BLOCKS
+            ages = None if ages_rL is None else ages_rL[:, start:]
+            bias = among_values(tables, end - start, ages, length - start)
+            logits = tf.matmul(queries[:, :, start:end], keys[:, :, start:], transpose_b=True) + bias
+            found.append(tf.matmul(self._weigh(logits), values[:, :, start:]))
+        return tf.concat(found, 2)
 
     def _loop(
         self,
@@ -194,3 +192,9 @@ class AttentionInParts:
             parallel_iterations=1,
         )
         return [array.concat() for array in rows], totals
+
+
+def _with_column(matrices_HrLK: tf.Tensor, column: tf.Tensor) -> tf.Tensor:
+    """Returns [H, r, L, K + 1], given a column that broadcasts to [H, r, L]: a product adds it without another pass."""
+    columns = tf.broadcast_to(column, tf.shape(matrices_HrLK)[:-1])[..., None]
+    return tf.concat([matrices_HrLK, columns], -1)

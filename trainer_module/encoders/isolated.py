@@ -54,6 +54,14 @@ class Isolated:
         """Returns the candidates' rows."""
         return rows_m[tf.reduce_sum(self.lengths_R) :]
 
+    def sizes(self, *, of_candidates: bool) -> tf.Tensor:
+        """Returns 1 + the length of each row's list, of all rows or of the candidates alone: [any, 1]."""
+        number_R = tf.cast(self.lengths_R + 1, tf.float32)
+        of_candidates_C = tf.repeat(number_R, self.counts_R)
+        if of_candidates:
+            return of_candidates_C[:, None]
+        return tf.concat([tf.repeat(number_R, self.lengths_R), of_candidates_C], 0)[:, None]
+
     def as_given(self, states_CD: tf.Tensor) -> tf.Tensor:
         """Returns the states of candidates in the order of the targets; zeros of those whose list is empty."""
         lengths_C = tf.repeat(self.lengths_R, self.counts_R)
@@ -78,7 +86,7 @@ class Isolated:
         Args:
             queries: [m, E], or of the candidates alone: [C, E].
             keys_values_mE: keys and values side by side: [m, 2 E].
-            tables: of `relative.biases`, with a row for each head.
+            tables: of `relative.among_values`, with a row for each head.
             weigh: from logits to weights.
             of_candidates: whether candidates alone attend.
         """

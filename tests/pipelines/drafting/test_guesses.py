@@ -11,6 +11,7 @@ from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.tables import tables_of
 from sangam.pipelines.drafting.values import Values
 from sangam.schemas.errors import UserError
+from sangam.schemas.spec.patterns import FileFormat
 from tests.errors import place_and_value
 from tests.pipelines.drafting.sample_logs import CLICKED, EVENT_TIME, RNG, ROWS, USERS, drafted, left_out
 
@@ -108,7 +109,7 @@ def test_times_of_any_form_are_the_time_of_the_event(tmp_path: Path, values: Any
 def test_lists(tmp_path: Path) -> None:
     posts = RNG.integers(100, 400, ROWS)
     lengths = RNG.integers(0, 6, ROWS)
-    recent = [posts[RNG.integers(ROWS, size=length)].tolist() for length in lengths]
+    recent = [posts[RNG.integers(ROWS, size=length)].tolist() for length in RNG.permutation(lengths)]
     columns = {
         "post_id": posts,
         "recent_posts": recent,
@@ -131,6 +132,39 @@ def test_lists(tmp_path: Path) -> None:
     assert features["image"] == {"kind": "vector", "dim": 8, "missing": 0.0}
     assert set(left_out(made)) == {"tag_scores", "curve", "other_posts"}
     assert "# post_in_other_posts: {kind: match" in made.text
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_lists_of_one_length_in_every_row_are_one_sequence(tmp_path: Path, file_format: FileFormat) -> None:
+    rng = np.random.default_rng(2)  # Its own: the unit follows from the draws.
+    posts, lengths = rng.integers(100, 400, ROWS), rng.integers(0, 6, ROWS)
+    times = [EVENT_TIME[row] - np.sort(rng.integers(10**6, size=length))[::-1] for row, length in enumerate(lengths)]
+    lists = {
+        "recent_posts": [posts[rng.integers(ROWS, size=length)] for length in lengths],
+        "recent_actions": [rng.choice(["like", "skip"], length) for length in lengths],
+        "recent_seconds": [rng.random(length) + 0.5 for length in lengths],
+        "recent_at": times,
+        "tags": [rng.choice(["a", "b"], number % 3) for number in range(ROWS)],
+    }
+    is_csv = file_format == "csv"
+    written = {
+        name: ["|".join(map(str, row)) if is_csv else row.tolist() for row in rows] for name, rows in lists.items()
+    }
+    columns = {"post_id": posts, "when": EVENT_TIME, **written, **LABEL}
+    document, made = drafted(tmp_path, columns, file_format=file_format)
+    features = document["features"]
+    assert features["recent_posts"] == {
+        "kind": "sequence", "type": "string" if is_csv else "int", "table": "posts", "max_length": 5, "keep": "last",
+        "beside": {
+            "recent_actions": {"kind": "id", "type": "string", "table": "recent_actions"},
+            "recent_seconds": {"kind": "amount", "unit": 0.2},
+        },
+        "times": {"column": "recent_at", "at": "when"},
+    }  # fmt: skip
+    assert {"recent_actions", "recent_seconds", "recent_at"}.isdisjoint({*features, *left_out(made)})
+    assert features["tags"]["kind"] == "ids"
+    tables = document["tables"]
+    assert tables["recent_actions"]["dim"] == tables["posts"]["dim"]
 
 
 def test_times(tmp_path: Path) -> None:

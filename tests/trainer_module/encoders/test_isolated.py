@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sangam.schemas.derived.weights import encoder_weights
-from sangam.schemas.spec.buckets import AGE_BUCKETS, AGE_STEPS, POSITION_STEPS, bucket
+from sangam.schemas.spec.buckets import NUM_BUCKETS, bucket, bucket_starts
 from sangam.schemas.spec.encoders import HstuEncoder, TargetTransformerEncoder
 from sangam.schemas.spec.events import EventTimes
 from sangam.schemas.spec.features import SequenceFeature
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
 
 DIM, HEADS, WIDTH = 4, 2, 2
+EPSILON = 0.02
 LENGTHS = (3, 0, 1, 5)
 RANDOM = np.random.default_rng(0)
 VALUES = RANDOM.normal(size=(sum(LENGTHS), DIM)).astype(np.float32)
@@ -52,7 +53,7 @@ def _dense(weights: dict[str, Any], name: str, x: np.ndarray) -> np.ndarray:
 
 
 def _normal(x: np.ndarray) -> np.ndarray:
-    found: np.ndarray = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
+    found: np.ndarray = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + EPSILON)
     return found
 
 
@@ -68,9 +69,9 @@ def _attended(weights: dict[str, Any], layer: int, q: Any, k: Any, v: Any, ages:
         part = slice(head * WIDTH, (head + 1) * WIDTH)
         logits = []
         for seen in range(row, len(q)):
-            bias = positions[head, bucket(seen - row, POSITION_STEPS)]
+            bias = positions[head, bucket(seen - row)]
             if ages is not None:
-                bias += of_ages[head, min(bucket(int(ages[seen] - ages[row]), AGE_STEPS), AGE_BUCKETS - 1)]
+                bias += of_ages[head, np.digitize(ages[seen] - ages[row], bucket_starts())]
             logits.append(q[row, part] @ k[seen, part] + bias)
         sums[row, part] = weigh(np.array(logits), len(q)) @ v[row:, part]
     return sums
@@ -85,18 +86,22 @@ def _hstu(weights: dict[str, Any], layer: int, x: np.ndarray, ages: Any) -> np.n
 
 
 def _transformer(weights: dict[str, Any], layer: int, x: np.ndarray, ages: Any) -> np.ndarray:
-    """Section 3.1 of Vaswani et al."""
+    """Section 3.1 of Vaswani et al., with norms as in figure 1 (b) of Xiong et al."""
 
     def norm(number: int, x: np.ndarray) -> np.ndarray:
         gain, bias = (weights[f"encoders/f/{layer}/norm_{number}/{part}"] for part in ("gain", "bias"))
         found: np.ndarray = _normal(x) * (1 + gain) + bias
         return found
 
-    k, v = np.split(_dense(weights, f"{layer}/keys_values", x), 2, axis=1)
-    q = _dense(weights, f"{layer}/queries", x) / np.sqrt(WIDTH)
-    sums = _attended(weights, layer, q, k, v, ages, lambda logits, _: np.exp(logits) / np.exp(logits).sum())
-    x = norm(1, x + _dense(weights, f"{layer}/mixed", sums))
-    return norm(2, x + _dense(weights, f"{layer}/narrow", np.maximum(_dense(weights, f"{layer}/wide", x), 0)))
+    normal = norm(1, x)
+    k, v = np.split(_dense(weights, f"{layer}/keys_values", normal), 2, axis=1)
+    q = _dense(weights, f"{layer}/queries", normal) / np.sqrt(WIDTH)
+    x = x + _dense(
+        weights,
+        f"{layer}/mixed",
+        _attended(weights, layer, q, k, v, ages, lambda logits, _: np.exp(logits) / np.exp(logits).sum()),
+    )
+    return x + _dense(weights, f"{layer}/narrow", np.maximum(_dense(weights, f"{layer}/wide", norm(2, x)), 0))
 
 
 def expected_of(declared: Any, weights: dict[str, Any], target: Any, values: Any, ages: Any) -> np.ndarray:
@@ -196,11 +201,13 @@ def test_gradients_are_the_slopes_of_the_losses_however_many_lists_are_computed_
     assert (moved(step) - moved(-step)) / (2 * step) == pytest.approx(slope, rel=1e-2)
 
 
-def test_buckets_of_tensors_are_those_of_whole_numbers() -> None:
-    from sangam.trainer_module.encoders.relative import buckets
+def test_buckets_of_tensors_are_those_of_numbers() -> None:
+    from sangam.trainer_module.encoders.relative import distance_buckets, number_buckets
 
-    differences = [*range(40), 4095, 4096, 2**20 - 2, 2**20 - 1]
-    for steps in (POSITION_STEPS, AGE_STEPS):
-        expected = [bucket(difference, steps) for difference in differences]
-        assert buckets(tf.constant(differences, tf.float32), steps, 1000).numpy().tolist() == expected
-    assert buckets(tf.constant([-5.0, 3e9, 1e30]), AGE_STEPS, AGE_BUCKETS).numpy().tolist() == [0, 62, AGE_BUCKETS - 1]
+    whole = [*range(40), 4095, 4096, 2**20 - 2, 2**20 - 1]
+    distances = tf.constant(whole, tf.float32)
+    assert distance_buckets(distances, 1000).numpy().tolist() == [bucket(distance) for distance in whole]
+    numbers = [*whole, -5.0, 0.41, 0.42, 1.82, 1.83, 3e9, 1e30]
+    expected = np.digitize(numbers, bucket_starts()).tolist()
+    assert number_buckets(tf.constant(numbers, tf.float32)).numpy().tolist() == expected
+    assert expected[-1] == NUM_BUCKETS - 1
