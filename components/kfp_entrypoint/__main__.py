@@ -19,7 +19,6 @@ from sangam.components.alerts import send_all, target_of
 from sangam.components.kfp_entrypoint.ending import Ending
 from sangam.components.kfp_entrypoint.failure import leave_failure
 from sangam.components.kfp_entrypoint.invocation import Json, artifact_paths, parse_command
-from sangam.components.kfp_entrypoint.members import MEMBERS, parse_members
 from sangam.components.kfp_entrypoint.task import Task, folder_of_run, prepare
 from sangam.components.kfp_entrypoint.tries import is_final, note, run_tries, surplus
 from sangam.components.processes.stopping import StopSignals
@@ -63,17 +62,18 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
             target_of(alerts, os.environ)
         task = prepare(options.step, parsed, datetime.datetime.now(datetime.UTC))
         if (late := surplus(task, options.retries, time.time())) is not None:
-            _say(options.step, late.reason)
+            _say(task.step(), late.reason)
             return late.code
         ending = run_tries(task, options.retries, options.timeout_s, stop)
     except UserError as error:
         ending = Ending(ExitCode.MISTAKE, str(error), is_mistake=True)
-    reason = ending.reason.removeprefix(f"{options.step}: ")
+    step, began = _step(task, started) or (options.step, started)
+    reason = ending.reason.removeprefix(f"{step}: ")
     if reason:
-        _say(options.step, reason)
-    if folder:
-        seconds = time.time() - started
-        _leave(Step(options.step, "failed" if reason else "ran", seconds, started_at=started, error=reason), folder)
+        _say(step, reason)
+    if folder and (reason or not (task and task.members)):
+        seconds = time.time() - began
+        _leave(Step(step, "failed" if reason else "ran", seconds, started_at=began, error=reason), folder)
     try:
         if reason and (task is None or is_final(task, ending, options.retries)):
             if task:
@@ -88,15 +88,24 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
     return ending.code
 
 
+def _step(task: Task | None, started: float) -> tuple[str, float] | None:
+    """Returns the step that ran last, and when it began; None if that is unknown."""
+    if task is None:
+        return None
+    return (task.progress and task.progress.current()) or (task.step(), started)
+
+
 def _say(step: str, reason: str) -> None:
     print(f"error: {step}: {reason.removeprefix(f'{step}: ')}", file=sys.stderr, flush=True)
 
 
 def _fail(reason: str, task: Task | None, folder: RunFolder | None, options: argparse.Namespace) -> None:
     """Writes record and page of a run that this step ends, and sends an alert: once per step of a run."""
-    record = _record(task, folder, options, {}, status="failed", error=reason, failed_step=options.step)
+    step = task.step() if task else options.step
+    record = _record(task, folder, options, {}, status="failed", error=reason, failed_step=step)
     if folder and task:
-        leave_failure(record, _folders(artifact_paths(task.local, "inputs")))
+        made = {name: artifact["uri"] for name, artifact in task.made().items()}
+        leave_failure(record, _folders(artifact_paths(task.local, "inputs") | made))
     if options.alerts and (task is None or task.notes is None or task.notes.is_first_alert(task.name)):
         send_all(Alerts.model_validate_json(options.alerts), record, os.environ)
 
@@ -123,8 +132,7 @@ def _leave(step: Step, folder: RunFolder) -> None:
 
 def _inputs_of(step: Task, name: str) -> dict[str, str] | None:
     """Returns the folders of a step's inputs; None if the task does not run that step."""
-    members = parse_members(step.command.argument(MEMBERS) or "[]")
-    own = next((member for member in members if member.step == name), None)
+    own = next((member for member in step.members if member.step == name), None)
     if own is None:
         return artifact_paths(step.local, "inputs") if step.name == name else None
     made: dict[str, Json] = {name: {} for name in step.local["outputs"]["artifacts"]}

@@ -15,6 +15,8 @@ from typing import Any
 
 from sangam.components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION, Json
 from sangam.components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_members, qualified
+from sangam.components.kfp_entrypoint.progress import PROGRESS, RECORDS, Progress, outputs
+from sangam.schemas.contracts.root import RunFolder
 from sangam.schemas.host import gpus
 from sangam.schemas.host.needless_imports import leave_out_needless_of_tfx
 
@@ -37,10 +39,13 @@ def main(arguments: Sequence[str]) -> None:
     which.add_argument(EXECUTOR, dest="executor")
     which.add_argument(MEMBERS, type=parse_members, dest="members")
     parser.add_argument(INVOCATION, required=True, type=json.loads, dest="invocation")
+    parser.add_argument(PROGRESS, type=Path, dest="progress")
+    parser.add_argument(RECORDS, type=Path, dest="records")
     parser.add_argument(INPUTS_SPEC, default={}, type=json.loads, dest="inputs_spec")
     given, beam_args = parser.parse_known_args(arguments)
     if given.members:
-        executor_output = run_members(given.members, given.invocation, beam_args)
+        progress = Progress(given.progress, RunFolder(given.records) if given.records else None)
+        executor_output = run_members(given.members, given.invocation, beam_args, progress)
     else:
         executor_output = run_executor(given.executor, given.invocation, given.inputs_spec, beam_args)
     file = Path(given.invocation["outputs"]["outputFile"])
@@ -48,14 +53,22 @@ def main(arguments: Sequence[str]) -> None:
     file.write_text(json.dumps(executor_output), encoding="utf-8")
 
 
-def run_members(members: Sequence[Member], executor_input: Json, beam_args: Sequence[str]) -> Json:
-    """Runs the executors of steps that share a process; returns the ExecutorOutput of their task."""
-    made: dict[str, Json] = {}
+def run_members(members: Sequence[Member], executor_input: Json, beam_args: Sequence[str], progress: Progress) -> Json:
+    """Runs the executors of steps that share a process; returns the ExecutorOutput of their task.
+
+    Steps that an earlier try has completed are left out.
+    """
+    made = progress.made(members, executor_input)
     for member in members:
+        if any(name.startswith(qualified(member.step, "")) for name in made):
+            _LOG.info("step=%s event=completed_before", member.step)
+            continue
         _LOG.info("step=%s", member.step)
+        progress.begin(member.step)
         own = member.executor_input(executor_input, made)
         written = run_executor(member.executor, own, member.inputs_spec, beam_args)
-        made |= {qualified(member.step, key): found["artifacts"][0] for key, found in written["artifacts"].items()}
+        progress.end(member.step, own, written)
+        made |= outputs(member.step, written)
     return {"artifacts": {name: {"artifacts": [artifact]} for name, artifact in made.items()}}
 
 
@@ -79,13 +92,13 @@ def run_executor(class_path: str, executor_input: Json, inputs_spec: Json, beam_
 
     artifacts = Artifacts()
     inputs = artifacts.read(executor_input["inputs"].get("artifacts", {}))
-    outputs = artifacts.read(executor_input["outputs"].get("artifacts", {}))
+    made = artifacts.read(executor_input["outputs"].get("artifacts", {}))
     executor_class = import_utils.import_class_by_path(class_path)
     _LOG.info("executor=%s", class_path)
     context = _context(executor_class, executor_input["outputs"]["outputFile"], list(beam_args))
     values = executor_input["inputs"].get("parameterValues", {})
-    executor_class(context).Do(inputs, outputs, parameters(values, inputs_spec))
-    written = {"artifacts": artifacts.written(outputs)}
+    executor_class(context).Do(inputs, made, parameters(values, inputs_spec))
+    written = {"artifacts": artifacts.written(made)}
     return _replaced(written, _STORAGE, _MOUNT) if is_on_storage else written
 
 

@@ -68,6 +68,10 @@ class Command:
         text = json.dumps(executor_input)
         return Command(self.module, (*self.arguments[:index], text, *self.arguments[index + 1 :]))
 
+    def with_arguments(self, *words: str) -> "Command":
+        """Returns the command with more arguments."""
+        return Command(self.module, (*self.arguments, *words))
+
 
 def parse_command(words: Sequence[str]) -> Command:
     """Returns the command after `--`.

@@ -17,13 +17,16 @@ from sangam.components.kfp_entrypoint.invocation import (
     ROOT,
     RUN,
     Command,
+    Json,
     artifact_paths,
     globalized,
     localized,
     parameters,
 )
+from sangam.components.kfp_entrypoint.members import MEMBERS, Member, parse_members
 from sangam.components.kfp_entrypoint.notes import Notes
 from sangam.components.kfp_entrypoint.process import run
+from sangam.components.kfp_entrypoint.progress import PROGRESS, RECORDS, Progress
 from sangam.components.kfp_entrypoint.uris import UriMapping, artifact_base, run_folder
 from sangam.components.processes.stopping import StopSignals
 from sangam.schemas.contracts.root import Root, RunFolder
@@ -47,6 +50,8 @@ class Task:
         date: date of the run; empty for logs without days.
         pods: number of pods of this step, including this one.
         notes: notes of the run; None if its folder is unknown.
+        members: steps that share the task's process, in order; empty for one step.
+        progress: progress of those; None for one step.
     """
 
     name: str
@@ -57,6 +62,19 @@ class Task:
     date: str
     pods: int
     notes: Notes | None
+    members: tuple[Member, ...] = ()
+    progress: Progress | None = None
+
+    def step(self) -> str:
+        """Returns the step that runs, or that ran last."""
+        if not self.progress:
+            return self.name
+        current = self.progress.current()
+        return current[0] if current else self.members[0].step
+
+    def made(self) -> dict[str, Json]:
+        """Returns the artifacts of steps of this task that are complete, by the names of the task's outputs."""
+        return self.progress.made(self.members, self.local) if self.progress else {}
 
 
 def prepare(name: str, command: Command, now: datetime.datetime) -> Task:
@@ -84,22 +102,38 @@ def prepare(name: str, command: Command, now: datetime.datetime) -> Task:
     # In a task of several steps, a parameter's name begins with its step's.
     overrides |= {key: run for key in values if key.rpartition("__")[2] == RUN}
     local = localized(executor_input, inputs_spec, uri_mapping, overrides)
+    members = tuple(parse_members(command.argument(MEMBERS) or "[]"))
+    own = command.with_executor_input(local)
+    progress = _progress(name, notes, folder_of_run(name, command), local) if members else None
     return Task(
         name=name,
-        command=command.with_executor_input(local),
+        command=own.with_arguments(*_arguments(progress)) if progress else own,
         local=local,
         uri_mapping=uri_mapping,
         run=run,
         date=date,
         pods=pods,
         notes=notes,
+        members=members,
+        progress=progress,
     )
+
+
+def _progress(name: str, notes: Notes | None, records: RunFolder | None, local: Json) -> Progress:
+    # Without a folder of the run, the progress is the pod's.
+    beside = Path(local["outputs"]["outputFile"]).parent / ".progress"
+    return Progress(notes.progress(name) if notes else beside, records)
+
+
+def _arguments(progress: Progress) -> list[str]:
+    records = [RECORDS, str(progress.records.path)] if progress.records else []
+    return [PROGRESS, str(progress.folder), *records]
 
 
 def execute(step: Task, stop: StopSignals, timeout_s: float | None) -> Ending:
     """Runs the step once, in a separate process, and puts the backend's URIs into its ExecutorOutput."""
     _fresh_outputs(step)
-    ending = run(step.command, step.name, stop, timeout_s)
+    ending = run(step.command, step.step, stop, timeout_s)
     if not ending.reason:
         output_file = Path(step.local["outputs"]["outputFile"])
         executor_output = json.loads(output_file.read_text(encoding="utf-8"))
@@ -140,10 +174,11 @@ def _fresh_outputs(step: Task) -> None:
     """Creates empty folders for the outputs, as a local run does.
 
     Existing files are from an earlier try, as the backend gives every try the same URIs. They are kept for a training
-    job in separate pods, which continues without the step that started it.
+    job in separate pods, which continues without the step that started it, and those of complete steps of a task.
     """
     is_adopted = bool(parameters(step.local).get("launch"))
-    for path in artifact_paths(step.local, "outputs").values():
-        if not is_adopted:
+    made = step.made()
+    for name, path in artifact_paths(step.local, "outputs").items():
+        if not is_adopted and name not in made:
             shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path, exist_ok=True)

@@ -48,7 +48,7 @@ def run_tries(task: Task, retries: Retries, timeout_s: float | None, stop: StopS
         wait_s = backoff.wait_s(number - 1)
         _LOG.warning(
             "event=try_failed step=%s try=%d of=%d next_s=%g reason=%r",
-            task.name,
+            task.step(),
             number,
             retries.count + 1,
             wait_s,

@@ -17,13 +17,16 @@ _STEP = TypeAdapter(Step)
 
 
 def write_step(run: RunFolder, step: Step) -> None:
-    """Writes an ended step; a retry replaces it."""
+    """Writes a step; its end, or a retry, replaces it."""
     run.ended_steps.mkdir(parents=True, exist_ok=True)
     write_whole(run.ended_steps / step.name, json.dumps(dataclasses.asdict(step)) + "\n")
 
 
 def read_steps(run: RunFolder) -> dict[str, Step]:
-    """Returns the ended steps, in the order of their starts, without unreadable ones."""
+    """Returns the steps that have begun, in the order of their starts, without unreadable ones.
+
+    A step that runs is among them if it shares a process with others.
+    """
     found = []
     for file in run.ended_steps.glob("[!.]*"):
         with contextlib.suppress(OSError, ValueError):
@@ -44,7 +47,7 @@ def record_of(
         now: seconds since 1970.
         more: other fields of the record; without `status` the run has ended well.
     """
-    steps = read_steps(run)
+    steps = {name: step for name, step in read_steps(run).items() if step.state != "running"}
     fields = {**read_reports(inputs).fields(), **more}
     started = min((step.started_at for step in steps.values() if step.started_at is not None), default=now)
     return RunRecord(
