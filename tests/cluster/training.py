@@ -52,7 +52,7 @@ def execute(
         "ranker": json.dumps(declared),
         "pipeline_root": str(root),
         "code": "c",
-        "launch": json.dumps(launch),
+        "launch": json.dumps(launch) if launch else "",
     }
     Executor().Do(given, made, properties)
 
@@ -107,7 +107,9 @@ class Step:
         return self.team.plane.folder / f"step-{self.name}.log"
 
     def launch(self) -> dict[str, Any]:
-        """Returns the pods' part of the spec."""
+        """Returns the pods' part of the spec; empty where the step's own pod has all processes."""
+        if self.kind == "local":
+            return {}
         return {
             "launcher": {"kind": self.kind, **self.launcher},
             "image": self.image,
