@@ -99,7 +99,7 @@ def test_a_jobset_resumes_without_a_server_without_its_step_and_without_a_node(t
 def test_a_training_in_the_steps_own_pod_resumes_in_its_next_pod(
     team: Team, cluster_node: Node, how: tuple[str, ...]
 ) -> None:
-    training = {**LONG, "epochs": 3}
+    training = {**LONG, "epochs": 5}
     step = PodStep(team, cluster_node.image, f"in-pod-local-{len(how)}", "local", training=training, cluster=PATIENT)
     step.begin()
     step.taken_away(*how)

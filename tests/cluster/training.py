@@ -18,6 +18,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Self
 
+from sangam.components.processes.stopping import StopSignals
 from sangam.components.steps.trainer.kubernetes.launch import run_pods
 from sangam.components.steps.trainer.kubernetes.run import RUN_LABEL, run_name
 from sangam.components.steps.trainer.kubernetes.timing import Timing
@@ -253,7 +254,9 @@ def main() -> None:
     parser.add_argument("--fields", type=json.loads, required=True, help="launch, training, cluster")
     given = parser.parse_args()
     _log_as_a_step()
-    execute(given.inputs, given.root, **given.fields)
+    # As the process that runs a step does: the first one of a pod ignores SIGTERM otherwise.
+    with StopSignals() as stop, stop.raised():
+        execute(given.inputs, given.root, **given.fields)
 
 
 if __name__ == "__main__":
