@@ -198,7 +198,9 @@ def _launch(spec: Spec, placement: Placement) -> str:
     if isinstance(launcher, LocalLauncher) or not placement.trainer_image:
         return ""
     image = spec.cluster.step("trainer").image or placement.trainer_image
-    return Launch(launcher=launcher, image=image, volumes=spec.cluster.volumes).model_dump_json()
+    return Launch(
+        launcher=launcher, image=image, volumes=spec.cluster.volumes, queue=spec.cluster.queue
+    ).model_dump_json()
 
 
 def _storage(pipeline_root: RuntimeString) -> dict[str, Any]:

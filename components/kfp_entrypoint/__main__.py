@@ -7,7 +7,6 @@ if __name__ == "__main__":
 
 import argparse
 import contextlib
-import dataclasses
 import datetime
 import logging
 import os
@@ -20,8 +19,7 @@ from typing import Any
 from sangam.components.alerts import send_all, target_of
 from sangam.components.kfp_entrypoint.ending import Ending
 from sangam.components.kfp_entrypoint.failure import leave_failure
-from sangam.components.kfp_entrypoint.invocation import JOURNAL, Command, Json, artifact_paths, parse_command
-from sangam.components.kfp_entrypoint.members import MEMBERS, parse_members
+from sangam.components.kfp_entrypoint.invocation import Command, Json, artifact_paths, parse_command
 from sangam.components.kfp_entrypoint.task import Task, folder_of_run, prepare
 from sangam.components.kfp_entrypoint.told import Told
 from sangam.components.kfp_entrypoint.tries import is_final, note, run_tries, surplus
@@ -71,11 +69,11 @@ def _run_task(options: argparse.Namespace, command: Command, told: Told | None, 
             target_of(alerts, os.environ)
         task = prepare(options.step, command, datetime.datetime.now(datetime.UTC))
         if (late := surplus(task, options.retries, time.time())) is not None:
-            _say(options.step, late.reason)
+            _say(task.step(), late.reason)
             return late.code
         if told:
             told.began(task.date)
-            task = dataclasses.replace(task, command=task.command.with_argument(JOURNAL, str(told.file)))
+            task = task.with_journal(told.file)
         ending = run_tries(task, options.retries, options.timeout_s, stop, told)
     except UserError as error:
         ending = Ending(ExitCode.MISTAKE, str(error), is_mistake=True)
@@ -84,18 +82,19 @@ def _run_task(options: argparse.Namespace, command: Command, told: Told | None, 
 
 def _end(options: argparse.Namespace, ending: Ending, task: Task | None, told: Told | None) -> int:
     """Tells how the task has ended, and returns its exit code."""
-    reason, failed_step = ending.reason.removeprefix(f"{options.step}: "), options.step
+    step = task.step() if task else options.step
+    reason = ending.reason.removeprefix(f"{step}: ")
     if reason:
-        _say(options.step, reason)
+        _say(step, reason)
     if told:
-        failed_step = told.ended(reason, time.time())
+        step = told.ended(reason, time.time())
     folder = told.run if told else None
     try:
         alerts = _alerts(options)
         if reason and (task is None or is_final(task, ending, options.retries)):
             if task:
                 note(task, ending, time.time())
-            _fail(reason, failed_step, task, folder, options)
+            _fail(reason, step, task, folder, options)
         elif task and alerts and not reason and (inputs := _inputs_of(task, _PUSHER)):
             record = _record(task, folder, options, _folders(inputs))
             send_all(alerts, record, os.environ)
@@ -117,7 +116,8 @@ def _fail(reason: str, step: str, task: Task | None, folder: RunFolder | None, o
     """Writes record and page of a run that a step ends, and sends an alert: once per task of a run."""
     record = _record(task, folder, options, {}, status="failed", error=reason, failed_step=step)
     if folder and task:
-        leave_failure(record, _folders(artifact_paths(task.local, "inputs")))
+        made = {name: artifact["uri"] for name, artifact in task.made().items()}
+        leave_failure(record, _folders(artifact_paths(task.local, "inputs") | made))
     if options.alerts and (task is None or task.notes is None or task.notes.is_first_alert(task.name)):
         send_all(Alerts.model_validate_json(options.alerts), record, os.environ)
 
@@ -136,8 +136,7 @@ def _folders(inputs: Mapping[str, str]) -> dict[str, Path]:
 
 def _inputs_of(step: Task, name: str) -> dict[str, str] | None:
     """Returns the folders of a step's inputs; None if the task does not run that step."""
-    members = parse_members(step.command.argument(MEMBERS) or "[]")
-    own = next((member for member in members if member.step == name), None)
+    own = next((member for member in step.members if member.step == name), None)
     if own is None:
         return artifact_paths(step.local, "inputs") if step.name == name else None
     made: dict[str, Json] = {name: {} for name in step.local["outputs"]["artifacts"]}

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sangam.components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION, JOURNAL, Json
-from sangam.components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_members, qualified
+from sangam.components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_members
+from sangam.components.kfp_entrypoint.progress import PROGRESS, Progress, is_complete, outputs
 from sangam.components.record.journal import Journal
 from sangam.components.record.measuring import measured
 from sangam.components.record.run import Observer
@@ -40,12 +41,13 @@ def main(arguments: Sequence[str]) -> None:
     which.add_argument(EXECUTOR, dest="executor")
     which.add_argument(MEMBERS, type=parse_members, dest="members")
     parser.add_argument(INVOCATION, required=True, type=json.loads, dest="invocation")
+    parser.add_argument(PROGRESS, type=Path, dest="progress")
     parser.add_argument(INPUTS_SPEC, default={}, type=json.loads, dest="inputs_spec")
     parser.add_argument(JOURNAL, type=Path, dest="journal")
     given, beam_args = parser.parse_known_args(arguments)
     observers = [Journal(file=given.journal)] if given.journal else []
     if given.members:
-        executor_output = run_members(given.members, given.invocation, beam_args, observers)
+        executor_output = run_members(given.members, given.invocation, beam_args, Progress(given.progress), observers)
     else:
         # The file has the name of the task, which is that of its only step.
         with measured(given.journal.name if given.journal else "", observers) as ended:
@@ -57,17 +59,28 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run_members(
-    members: Sequence[Member], executor_input: Json, beam_args: Sequence[str], observers: Sequence[Observer] = ()
+    members: Sequence[Member],
+    executor_input: Json,
+    beam_args: Sequence[str],
+    progress: Progress,
+    observers: Sequence[Observer] = (),
 ) -> Json:
-    """Runs the executors of steps that share a process; returns the ExecutorOutput of their task."""
-    made: dict[str, Json] = {}
+    """Runs the executors of steps that share a process; returns the ExecutorOutput of their task.
+
+    Steps that an earlier try has completed are left out.
+    """
+    made = progress.made(members, executor_input)
     for member in members:
+        if is_complete(member.step, made):
+            _LOG.info("step=%s event=completed_before", member.step)
+            continue
         _LOG.info("step=%s", member.step)
         own = member.executor_input(executor_input, made)
         with measured(member.step, observers) as ended:
             written = run_executor(member.executor, own, member.inputs_spec, beam_args)
+            progress.end(member.step, own, written)
             ended.state = "ran"
-        made |= {qualified(member.step, key): found["artifacts"][0] for key, found in written["artifacts"].items()}
+        made |= outputs(member.step, written)
     return {"artifacts": {name: {"artifacts": [artifact]} for name, artifact in made.items()}}
 
 
@@ -91,13 +104,13 @@ def run_executor(class_path: str, executor_input: Json, inputs_spec: Json, beam_
 
     artifacts = Artifacts()
     inputs = artifacts.read(executor_input["inputs"].get("artifacts", {}))
-    outputs = artifacts.read(executor_input["outputs"].get("artifacts", {}))
+    made = artifacts.read(executor_input["outputs"].get("artifacts", {}))
     executor_class = import_utils.import_class_by_path(class_path)
     _LOG.info("executor=%s", class_path)
     context = _context(executor_class, executor_input["outputs"]["outputFile"], list(beam_args))
     values = executor_input["inputs"].get("parameterValues", {})
-    executor_class(context).Do(inputs, outputs, parameters(values, inputs_spec))
-    written = {"artifacts": artifacts.written(outputs)}
+    executor_class(context).Do(inputs, made, parameters(values, inputs_spec))
+    written = {"artifacts": artifacts.written(made)}
     return _replaced(written, _STORAGE, _MOUNT) if is_on_storage else written
 
 

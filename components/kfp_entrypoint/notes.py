@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sangam.schemas.host.files import write_first, write_whole
 
 _DATE, _PODS, _TRIES, _ALERTED, _FAILED = "date", "pods", "tries", "alerted", "failed"
+_PROGRESS = "progress"
 
 
 class FinalFailure(BaseModel):
@@ -68,6 +69,10 @@ class Notes:
     def fail(self, step: str, failure: FinalFailure) -> None:
         """Records a failure after which a step has no tries left."""
         _write(self.folder / _FAILED / step, failure.model_dump_json())
+
+    def progress(self, step: str) -> Path:
+        """Returns the folder for the progress of a task of several steps, which has the name of the last."""
+        return self.folder / _PROGRESS / step
 
     def is_first_alert(self, step: str) -> bool:
         """Returns whether this is the first alert on the step's failure, and records it as sent."""

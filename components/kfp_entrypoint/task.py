@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,24 @@ from sangam.components.kfp_entrypoint.ending import Ending
 from sangam.components.kfp_entrypoint.invocation import (
     CREATED,
     INPUTS_SPEC,
+    JOURNAL,
     ROOT,
     RUN,
     SHOWN,
     Command,
+    Json,
     artifact_paths,
     globalized,
     localized,
     parameters,
 )
-from sangam.components.kfp_entrypoint.members import MEMBERS, parse_members
+from sangam.components.kfp_entrypoint.members import MEMBERS, Member, parse_members
 from sangam.components.kfp_entrypoint.notes import Notes
 from sangam.components.kfp_entrypoint.process import run
+from sangam.components.kfp_entrypoint.progress import PROGRESS, Progress, is_complete
 from sangam.components.kfp_entrypoint.uris import UriMapping, artifact_base, run_folder
 from sangam.components.processes.stopping import StopSignals
+from sangam.components.record.kubeflow import last_step
 from sangam.schemas.contracts.root import Root, RunFolder
 from sangam.schemas.errors import UserError
 
@@ -51,6 +55,9 @@ class Task:
         date: date of the run; empty for logs without days.
         pods: number of pods of this step, including this one.
         notes: notes of the run; None if its folder is unknown.
+        members: steps that share the task's process, in order; empty for one step.
+        progress: progress of those; None for one step.
+        journal: journal of the task; None: the run's folder is unknown.
     """
 
     name: str
@@ -61,12 +68,28 @@ class Task:
     date: str
     pods: int
     notes: Notes | None
+    members: tuple[Member, ...] = ()
+    progress: Progress | None = None
+    journal: Path | None = None
 
     @property
     def first_step(self) -> str:
-        """The first of the steps that share the process, or the only one."""
-        members = parse_members(self.command.argument(MEMBERS) or "[]")
-        return members[0].step if members else self.name
+        """The step that a try begins with: the first that is not complete."""
+        made = self.made()
+        return next((member.step for member in self.members if not is_complete(member.step, made)), self.name)
+
+    def step(self) -> str:
+        """Returns the step that runs, or that ran last."""
+        last = last_step(self.journal) if self.journal else None
+        return last.name if last else self.first_step
+
+    def made(self) -> dict[str, Json]:
+        """Returns the artifacts of steps of this task that are complete, by the names of the task's outputs."""
+        return self.progress.made(self.members, self.local) if self.progress else {}
+
+    def with_journal(self, file: Path) -> "Task":
+        """Returns the task whose process adds to a journal."""
+        return replace(self, command=self.command.with_argument(JOURNAL, str(file)), journal=file)
 
 
 def prepare(name: str, command: Command, now: datetime.datetime) -> Task:
@@ -94,22 +117,29 @@ def prepare(name: str, command: Command, now: datetime.datetime) -> Task:
     # In a task of several steps, a parameter's name begins with its step's.
     overrides |= {key: run for key in values if key.rpartition("__")[2] == RUN}
     local = localized(executor_input, inputs_spec, uri_mapping, overrides)
+    members = tuple(parse_members(command.argument(MEMBERS) or "[]"))
+    own = command.with_executor_input(local)
+    # Without a folder of the run, the progress is the pod's.
+    beside = Path(local["outputs"]["outputFile"]).parent / ".progress"
+    progress = Progress(notes.progress(name) if notes else beside) if members else None
     return Task(
         name=name,
-        command=command.with_executor_input(local),
+        command=own.with_argument(PROGRESS, str(progress.folder)) if progress else own,
         local=local,
         uri_mapping=uri_mapping,
         run=run,
         date=date,
         pods=pods,
         notes=notes,
+        members=members,
+        progress=progress,
     )
 
 
 def execute(step: Task, stop: StopSignals, timeout_s: float | None) -> Ending:
     """Runs the step once, in a separate process, and puts the backend's URIs into its ExecutorOutput."""
     _fresh_outputs(step)
-    ending = run(step.command, step.name, stop, timeout_s)
+    ending = run(step.command, step.step, stop, timeout_s)
     if not ending.reason:
         output_file = Path(step.local["outputs"]["outputFile"])
         executor_output = json.loads(output_file.read_text(encoding="utf-8"))
@@ -171,11 +201,12 @@ def _fresh_outputs(step: Task) -> None:
     """Creates empty folders for the outputs, as a local run does.
 
     Existing files are from an earlier try, as the backend gives every try the same URIs. They are kept for a training
-    job in separate pods, which continues without the step that started it.
+    job in separate pods, which continues without the step that started it, and those of complete steps of a task.
     """
     is_adopted = bool(parameters(step.local).get("launch"))
-    for path in artifact_paths(step.local, "outputs").values():
-        if not is_adopted:
+    made = step.made()
+    for name, path in artifact_paths(step.local, "outputs").items():
+        if not is_adopted and name not in made:
             shutil.rmtree(path, ignore_errors=True)
             if os.path.isfile(path):
                 os.unlink(path)

@@ -53,7 +53,7 @@ def run_tries(
         wait_s = backoff.wait_s(number - 1)
         _LOG.warning(
             "event=try_failed step=%s try=%d of=%d next_s=%g reason=%r",
-            task.name,
+            task.step(),
             number,
             retries.count + 1,
             wait_s,

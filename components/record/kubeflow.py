@@ -30,6 +30,11 @@ def task_file(run: RunFolder, task: str) -> Path:
     return run.tasks / task
 
 
+def last_step(file: Path) -> Step | None:
+    """Returns the step that began last, of the journal of a task; None before the first."""
+    return max(read_task(file).steps.values(), key=lambda step: step.started_at or 0.0, default=None)
+
+
 def end_task(file: Path, task: str, reason: str, now: float) -> str:
     """Records what a task's own process has not: how its last step ended. Returns the name of that step.
 
@@ -39,8 +44,7 @@ def end_task(file: Path, task: str, reason: str, now: float) -> str:
         reason: why it failed; empty if it did not.
         now: seconds since 1970.
     """
-    steps = read_task(file).steps.values()
-    last = max(steps, key=lambda step: step.started_at or 0.0, default=Step(task, "running"))
+    last = last_step(file) or Step(task, "running")
     if last.state == "ran":
         if not reason:
             return last.name

@@ -8,6 +8,7 @@ from rich.text import Text
 from sangam.components.record.run import Step
 from sangam.pipelines.console import say, table
 from sangam.pipelines.deploy.errors import short
+from sangam.pipelines.deploy.looks import SLOW_S
 from sangam.pipelines.deploy.records import KubeflowRun
 from sangam.pipelines.deploy.state import State, date_text, kind_of
 from sangam.pipelines.deploy.steps import SHORT_WAIT
@@ -75,6 +76,9 @@ def _print_run(run: KubeflowRun, state: State, console: Console) -> None:
         line = Text(f"{'':<10} {step.name:<18} ").append(f"{step.state:<10}", _STYLES.get(step.state, "default"))
         line.append(f" {_so_far(step, state.now)}").rstrip()
         console.print(line)
+    if run.look_s is not None and run.look_s >= SLOW_S:
+        after = f"a step begins {run.look_s:.0f} s after its driver's pod has ended (median)"
+        _line(console, "argo", f"{after}: DEFAULT_REQUEUE_TIME of its controller looks unset, see infra/README.md")
     if run.waits_since and state.look:
         _line(console, "waits", f"for a pod since {minute(run.waits_since)} UTC: {state.look}")
     elif state.reason:

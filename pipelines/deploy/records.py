@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sangam.components.record.run import Step
+from sangam.pipelines.deploy.looks import look_s
 from sangam.pipelines.deploy.steps import moment_of, state_of_text, steps_of, waits_since
 
 FINISHED = ("succeeded", "skipped", "failed", "canceled")
@@ -63,6 +64,7 @@ class KubeflowRun:
         started_at: due time of a scheduled run, creation time of any other.
         waits_since: start of the wait for a pod that has not started; None without one.
         steps: started steps; empty in listings, only `get_run` fills them.
+        look_s: how long Argo leaves an ended pod alone; None: unknown.
     """
 
     id: str
@@ -79,6 +81,7 @@ class KubeflowRun:
     error: str
     waits_since: datetime.datetime | None = None
     steps: tuple[Step, ...] = ()
+    look_s: float | None = None
 
     @property
     def is_unfinished(self) -> bool:
@@ -146,4 +149,5 @@ def run_of(got: Any) -> KubeflowRun:
         error=(got.error.message or "") if got.error else "",
         waits_since=None if is_finished else waits_since(details) or (created if state == "pending" else None),
         steps=steps_of(details, is_finished),
+        look_s=look_s(details),
     )

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sangam.pipelines.deploy import names
 from sangam.pipelines.deploy.api import Api
+from sangam.pipelines.deploy.members import with_members
 from sangam.pipelines.deploy.reasons import log_command, pods_command, reason_of
 from sangam.pipelines.deploy.records import Kind, KubeflowRun, Pipeline, Schedule, Version
 from sangam.pipelines.deploy.steps import LONG_WAIT, SHORT_WAIT
@@ -145,7 +146,7 @@ def state_of(api: Api, ranker: str, now: Moment, root: Path | None = None) -> St
     schedules = tuple(api.schedules(pipeline.id))
     recent = list(itertools.islice(api.runs(pipeline.id), _RECENT_RUNS))
     index = next((index for index, run in enumerate(recent) if run.schedule_id), 0)
-    last = api.get_run(recent[index].id) if recent else None
+    last = with_members(api.get_run(recent[index].id), root) if recent else None
     enabled = next((schedule for schedule in schedules if schedule.is_enabled), None)
     return State(
         ranker=ranker,
@@ -179,7 +180,7 @@ def recent_runs(api: Api, ranker: str, limit: int) -> list[KubeflowRun]:
     """Returns the newest runs of a ranker, the failed ones with their steps."""
     pipeline = deployed(api, ranker)
     runs = itertools.islice(api.runs(pipeline.id), limit)
-    return [api.get_run(run.id) if run.state == "failed" else run for run in runs]
+    return [with_members(api.get_run(run.id)) if run.state == "failed" else run for run in runs]
 
 
 def kind_of(run: KubeflowRun, ranker: str) -> Kind:
@@ -211,6 +212,7 @@ def run_document(run: KubeflowRun, ranker: str, now: Moment, reason: str) -> dic
         "failed_step": failed.name if failed else None,
         "error": reason or None,
         "waits_since": _iso(run.waits_since),
+        "argo_look_seconds": run.look_s,
         "steps": [
             {
                 "name": step.name,

@@ -179,6 +179,8 @@ def _vertex(spec: Spec, target: Target) -> Iterator[str]:
             f"cluster.launcher: Vertex AI starts no pods of Kubernetes (got {cluster.launcher.kind}); `kind: local`, "
             "with the machine's cores and GPUs in cluster.steps.trainer"
         )
+    if cluster.queue:
+        yield f"cluster.queue: Vertex AI has no queues of Kueue (got {cluster.queue}); remove it"
     if cluster.volumes:
         yield (
             f"cluster.volumes: Vertex AI mounts Cloud Storage alone, at /gcs (got {', '.join(cluster.volumes)}); "

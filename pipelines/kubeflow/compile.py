@@ -15,6 +15,7 @@ from sangam.pipelines.kubeflow.sharing import share
 from sangam.pipelines.kubeflow.target import Target
 from sangam.pipelines.kubeflow.writing import yaml_text
 from sangam.pipelines.pipeline import Placement, build
+from sangam.schemas.derived.sharing import groups
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.data import DayLogs
 
@@ -77,7 +78,7 @@ def _compiled(spec: Spec, target: Target) -> dict[str, Any]:
     config = KubeflowV2DagRunnerConfig(default_image=target.image, use_pipeline_spec_2_1=True)
     runner = KubeflowV2DagRunner(config)
     ir: dict[str, Any] = runner.run(build(spec, placement, step_args(spec.beam)), write_out=False)["pipelineSpec"]
-    return share(ir, spec.cluster.share_processes)
+    return share(ir, groups(spec))
 
 
 def _parameter(name: str) -> Any:

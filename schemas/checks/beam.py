@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import get_args
 
+from sangam.schemas.derived.sharing import groups
 from sangam.schemas.problems import Problem
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.beam import AnyEngine, BeamStepName, engine_of
@@ -25,7 +26,7 @@ def beam_problems(spec: Spec) -> Iterator[Problem]:
             f"has no effect: every step has an engine of its own (got {spec.beam.runner})",
             "leave a step out of beam.steps",
         )
-    for number, group in enumerate(spec.cluster.share_processes):
+    for number, group in enumerate(groups(spec)):
         members = [name for name in get_args(BeamStepName) if name in group]
         different = [name for name in members if _of(spec, name) != _of(spec, members[0])]
         if different:

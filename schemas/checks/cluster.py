@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import get_args
 
+from sangam.schemas.derived.sharing import SMALL
 from sangam.schemas.problems import Loc, Problem
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.cluster import InputService, LocalLauncher, Pod, PodsLauncher, SpecCluster, Step, StepName
 from sangam.schemas.spec.data import DayLogs
 
-_ALONE = {"example_gen", "trainer"}
-"""Steps that need a pod each: example_gen fixes the date and waits for logs; trainer is large and resumes its job."""
 _LOOKS_SECRET = re.compile(r"(PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY|CREDENTIALS?)(_|$)", re.IGNORECASE)
 
 
@@ -32,7 +31,14 @@ def cluster_problems(spec: Spec) -> Iterator[Problem]:
     yield from _sharing_problems(spec)
     yield from _volume_problems(spec)
     yield from _wait_problems(spec)
-    if not isinstance(cluster.launcher, LocalLauncher):
+    if isinstance(cluster.launcher, LocalLauncher):
+        if cluster.queue is not None:
+            yield Problem(
+                ("cluster", "queue"),
+                f"has no effect: the training is in the step's pod, which waits in no queue (got {cluster.queue})",
+                "declare a launcher of kind mpijob or jobset, or remove it",
+            )
+    else:
         yield from _launcher_problems(spec, cluster.launcher)
 
 
@@ -54,15 +60,21 @@ def _input_service_problems(cluster: SpecCluster, service: InputService) -> Iter
 def _sharing_problems(spec: Spec) -> Iterator[Problem]:
     """Yields groups of steps that are not consecutive, so that a step of another pod would run between them."""
     order, cluster = get_args(StepName), spec.cluster
+    if cluster.share_processes == "auto":
+        return
     seen: set[str] = set()
     for number, group in enumerate(cluster.share_processes):
         loc, shown = ("cluster", "share_processes", number), ", ".join(group)
         first = order.index(group[0]) if group else 0
-        if len(group) < 2 or group != order[first : first + len(group)] or set(group) & _ALONE:
+        if (
+            len(group) < 2
+            or group != order[first : first + len(group)]
+            or not any(set(group) <= set(small) for small in SMALL)
+        ):
             yield Problem(
                 loc,
                 f"are not consecutive small steps (got {shown or 'none'})",
-                f"two or more consecutive ones of {', '.join(order[1:5])}, or of {', '.join(order[6:])}",
+                f"two or more consecutive ones of {', or of '.join(', '.join(small) for small in SMALL)}",
             )
         elif twice := sorted(seen & set(group)):
             yield Problem(loc, f"has a step of another group (got {', '.join(twice)})", "name each step once")

@@ -1,5 +1,6 @@
 """Timeouts of steps on Kubernetes, and of their pods."""
 
+from sangam.schemas.derived.sharing import group_of
 from sangam.schemas.host.backoff import Backoff
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.cluster import StepName
@@ -14,7 +15,14 @@ _TRAINER_MORE_S = 3600
 
 
 def timeout_s(spec: Spec, name: StepName) -> int:
-    """Returns how long a try of a step may take: as the spec declares, or long enough for all that it may wait for."""
+    """Returns how long a try of a step may take: as the spec declares, or long enough for all that it may wait for.
+
+    Steps that share a process have their limits together, under the name of the last.
+    """
+    return sum(_own_timeout_s(spec, member) for member in group_of(spec, name))
+
+
+def _own_timeout_s(spec: Spec, name: StepName) -> int:
     declared = spec.cluster.step(name).timeout_s
     if declared is not None:
         return declared

@@ -216,8 +216,12 @@ class SpecCluster(Cluster):
     """Settings of every step; those in `steps` take precedence."""
     steps: dict[StepName, Step] = Field(default_factory=dict)
     """Settings of single steps, by the name of the step."""
-    share_processes: tuple[tuple[StepName, ...], ...] = ()
-    """Groups of small consecutive steps; each group runs in one process of one pod."""
+    queue: DnsLabel | None = None
+    """LocalQueue of Kueue, in the namespace of the runs, in which a training job of several pods waits for its quota.
+    Left out: it starts at once."""
+    share_processes: Literal["auto"] | tuple[tuple[StepName, ...], ...] = "auto"
+    """Groups of small consecutive steps; each group runs in one process of one pod. `auto`: all such steps before the
+    trainer, and all after it, split where their settings or engines differ. An empty list: a pod for each step."""
     volumes: dict[DnsLabel, Volume] = Field(default_factory=dict)
     """Volumes of all pods, by name."""
     service_account: DnsName | None = None
@@ -242,3 +246,5 @@ class Launch(FrozenModel):
     image: Image
     """Image of pods without one of their own."""
     volumes: dict[DnsLabel, Volume]
+    queue: DnsLabel | None = None
+    """LocalQueue in which the job waits."""

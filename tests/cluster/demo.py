@@ -22,8 +22,6 @@ from tests.pipelines.kubeflow.fake_backend import (
 )
 
 LAUNCHER_CLAIM = "kfp-launcher"
-SHARED = [["schema_gen", "statistics_gen", "example_validator"], ["infra_validator", "pusher", "reporter"]]
-"""Steps that share a pod."""
 ONLINE = {
     "sync": {"rows_every_s": 1, "dense_every_s": 3, "full_every": 3},
     "checkpoint_every_s": 2,
@@ -39,7 +37,6 @@ CLUSTER = {
     "service_account": ACCOUNT,
     "default": {"cpu": "1", "memory": "3GiB", "timeout_s": 600},
     "steps": {"trainer": {"memory": "2GiB", "timeout_s": 900}},
-    "share_processes": SHARED,
     "deadline_s": 600,
     "volumes": {
         "root": {"claim": "sangam-root", "path": "/sangam/root"},
@@ -120,7 +117,7 @@ class Demo:
         return self.team.root / "artifacts" / "minio" / uri.removeprefix("minio://")
 
     def verdict(self) -> Verdict:
-        return Verdict.model_validate_json((self.path("evaluator", "evaluation") / FILE_NAME).read_text())
+        return Verdict.model_validate_json((self.path("reporter", "evaluator__evaluation") / FILE_NAME).read_text())
 
 
 def run_demo(team: Team, image: str) -> Demo:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from sangam.components.steps.trainer.kubernetes.manifests import as_dict, render
-from sangam.components.steps.trainer.kubernetes.run import TrainingRun, run_name
+from sangam.components.steps.trainer.kubernetes.run import QUEUE_LABEL, TrainingRun, run_name
 from sangam.schemas.spec.cluster import Cluster, Launch
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.team import KUBERNETES, NAMESPACE, Team
@@ -47,10 +47,14 @@ def of_training(kind: str, pod: Manifest, cluster: Manifest) -> list[Manifest]:
             "root": {"claim": "root", "path": "/models"},
         },
     }
+    launch["queue"] = "team"
     name = run_name("a_ranker_with_a_very_long_name_that_is_cut_somewhere", "0123456789abcdef")
     launched, servers = Launch.model_validate_json(json.dumps(launch)), cluster.get("parameter_servers", 0)
     run = TrainingRun(name, launched, Cluster(**cluster), "/models/job.json", servers=servers)
-    return [as_dict(each) for each in render(run).all]
+    made = [as_dict(each) for each in render(run).all]
+    # As the step does when all else is there.
+    made[0]["metadata"]["labels"][QUEUE_LABEL] = launched.queue
+    return made
 
 
 def shipped(plane: ControlPlane, folder: str) -> list[Manifest]:

@@ -18,6 +18,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Self
 
+from sangam.components.processes.stopping import StopSignals
 from sangam.components.steps.trainer.kubernetes.launch import run_pods
 from sangam.components.steps.trainer.kubernetes.run import RUN_LABEL, run_name
 from sangam.components.steps.trainer.kubernetes.timing import Timing
@@ -52,7 +53,7 @@ def execute(
         "ranker": json.dumps(declared),
         "pipeline_root": str(root),
         "code": "c",
-        "launch": json.dumps(launch),
+        "launch": json.dumps(launch) if launch else "",
     }
     Executor().Do(given, made, properties)
 
@@ -107,7 +108,9 @@ class Step:
         return self.team.plane.folder / f"step-{self.name}.log"
 
     def launch(self) -> dict[str, Any]:
-        """Returns the pods' part of the spec."""
+        """Returns the pods' part of the spec; empty where the step's own pod has all processes."""
+        if self.kind == "local":
+            return {}
         return {
             "launcher": {"kind": self.kind, **self.launcher},
             "image": self.image,
@@ -154,7 +157,9 @@ class Step:
         return max([int(path.parent.name.removeprefix("step-")) for path in found], default=0)
 
     def left(self) -> list[str]:
-        """Returns the names of all objects of its training job that are still there."""
+        """Returns the names of all objects of its training job that are still there; launcher `local` makes none."""
+        if self.kind == "local":
+            return []
         [identity] = {path.name for path in self.root.glob("training/*/*")}
         selector = f"{RUN_LABEL}={run_name(RANKER, identity)}"
         return self.team.kubectl("get", KINDS, "--selector", selector, "--output", "name").split()
@@ -251,7 +256,9 @@ def main() -> None:
     parser.add_argument("--fields", type=json.loads, required=True, help="launch, training, cluster")
     given = parser.parse_args()
     _log_as_a_step()
-    execute(given.inputs, given.root, **given.fields)
+    # As the process that runs a step does: the first one of a pod ignores SIGTERM otherwise.
+    with StopSignals() as stop, stop.raised():
+        execute(given.inputs, given.root, **given.fields)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Steps that share a process: what each is given, and what the alert on a refused model reads."""
 
-import json
 from typing import Any
 
 from sangam.components.kfp_entrypoint.__main__ import _inputs_of
 from sangam.components.kfp_entrypoint.invocation import Command
-from sangam.components.kfp_entrypoint.members import MEMBERS, Member
+from sangam.components.kfp_entrypoint.members import Member
 from sangam.components.kfp_entrypoint.task import Task
 from sangam.components.kfp_entrypoint.uris import UriMapping
 
@@ -45,14 +44,13 @@ def test_a_step_is_given_its_own_part_and_what_earlier_ones_made() -> None:
     }
 
 
-def _step(arguments: tuple[str, ...], local: dict[str, Any], name: str = "pusher") -> Task:
-    command = Command("sangam.components.kfp_entrypoint.executors", arguments)
-    return Task(name, command, local, UriMapping("/root"), run="r", date="", pods=1, notes=None)
+def _step(local: dict[str, Any], name: str = "pusher", *members: Member) -> Task:
+    command = Command("sangam.components.kfp_entrypoint.executors", ())
+    return Task(name, command, local, UriMapping("/root"), run="r", date="", pods=1, notes=None, members=members)
 
 
 def test_the_alert_of_a_shared_pusher_reads_the_verdicts_of_its_own_inputs() -> None:
-    members = json.dumps([PUSHER.model_dump()])
-    assert _inputs_of(_step((MEMBERS, members), TASK, "reporter"), "pusher") == {
+    assert _inputs_of(_step(TASK, "reporter", PUSHER), "pusher") == {
         "model": "/in/model",
         "infra_blessing": "/out/infra",
     }
@@ -60,8 +58,8 @@ def test_the_alert_of_a_shared_pusher_reads_the_verdicts_of_its_own_inputs() -> 
 
 def test_the_alert_of_a_pusher_alone_reads_its_inputs() -> None:
     local = {"inputs": {"artifacts": {"evaluation": {"artifacts": [{"uri": "/in/e"}]}}}, "outputs": {"artifacts": {}}}
-    assert _inputs_of(_step((), local), "pusher") == {"evaluation": "/in/e"}
+    assert _inputs_of(_step(local), "pusher") == {"evaluation": "/in/e"}
 
 
 def test_no_other_task_alerts_on_a_refused_model() -> None:
-    assert _inputs_of(_step((), TASK, "trainer"), "pusher") is None
+    assert _inputs_of(_step(TASK, "trainer"), "pusher") is None

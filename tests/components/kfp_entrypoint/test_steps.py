@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sangam.components.kfp_entrypoint.members import MEMBERS, Member
 from sangam.components.record.kubeflow import read_steps
 from sangam.components.record.outcome import outcome_of
 from sangam.components.record.store import read_runs
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.slow
 
 RUN = "minio://mlpipeline/v2/short-video/run-1"
 KEY = "0123456789abcdef0123"
+GROUP = ["evaluator", "pusher", "reporter"]
 ONCE_MORE = json.dumps({"count": 1, "backoff_s": 1})
 
 
@@ -41,17 +43,20 @@ class Pod:
         self.retries = json.dumps({"count": 0})
         self.more: list[str] = []
         self.environment: dict[str, str] = {}
+        self.outputs = ["examples"]
+        self.tfx: list[str] = []
         self.alerts = ["--alerts", "{}"]
 
     def asked(self) -> dict[str, Any]:
         """Returns the ExecutorInput."""
         task = self.step.replace("_", "-")
         inputs = {key: {"artifacts": [{"name": "1", "uri": uri}]} for key, uri in self.inputs.items()}
-        output = {"uri": f"{RUN}/{task}/salt/examples", "type": {"instanceSchema": "title: tfx.Examples"}}
+        kind = {"instanceSchema": "title: tfx.Examples"}
+        outputs = {key: {"artifacts": [{"uri": f"{RUN}/{task}/salt/{key}", "type": kind}]} for key in self.outputs}
         return {
             "inputs": {"parameterValues": self.parameters, "artifacts": inputs},
             "outputs": {
-                "artifacts": {"examples": {"artifacts": [output]}},
+                "artifacts": outputs,
                 "outputFile": str(self.folder / "output_metadata.json"),
             },
         }
@@ -65,7 +70,7 @@ class Pod:
             options += self.alerts
         tfx = ["python", "-m", "tests.components.kfp_entrypoint.fake_executor"]
         tfx += ["--json_serialized_invocation_args", json.dumps(self.asked())]
-        tfx += ["--json_serialized_inputs_spec_args", json.dumps(declared)]
+        tfx += ["--json_serialized_inputs_spec_args", json.dumps(declared), *self.tfx]
         return [sys.executable, "-m", "sangam.components.kfp_entrypoint", *options, "--", *tfx]
 
     def start(self) -> "subprocess.Popen[str]":
@@ -311,3 +316,43 @@ def test_requests_of_a_step_are_not_logged_one_by_one(tmp_path: Path) -> None:
     assert code == 0
     assert "a line of the step" in said
     assert "HTTP Request" not in said
+
+
+def group(folder: Path, second: str) -> Pod:
+    """Returns a pod of a task of three steps, the second of which ends in some way."""
+    pod = Pod(folder, step="reporter")
+    pod.outputs = ["evaluator__evaluation", "pusher__pushed_model", "reporter__page"]
+    endings = {"evaluator": "", "pusher": second, "reporter": ""}
+    members = [Member(step=step, executor=end, inputs_spec={}, made_before={}) for step, end in endings.items()]
+    pod.tfx, pod.retries = [MEMBERS, json.dumps([member.model_dump() for member in members])], ONCE_MORE
+    return pod
+
+
+def test_another_try_of_a_group_goes_on_after_its_last_complete_step(tmp_path: Path) -> None:
+    pod = group(tmp_path / "0", "error once")
+    code, said = pod.run()
+    assert code == 0, said
+    assert "event=try_failed step=pusher try=1 of=2" in said
+    assert [said.count(f"step={step}\n") for step in GROUP] == [1, 2, 1]
+    steps = read_steps(Root(str(pod.root)).run("run-1"))
+    assert {name: step.state for name, step in steps.items()} == dict.fromkeys(GROUP, "ran")
+    written = json.loads((pod.folder / "output_metadata.json").read_text())
+    assert sorted(written["artifacts"]) == pod.outputs
+    # Another task of the same name: what it is given differs.
+    other = group(tmp_path / "1", "")
+    other.parameters["evaluator__spec"] = "changed"
+    said = other.run()[1]
+    assert [said.count(f"step={step}\n") for step in GROUP] == [1, 1, 1]
+
+
+def test_a_group_that_fails_names_its_step_to_all_who_ask(tmp_path: Path) -> None:
+    with webhook() as hook:
+        pod = group(tmp_path / "0", "error").told(hook)
+        code, said = pod.run()
+    assert code == 1
+    assert "error: pusher: ValueError: no such thing" in said
+    assert said.count("step=evaluator\n") == 1
+    (alert,) = bodies(hook)
+    assert (alert["step"], alert["reason"]) == ("pusher", "ValueError: no such thing")
+    steps = read_steps(Root(str(pod.root)).run("run-1"))
+    assert {name: step.state for name, step in steps.items()} == {"evaluator": "ran", "pusher": "failed"}

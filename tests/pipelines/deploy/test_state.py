@@ -103,6 +103,27 @@ def test_a_failed_run_says_why_where_the_pipeline_root_is_mounted(world: World, 
     assert found.document()["last"]["error"] == "rank 1 was lost:\n exit 137"
 
 
+def test_a_task_of_several_steps_is_told_by_step_where_their_records_can_be_read(world: World, tmp_path: Path) -> None:
+    world.root = str(tmp_path)
+    world.deploy()
+    run = fire(world, "FAILED")
+    world.store.plots[run] = Plot("transform")
+    folder = Root(str(tmp_path)).run(run)
+    for step in (Step("schema_gen", "ran", 2.0), Step("statistics_gen", "failed", 3.0, error="no rows")):
+        write_step(folder, step)
+    found = state(world)
+    shown = [line.split()[:2] for line in printed(found).splitlines()]
+    assert [line for line in shown if line[0].startswith(("schema", "stat", "example-v", "transf"))] == [
+        ["schema-gen", "succeeded"], ["statistics-gen", "failed"], ["example-validator", "not"], ["transform", "not"],
+    ]  # fmt: skip
+    assert found.document()["last"]["failed_step"] == "statistics-gen"
+    assert "error      no rows" in printed(found)
+    write_step(folder, Step("statistics_gen", "running", started_at=world.at.timestamp() - 60))
+    world.store.set_state(run, "RUNNING")
+    shown = [line.split()[:2] for line in printed(state(world)).splitlines()]
+    assert shown[-2:] == [["schema-gen", "succeeded"], ["statistics-gen", "running"]]
+
+
 def test_a_step_that_goes_on_is_told_with_its_time_so_far(world: World) -> None:
     world.deploy()
     fire(world, "RUNNING", minutes=5)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sangam.pipelines.deploy.looks import look_s
 from sangam.pipelines.deploy.steps import steps_of, waits_since
 
 START = datetime.datetime(2024, 3, 8, 2, 0, tzinfo=datetime.UTC)
@@ -79,3 +80,18 @@ def test_with_tries_of_every_node_a_drivers_pod_and_its_step_are_found() -> None
 def test_a_step_that_ends_as_it_begins_had_no_pod() -> None:
     tasks = [task("transform", "SUCCEEDED", 5, 5, children=1), task("trainer", "SUCCEEDED", 5, 5.05, children=1)]
     assert [step.state for step in steps_of(tasks, is_finished=True)] == ["cached", "succeeded"]
+
+
+@pytest.mark.parametrize(("look", "found"), [(8.0, 8.0), (1.0, 1.0)])
+def test_how_long_argo_leaves_an_ended_pod_alone_is_the_wait_after_a_driver(look: float, found: float) -> None:
+    tasks = []
+    for number, step in enumerate(["example-gen", "transform", "trainer"]):
+        ended = 10.0 * number + 1
+        # The node with the tries of a driver ends when its step begins (Kubeflow Pipelines 2.17).
+        tasks += [
+            task(f"{step}-driver", "SUCCEEDED", ended - 1, ended + look / 60, children=1),
+            task(f"{step}-driver(0)", "SUCCEEDED", ended - 1, ended),
+            task(step, "SUCCEEDED", ended + look / 60, ended + 5, children=1),
+        ]
+    assert look_s(tasks) == pytest.approx(found)
+    assert look_s(tasks[:6]) is None

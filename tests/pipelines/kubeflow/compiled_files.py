@@ -5,11 +5,9 @@ from typing import Any
 
 import yaml
 
-from sangam.pipelines.kubeflow.compile import compile_pipeline
 from sangam.pipelines.kubeflow.target import Target
 from sangam.schemas.loading import load_spec
 from tests.paths import SPECS
-from tests.pipelines.kubeflow.fake_backend import Compiled, read_compiled
 
 IMAGE, TRAINER_IMAGE = "registry.example/sangam:1", "registry.example/sangam-trainer:1"
 TARGET = Target(IMAGE, TRAINER_IMAGE, pipeline_root="/sangam/root", data_root="/sangam/data", date="2024-03-07")
@@ -19,11 +17,6 @@ HOOK = {
     "SANGAM_ALERT_KEY": {"secret": "sangam-alerts", "key": "key"},
 }
 """Variables of alerts."""
-
-
-def compiled(name: str, target: Target = TARGET) -> Compiled:
-    """Compiles a spec as it stands."""
-    return read_compiled(compile_pipeline(load_spec(SPECS / f"{name}.yaml"), target))
 
 
 def changed_spec(folder: Path, name: str, changes: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from sangam.schemas.spec.beam import BeamStepName
 from sangam.schemas.spec.cluster import Launch
 from tests.golden_files import check_golden
 from tests.paths import SPECS
-from tests.pipelines.kubeflow.compiled_files import HOOK, IMAGE, TARGET, TRAINER_IMAGE, changed_spec, compiled
+from tests.pipelines.kubeflow.compiled_files import HOOK, IMAGE, TARGET, TRAINER_IMAGE, changed_spec
 from tests.pipelines.kubeflow.fake_backend import (
     Compiled,
     parameter_values,
@@ -33,8 +33,10 @@ from tests.pipelines.kubeflow.platform_messages import read_executor_config
 
 pytestmark = pytest.mark.slow
 
+APART: dict[str, Any] = {"share_processes": []}
 DIGEST = f"registry.example/gpu@sha256:{'a' * 64}"
 EVERYTHING = {
+    **APART,
     "default": {
         "cpu": "500m",
         "memory": "1.5GB",
@@ -77,8 +79,15 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
 
 @pytest.fixture(scope="module")
 def short_video() -> Compiled:
-    """The reference spec as it stands."""
-    return compiled("short_video")
+    """The reference spec, each step a task."""
+    return alone("short_video")
+
+
+def alone(name: str) -> Compiled:
+    """Compiles a reference spec whose steps share no process."""
+    spec = load_spec(SPECS / f"{name}.yaml")
+    changed = {"cluster": spec.cluster.model_copy(update={"share_processes": ()})}
+    return read_compiled(compile_pipeline(spec.model_copy(update=changed), TARGET))
 
 
 def without_source_digests(text: str) -> str:
@@ -217,7 +226,7 @@ def test_date_and_folders_are_parameters_with_defaults(short_video: Compiled) ->
 
 
 def test_logs_without_dates_take_no_date() -> None:
-    census = compiled("census_income")
+    census = alone("census_income")
     assert set(census.ir["root"]["inputDefinitions"]["parameters"]) == {"data_root", "pipeline_root"}
     parameters = census.ir["components"]["example_gen"]["inputDefinitions"]["parameters"]
     assert {"sangam_root"} == {name for name in parameters if name.startswith("sangam_")}
@@ -225,7 +234,7 @@ def test_logs_without_dates_take_no_date() -> None:
 
 def test_a_serving_check_that_judges_skew_gets_the_date_and_the_logs(tmp_path: Path, short_video: Compiled) -> None:
     gates = [{"task": "like", "metric": "auc", "at_least": 0.6}, {"skew": "scores", "at_most": 0, "log": "requests"}]
-    spec = changed_spec(tmp_path, "short_video", {"gates": gates})
+    spec = changed_spec(tmp_path, "short_video", {"gates": gates, "cluster": APART})
     judging = read_compiled(compile_pipeline(spec, TARGET))
     mine, other = (each.ir["components"]["infra_validator"]["inputDefinitions"] for each in (judging, short_video))
     added = mine["parameters"].keys() - other["parameters"].keys()
@@ -292,11 +301,11 @@ def test_task_names_are_such_that_argo_takes_them_and_lead_somewhere(short_video
 
 
 def test_a_training_job_of_several_pods_is_told_its_image_and_volumes(tmp_path: Path) -> None:
-    cluster = {"launcher": {"kind": "jobset", "ranks_per_host": 1, "host": {"gpu": {"count": 1}}}}
+    cluster = {"launcher": {"kind": "jobset", "host": {"gpu": {"count": 1}}}, "queue": "team"}
     file = read_compiled(compile_pipeline(changed_spec(tmp_path, "short_video", {"cluster": cluster}), TARGET))
     constant = task_of(file, "trainer").spec["inputs"]["parameters"]["launch"]["runtimeValue"]["constant"]
     launch = Launch.model_validate_json(constant)
-    assert (launch.launcher.kind, launch.image) == ("jobset", TRAINER_IMAGE)
+    assert (launch.launcher.kind, launch.image, launch.queue) == ("jobset", TRAINER_IMAGE, "team")
     assert launch.volumes["root"].path == "/sangam/root"
 
 
@@ -367,9 +376,9 @@ def test_each_step_has_the_arguments_of_its_engine(tmp_path: Path) -> None:
         "runner": "flink", "master": "flink:8081", "parallelism": 4,
         "steps": {"evaluator": {"runner": "portable", "job_endpoint": "jobs:8099"}, "transform": {"runner": "local"}},
     }  # fmt: skip
-    executors = read_compiled(compile_pipeline(changed_spec(tmp_path, "short_video", {"beam": beam}), TARGET)).ir[
-        "deploymentSpec"
-    ]["executors"]
+    executors = read_compiled(
+        compile_pipeline(changed_spec(tmp_path, "short_video", {"beam": beam, "cluster": APART}), TARGET)
+    ).ir["deploymentSpec"]["executors"]
     runners = {
         label: [word for word in executor["container"]["args"] if word.startswith(("--runner", "--flink_m", "--job_e"))]
         for label, executor in executors.items()
@@ -382,7 +391,7 @@ def test_each_step_has_the_arguments_of_its_engine(tmp_path: Path) -> None:
 
 
 def test_a_step_that_declares_no_timeout_has_one(tmp_path: Path) -> None:
-    spec = changed_spec(tmp_path, "short_video", {"cluster": {"default": None, "steps": None}})
+    spec = changed_spec(tmp_path, "short_video", {"cluster": {**APART, "default": None, "steps": None}})
     platform = read_compiled(compile_pipeline(spec, TARGET)).platform
     deadlines = {label: executor["activeDeadlineSeconds"] for label, executor in platform.items()}
     waits = 60 + 120

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,8 @@ from sangam.components.kfp_entrypoint.invocation import EXECUTORS
 from sangam.components.kfp_entrypoint.members import MEMBERS, parse_members
 from sangam.pipelines.kubeflow.compile import compile_pipeline
 from sangam.pipelines.kubeflow.steps import UNCACHED
+from sangam.schemas.derived.sharing import groups
+from sangam.schemas.derived.timeouts import timeout_s
 from tests.pipelines.kubeflow.compiled_files import TARGET, changed_spec
 from tests.pipelines.kubeflow.fake_backend import (
     Compiled,
@@ -19,9 +22,38 @@ from tests.pipelines.kubeflow.fake_backend import (
     task_order,
 )
 from tests.pipelines.kubeflow.test_compile import read_pipeline_spec
-from tests.pipelines.kubeflow.test_runs import GROUPS
 
 pytestmark = pytest.mark.slow
+
+
+GROUPS = [["schema_gen", "statistics_gen", "example_validator"], ["infra_validator", "pusher", "reporter"]]
+WHOLE = [
+    ["schema_gen", "statistics_gen", "example_validator", "transform"],
+    ["evaluator", "infra_validator", "pusher", "reporter"],
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, WHOLE),
+        ({"cluster": {"share_processes": []}}, []),
+        # Settings and engines of their own take a step out of its group.
+        ({"cluster": {"steps": {"transform": {"memory": "9GiB"}}}}, [WHOLE[0][:3], WHOLE[1]]),
+        ({"cluster": {"steps": {"infra_validator": {"cpu": "3"}}}}, [WHOLE[0], WHOLE[1][2:]]),
+        (
+            {"beam": {"runner": "flink", "master": "f:1", "steps": {"transform": {"runner": "local"}}}},
+            [WHOLE[0][:3], WHOLE[1]],
+        ),
+    ],
+)
+def test_small_steps_share_a_process_where_their_settings_agree(
+    tmp_path: Path, changes: dict[str, Any], found: list[list[str]]
+) -> None:
+    spec = changed_spec(tmp_path, "short_video", {"cluster": {"steps": None}, **changes})
+    assert [list(group) for group in groups(spec)] == found
+    # Each step has its time, one after the other.
+    assert timeout_s(spec, "reporter") == spec.cluster.default.timeout_s * len(found[-1] if found else ["reporter"])
 
 
 @pytest.fixture(scope="module")

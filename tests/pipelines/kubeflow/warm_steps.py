@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def _entrypoint(arguments: list[str], environment: dict[str, str], log: str) -> 
     os._exit(entrypoint.main(arguments))
 
 
-def _run(command: "object", name: str, _stop: "object", _timeout_s: float | None) -> "object":
+def _run(command: "object", name: Callable[[], str], _stop: "object", _timeout_s: float | None) -> "object":
     """Stands for `sangam.components.kfp_entrypoint.process.run`."""
     from sangam.components.kfp_entrypoint import child
     from sangam.components.kfp_entrypoint.ending import Report, ending_of
@@ -85,4 +85,4 @@ def _run(command: "object", name: str, _stop: "object", _timeout_s: float | None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
         said = Report.model_validate_json(report.read_text()) if report.exists() else None
-        return ending_of(code, said, name, None)
+        return ending_of(code, said, name(), None)

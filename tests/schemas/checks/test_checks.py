@@ -215,6 +215,7 @@ WHOLE: list[Case] = [
         "cluster.share_processes[0]",
         "(got infra_validator: not those of pusher)",
     ),
+    ({"cluster": {"queue": "team"}}, "cluster.queue", "(got team)"),
     (
         {"cluster": {"deadline_s": 60, "heartbeat_timeout_s": 60}},
         "cluster.heartbeat_timeout_s",

@@ -73,6 +73,11 @@ class TrainingJob(NamespacedResourceG, DictMixin):
         """Returns the name of the coordinator's batch/v1 Job."""
         return f"{run.name}{cls.coordinator_suffix}"
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether its pods are not to run yet."""
+        raise NotImplementedError
+
     def final_conditions(self) -> list[JobCondition]:
         """Returns the conditions that are finally true."""
         if self.status is None or (self.has_completion_time and not self.status.completionTime):

@@ -99,6 +99,10 @@ class JobSet(TrainingJob):
     is_removed = True
     replaces_failed_hosts = True
 
+    @property
+    def is_suspended(self) -> bool:
+        return self.spec is not None and self.spec.suspend
+
     @classmethod
     def around(cls, run: TrainingRun, pods: TrainingPods) -> Self:
         """Returns the set of a run."""

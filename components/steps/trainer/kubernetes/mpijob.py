@@ -79,6 +79,10 @@ class MPIJob(TrainingJob):
     is_removed = False
     replaces_failed_hosts = False
 
+    @property
+    def is_suspended(self) -> bool:
+        return self.spec is not None and self.spec.runPolicy.suspend
+
     @classmethod
     def around(cls, run: TrainingRun, pods: TrainingPods) -> Self:
         """Returns the job of a run."""

@@ -17,7 +17,7 @@ from lightkube.resources.core_v1 import Pod
 from sangam.components.steps.trainer.kubernetes.api import Api
 from sangam.components.steps.trainer.kubernetes.envelope import TrainingJob
 from sangam.components.steps.trainer.kubernetes.manifests import Dependent, Manifests
-from sangam.components.steps.trainer.kubernetes.run import DIGEST_ANNOTATION, TrainingRun
+from sangam.components.steps.trainer.kubernetes.run import DIGEST_ANNOTATION, QUEUE_LABEL, TrainingRun
 from sangam.components.steps.trainer.kubernetes.verdict import ended_job
 from sangam.schemas.errors import UserError
 
@@ -49,6 +49,8 @@ class Objects:
             for prerequisite in self._manifests.prerequisites:
                 await self._ensure(prerequisite, anchor)
             await self._resume()
+            if self._run.launch.queue:
+                await self._admitted(self._run.launch.queue)
             for stateful_set in self._manifests.stateful_sets:
                 await self._ensure(stateful_set, anchor)
         return job
@@ -128,7 +130,29 @@ class Objects:
             await asyncio.sleep(self._api.timing.backoff_s)
 
     async def _resume(self) -> None:
-        await self._api.merge(self._kind, self._run.name, {"spec": self._kind.resumed})
+        """Starts the job, or hands it to Kueue, which starts it.
+
+        A queued job gets Kueue's label only now: it could be started before its network policy exists. Kueue accepts a
+        queue for a job that is suspended, and the same queue for one that it has started.
+        """
+        queue = self._run.launch.queue
+        change = {"metadata": {"labels": {QUEUE_LABEL: queue}}} if queue else {"spec": self._kind.resumed}
+        await self._api.merge(self._kind, self._run.name, change)
+
+    async def _admitted(self, queue: str) -> None:
+        """Waits until Kueue has started the job: its StatefulSets, which are in no queue, would hold room meanwhile."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while (job := await self._api.get(self._kind, self._run.name)) is not None and job.is_suspended:
+            waited_s = loop.time() - began
+            if waited_s > self._run.cluster.deadline_s:
+                raise UserError(
+                    f"training: Kueue has not started the job {self._run.name} for {waited_s:.0f} s (got cluster.queue "
+                    f"{queue}); `kubectl describe workloads` says why, or raise cluster.deadline_s"
+                )
+            if waited_s == 0:
+                _LOG.info("event=queued queue=%s name=%s", queue, self._run.name)
+            await asyncio.sleep(self._api.timing.backoff_s)
 
 
 def _reference(owner: NamespacedResourceG) -> OwnerReference:

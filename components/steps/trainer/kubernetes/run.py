@@ -16,6 +16,8 @@ RANKER_ANNOTATION = "sangam.dev/ranker"
 CLIENT_LABEL = "sangam.dev/client"
 """Label of pods that may send requests to servers and read metrics, such as Prometheus."""
 DIGEST_ANNOTATION = "sangam.dev/manifests"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""Kueue's label of a job that waits in a LocalQueue."""
 
 DISPATCHER_PORT = 5050
 DATA_WORKER_PORT = 5051

@@ -41,11 +41,14 @@ def limit_restarts(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
         monkeypatch.setattr(f"sangam.components.steps.trainer.kubernetes.{module}.MAX_RETRIES", limit)
 
 
-def training_run(kind: str = "jobset", *, launcher: dict[str, Any] | None = None) -> TrainingRun:
+def training_run(
+    kind: str = "jobset", *, launcher: dict[str, Any] | None = None, queue: str | None = None
+) -> TrainingRun:
     declared = {
         "launcher": {"kind": kind, **(launcher or {})},
         "image": "registry.example/trainer@sha256:" + "0" * 64,
         "volumes": {"data": {"claim": "shared", "path": "/data"}},
+        "queue": queue,
     }
     launch = Launch.model_validate_json(json.dumps(declared))
     name = run_name("short_video", "0123456789abcdef")

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,34 @@ def test_no_pod_is_there_before_the_policy_and_the_names(
         first_pod = added.index("pods")
         assert {"networkpolicies", "services"} <= set(added[:first_pod])
         assert added[:first_pod].count("services") == 3
+
+
+@KINDS
+def test_a_job_in_a_queue_is_started_by_kueue_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    run, plural = training_run(kind, queue="team"), f"{kind}s"
+    resumed = {"spec": {"suspend": False} if kind == "jobset" else {"runPolicy": {"suspend": False}}}
+    with world(tmp_path, monkeypatch, coordinator=[DONE]) as cluster:
+
+        def admits() -> None:
+            queued = {"kueue.x-k8s.io/queue-name": "team"}
+            wait_until(lambda: queued.items() <= _labels(cluster, plural, run.name).items(), "the job is queued")
+            created.extend(plural for _, plural, event, _ in cluster.store.history if event == "ADDED")
+            cluster.store.merge(plural, run.name, resumed)
+
+        created: list[str] = []
+        kueue = threading.Thread(target=admits)
+        kueue.start()
+        cluster.launch(run)
+        kueue.join()
+        assert cluster.left() == []
+        assert cluster.created("statefulsets") != []
+    # What pods need is there, and nothing that takes room.
+    assert {"networkpolicies", "services"} <= set(created)
+    assert not {"pods", "statefulsets"} & set(created)
+
+
+def _labels(cluster: World, plural: str, name: str) -> dict[str, str]:
+    return dict(cluster.store.objects.get((plural, name), {}).get("metadata", {}).get("labels", {}))
 
 
 @KINDS
