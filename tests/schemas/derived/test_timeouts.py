@@ -18,14 +18,16 @@ DECLARED = {"cluster": {"default": {"timeout_s": 90}, "steps": {"trainer": {"tim
 @pytest.mark.parametrize(
     ("changes", "step", "seconds"),
     [
-        ({}, "transform", 6 * HOUR),
+        # Of schema_gen to transform, which share a pod.
+        ({}, "transform", 4 * 6 * HOUR),
+        ({"cluster": {"share_processes": []}}, "transform", 6 * HOUR),
         ({}, "example_gen", 6 * HOUR),
         (ARRIVAL, "example_gen", 6 * HOUR + 1000),
-        (ARRIVAL, "transform", 6 * HOUR),
+        (ARRIVAL, "transform", 4 * 6 * HOUR),
         ({}, "trainer", 7 * HOUR),
         (SHORT_TRAINING, "trainer", 2 * HOUR),
         (DECLARED, "trainer", 30000),
-        (DECLARED, "transform", 90),
+        (DECLARED, "transform", 4 * 90),
     ],
 )
 def test_a_step_ends_even_if_nobody_says_when(
