@@ -286,7 +286,7 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
 
 
 def _rows_optimizer(guesses: Guesses) -> Iterator[str]:
-    settings, why = {"kind": "adagrad", "learning_rate": 0.05}, ""
+    settings, why = {"kind": "adagrad", "learning_rate": 0.1}, ""
     if has_rates(guesses.features):
         settings, why = {"kind": "adam", "learning_rate": 0.002}, "beside rates of users or items, rows move little"
     yield from _entry("embedding_optimizer", settings, why, 2)
