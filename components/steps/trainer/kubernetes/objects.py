@@ -143,6 +143,7 @@ class Objects:
         """Waits until Kueue has started the job: its StatefulSets, which are in no queue, would hold room meanwhile."""
         loop = asyncio.get_running_loop()
         began = loop.time()
+        _LOG.info("event=queued queue=%s name=%s", queue, self._run.name)
         while (job := await self._api.get(self._kind, self._run.name)) is not None and job.is_suspended:
             waited_s = loop.time() - began
             if waited_s > self._run.cluster.deadline_s:
@@ -150,8 +151,6 @@ class Objects:
                     f"training: Kueue has not started the job {self._run.name} for {waited_s:.0f} s (got cluster.queue "
                     f"{queue}); `kubectl describe workloads` says why, or raise cluster.deadline_s"
                 )
-            if waited_s == 0:
-                _LOG.info("event=queued queue=%s name=%s", queue, self._run.name)
             await asyncio.sleep(self._api.timing.backoff_s)
 
 
