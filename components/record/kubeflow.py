@@ -56,11 +56,6 @@ def end_task(file: Path, task: str, reason: str, now: float) -> str:
     return ended.name
 
 
-def write_step(run: RunFolder, step: Step) -> None:
-    """Writes an ended step into the journal of its task."""
-    Journal(file=task_file(run, step.name)).step_ended(step)
-
-
 def read_steps(run: RunFolder) -> dict[str, Step]:
     """Returns the steps that have begun, in the order of their starts."""
     return {name: step for name, step in read_journal(run).steps.items() if step.state != "waiting"}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sangam.components.record.journal import Journal
-from sangam.components.record.kubeflow import end_task, record_of, task_file, write_step
+from sangam.components.record.kubeflow import end_task, record_of, task_file
 from sangam.components.record.outcome import outcome_of
 from sangam.components.record.run import Artifact, RunRecord, Step, read_reports
 from sangam.components.record.store import find_run, read_run, read_runs, runs_before, stored, write_record
@@ -16,6 +16,7 @@ from sangam.schemas.contracts.root import Root
 from sangam.schemas.loading import load_spec
 from tests.components.record.sample_outputs import EVALUATION, write_reports
 from tests.components.record.sample_records import record
+from tests.components.record.sample_steps import write_step
 from tests.paths import REPOSITORY, SPECS
 
 GOLDEN: dict[str, Any] = json.loads((REPOSITORY / "tests" / "golden" / "summary.json").read_text())

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sangam.components.record.kubeflow import write_step
 from sangam.components.record.run import Step
 from sangam.pipelines.backfill import kubeflow
 from sangam.pipelines.backfill.kubeflow import PATIENCE, Choices
 from sangam.pipelines.deploy.errors import ApiError
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
+from tests.components.record.sample_steps import write_step
 from tests.errors import mentions, place_and_value, tells
 from tests.fakes.kfp_api import Fault
 from tests.fakes.kfp_tasks import Plot

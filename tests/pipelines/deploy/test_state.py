@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sangam.components.record.kubeflow import write_step
 from sangam.components.record.run import Step
 from sangam.pipelines.deploy.printing import duration, print_runs, print_state
 from sangam.pipelines.deploy.state import EXIT_CODES, State, recent_runs, run_document, state_of
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
+from tests.components.record.sample_steps import write_step
 from tests.errors import mentions, place_and_value, tells
 from tests.fakes.kfp_store import Refused
 from tests.fakes.kfp_tasks import Plot
