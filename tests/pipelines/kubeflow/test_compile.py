@@ -91,10 +91,7 @@ def alone(name: str) -> Compiled:
 
 
 def without_source_digests(text: str) -> str:
-    """Returns the text with the digests of source code replaced: they change with every edit of a component.
-
-    A step in a shared process has its name before the parameter's, as in `reporter__code`.
-    """
+    """Returns the text with the digests of source code, of shared steps too, replaced: they change with every edit."""
     text = re.sub(r"((?:\b|__)code:\n +runtimeValue:\n +constant: )[0-9a-f]{64}\b", r"\1<digest>", text)
     return re.sub(r'("code": ")[0-9a-f]{64}"', r'\1<digest>"', text)
 
