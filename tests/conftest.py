@@ -68,6 +68,15 @@ def bucket(s3_variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Buc
 
 
 @pytest.fixture(autouse=True)
+def _without_tensorflow(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test of the inner loop in which TensorFlow is imported."""
+    before = _loaded_in_the_inner_loop(request.config)
+    yield
+    if not before and (loaded := _loaded_in_the_inner_loop(request.config)):
+        pytest.fail(f"imports {loaded}: give it the marker `slow`")
+
+
+@pytest.fixture(autouse=True)
 def _logs_as_before() -> Iterator[None]:
     """Restores what a command that runs in this process has silenced."""
     yield
@@ -90,10 +99,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Keeps TensorFlow, which takes 8 s to import, out of the inner loop."""
-    loaded = {"tensorflow", "apache_beam"} & sys.modules.keys()
-    if "not slow" in session.config.option.markexpr and loaded:
-        raise pytest.UsageError(f"a test without the marker `slow` imports {', '.join(sorted(loaded))}: mark its file")
+    """Refuses files of the inner loop that import TensorFlow, which takes 8 s."""
+    if loaded := _loaded_in_the_inner_loop(session.config):
+        raise pytest.UsageError(f"a test without the marker `slow` imports {loaded}: mark its file")
+
+
+def _loaded_in_the_inner_loop(config: pytest.Config) -> str:
+    """Returns which of the slow libraries are loaded, "" where tests may load them."""
+    return (
+        ", ".join(sorted({"tensorflow", "apache_beam"} & sys.modules.keys()))
+        if "not slow" in config.option.markexpr
+        else ""
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

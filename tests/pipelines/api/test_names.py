@@ -33,6 +33,7 @@ def test_specs_and_runs_are_had_without_tensorflow_and_tfx_and_pandas() -> None:
     assert not loaded & {"tensorflow", "tfx", "apache_beam", "ml_metadata", "horovod", "pandas", "pyarrow", "numpy"}
 
 
+@pytest.mark.slow
 def test_editors_are_told_the_names_that_there_are() -> None:
     told = ast.parse((REPOSITORY / "sangam" / "__init__.pyi").read_text())
     names = {alias.asname for node in told.body if isinstance(node, ast.ImportFrom) for alias in node.names}

@@ -28,6 +28,8 @@ from tests.errors import mentions, place_and_value
 from tests.fakes.webhook import webhook
 from tests.schemas.sample_specs import write
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sangam.components.record.run import RunRecord
 from sangam.components.record.store import write_record
 from sangam.components.reports.spec_file import write_spec
@@ -11,6 +13,8 @@ from sangam.schemas.contracts.root import Root
 from sangam.schemas.loading import load_spec
 from tests.components.record.sample_records import record
 from tests.schemas.sample_specs import changed, write
+
+pytestmark = pytest.mark.slow  # TensorBoard's writer of events imports TensorFlow.
 
 _TASK: dict[str, Any] = {"metrics": {"auc": 0.7}, "gates": []}
 
