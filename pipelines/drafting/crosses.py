@@ -1,8 +1,9 @@
-"""Pairs of an item and its price: at a price of its own an item is bought otherwise. Pairs of a user and an item: what a
-user has chosen before. Neither column alone tells either."""
+"""Pairs of an item and its price: at a price of its own an item is bought otherwise. Pairs of a user and an item: what
+a user has chosen before. Neither column alone tells either."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ _PRICES_OF_ITEM = 1.2
 _RETURNING = 0.1
 """Least share of the newest day's rows whose pair of user and item an earlier day has."""
 _TOLD = 0.6
-"""Least AUC for a label of whether an earlier day has the pair: on the feed of `sangam generate`, with 0.53 at most, the
-single pass that rows of pairs ask for costs more than they gain (ADR 0092)."""
+"""Least AUC for a label of whether an earlier day has the pair: on the feed of `sangam generate`, with 0.53 at most,
+the single pass that rows of pairs ask for costs more than they gain (ADR 0092)."""
+_DEVIATIONS = 3.0
+"""Fewest standard deviations by which this AUC is above chance: a rare label has some AUC of 0.6."""
 TABLE_OF_USERS: Settings = {"dim": 4, "optimizer": {"kind": "rowwise_adagrad", "learning_rate": 0.3}}
 """Four of five pairs occur once: one step has to move their row far, and the row has to be small."""
 
@@ -78,10 +81,16 @@ def user_and_item(
 
 
 def _told(label: Values, rows: Any, is_seen: Any) -> float:
-    """Returns the AUC, in the better direction, of whether a pair is seen for a binary label; 0 of another label."""
-    numbers = label.numbers[rows] if label.is_binary else np.array([])
-    ones, zeros = (is_seen[numbers == value] if len(numbers) else numbers for value in (1, 0))
-    return 0.5 + abs(float(ones.mean() - zeros.mean())) / 2 if len(ones) and len(zeros) else 0.0
+    """Returns the AUC, in the better direction, of whether a pair is seen for a binary label; 0 of another label, and
+    where chance explains it."""
+    if not label.is_binary:
+        return 0.0
+    ones, zeros = (is_seen[label.numbers[rows] == value] for value in (1, 0))
+    if not len(ones) or not len(zeros):
+        return 0.0
+    share, apart = is_seen.mean(), abs(float(ones.mean() - zeros.mean()))
+    by_chance = sqrt(share * (1 - share) * (1 / len(ones) + 1 / len(zeros)))
+    return 0.5 + apart / 2 if apart > _DEVIATIONS * by_chance else 0.0
 
 
 def _pair(user: Guess, item: Guess, why: str, taken: Sequence[str]) -> list[Guess]:
