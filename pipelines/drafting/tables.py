@@ -77,7 +77,7 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
         why = f"{number:,} {'id' if number == 1 else 'pairs' if table in pairs else 'ids'} in the sample"
         if table in of_users:
             settings = {**TABLE_OF_USERS}
-            why += f", {once:.0%} of them once: a small row for each, which a single step moves far"
+            why += f", {once:.0%} of them once: a row for each, of 52 bytes in training, which a single step moves far"
         elif number > MANY_IDS and once >= _SEEN_ONCE:
             settings["admission"] = {"kind": "count", "at_least": 2}
             why += f", {once:.0%} of them once: a row from the second occurrence on"
