@@ -72,7 +72,8 @@ class _Logs:
             name: {"learning_rate": self.rates * training[name]["learning_rate"]}
             for name in ("dense_optimizer", "embedding_optimizer")
         }
-        changed = merged(drafted, {"data": dict(self.data), "tasks": tasks, "training": rates})
+        counts = {name: None for name, each in drafted["features"].items() if each["kind"] == "count"}  # By runs alone.
+        changed = merged(drafted, {"data": dict(self.data), "features": counts, "tasks": tasks, "training": rates})
         return Spec.model_validate_json(json.dumps(changed))
 
 

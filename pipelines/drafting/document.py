@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sangam.pipelines.drafting.calibrating import band, eval_rows, held_out_days, is_calibrated
+from sangam.pipelines.drafting.crosses import is_of_users
 from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
@@ -268,7 +269,9 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
     steps = max(1, rows // (batch * Cluster().ranks))
     epochs = max(1, min(most, -(-MIN_STEPS // steps)))
     stops_early = held_out(layout, sample, guesses) > 0
-    if stops_early:
+    if any(map(is_of_users, guesses.features)):
+        epochs, why = 1, f"about {steps:,} steps; a second pass would meet rows of pairs that know its labels"
+    elif stops_early:
         epochs = max(epochs, FEWEST_EPOCHS_TRIED)
         why = f"about {epochs * steps:,} steps at most"
     else:
@@ -278,8 +281,10 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
         yield "  # mode: incremental  # once it runs every day: docs/incremental.md"
     yield from _entry("epochs", epochs, why, 2)
     if stops_early:
-        settings = {"per_epoch": SCORES_PER_EPOCH, "refit": True}
-        yield from _entry("early_stopping", settings, "ends without gain; then trained on the newest days as often", 2)
+        settings = {"refit": True} if epochs == 1 else {"per_epoch": SCORES_PER_EPOCH, "refit": True}
+        why = "ends without gain; then trained on the newest days as often"
+        why = "first without the newest days, to calibrate; then with them" if epochs == 1 else why
+        yield from _entry("early_stopping", settings, why, 2)
     yield from _entry("batch_size_per_rank", batch, "", 2)
     yield from _entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)
     yield from _rows_optimizer(guesses)

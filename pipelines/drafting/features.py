@@ -1,17 +1,18 @@
 """From guesses by column to the features of a spec: names, tables of lists, and features of two columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from sangam.pipelines.drafting.crosses import price_of_item
+from sangam.pipelines.drafting.crosses import price_of_item, user_and_item
 from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.lists import match_of, weights_for
 from sangam.pipelines.drafting.names import name_of, words_of
+from sangam.pipelines.drafting.passing import Days
 from sangam.pipelines.drafting.tables import with_table
 from sangam.pipelines.drafting.times import Times
 from sangam.pipelines.drafting.values import Values
 
-_ORDER = ("id", "cross", "ids", "sequence", "match", "time", "age", "vector", "numeric")
+_ORDER = ("id", "cross", "count", "ids", "sequence", "match", "time", "age", "vector", "numeric")
 
 
 def named(guesses: Sequence[Guess], taken: set[str]) -> list[Guess]:
@@ -33,8 +34,9 @@ def finished(
     columns: Mapping[str, Values],
     times: Times,
     labels: Mapping[str, str],
+    days: Days,
 ) -> tuple[list[Guess], list[Guess]]:
-    """Adds names, tables, matches, a cross, weights of lists and the hour to the guesses.
+    """Adds names, tables, matches, crosses, weights of lists and the hour to the guesses.
 
     Returns:
         The features, grouped by kind, and matches that are left out.
@@ -53,13 +55,25 @@ def finished(
     features = [*ids, *others]
     matches = [match_of(guess, ids, [*taken], columns) for guess in others if guess.kind == "sequence"]
     features += [match for match in matches if match and match.kind == "match"]
-    # Of positives alone: a sampled item has the price of the row, so that the pair would give away that it is sampled.
-    cross = price_of_item(ids, others, columns, [*taken, *tables]) if labels else None
-    features += [cross] if cross else []
+    # Not of positives alone: a sampled item has the price of the row, and a user chooses no item that they have not
+    # chosen: the pairs would give away what is sampled.
+    features += _crosses(ids, others, labels, columns, days, [*taken, *tables]) if labels else []
     hour = _hour(times, columns, [*taken])
     features += [hour] if hour else []
     left_out = [match for match in matches if match and match.kind != "match"]
     return sorted(features, key=lambda guess: _ORDER.index(guess.kind)), left_out
+
+
+def _crosses(
+    ids: Sequence[Guess],
+    others: Sequence[Guess],
+    labels: Iterable[str],
+    columns: Mapping[str, Values],
+    days: Days,
+    taken: Sequence[str],
+) -> list[Guess]:
+    price = price_of_item(ids, others, columns, taken)
+    return [*([price] if price else []), *user_and_item(ids, labels, columns, days, taken)]
 
 
 def _with_tables_beside(guess: Guess, tables: set[str]) -> Guess:

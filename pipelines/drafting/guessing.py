@@ -14,7 +14,7 @@ from sangam.pipelines.drafting.labels import coded, find_labels, require_label
 from sangam.pipelines.drafting.leaks import leak_of
 from sangam.pipelines.drafting.lists import guess_list, split_lists
 from sangam.pipelines.drafting.names import name_of, words_of
-from sangam.pipelines.drafting.passing import DAY_S, MOSTLY_NEW, NEVER, Earlier, returning
+from sangam.pipelines.drafting.passing import DAY_S, MOSTLY_NEW, NEVER, Days, Earlier, returning
 from sangam.pipelines.drafting.positives import Positives, label_of, positives_of
 from sangam.pipelines.drafting.progress import Track, untracked
 from sangam.pipelines.drafting.rates import Rate, deviations_of, rates_of
@@ -99,13 +99,14 @@ def guess(
     made = _guesses(inputs, facts, columns, times, labels.tasks, refused, track)
     ids = {name: inputs[name] for name, one in made.items() if one.kind == "id" and name not in refused}
     days = _days(sample, columns, times)
-    shares = returning(ids, days if sample.is_whole or earlier else None, earlier)
+    known = Days(days if sample.is_whole or earlier else None, earlier, sample.day_starts is not None)
+    shares = returning(ids, known)
     made |= {name: _mostly_new(made[name], share) for name, share in shares.items() if NEVER < share < MOSTLY_NEW}
     refused |= _passing(shares, positives)
     refused |= dict.fromkeys([name for name in ids if name not in refused][MOST_TABLES:], _MANY)
     kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
     weights = [one.column for one in made.values() if one.kind == "weights"]
-    features, matches = finished(kept, weights, columns, times, labels.tasks)
+    features, matches = finished(kept, weights, columns, times, labels.tasks, known)
     if not features:
         raise UserError("--label: no column remains as a feature (all are labels or left out); name fewer labels")
     tasks = [_label(name, why, columns[name], name in sample.complete) for name, why in labels.tasks.items()]

@@ -1,15 +1,31 @@
-"""An item and its price get a row for each pair; what rates of users and items change in a draft."""
+"""An item and its price, and a user and an item, get a row for each pair; what rates of users and items change in a
+draft."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.pipelines.drafting.sample_logs import CLICKED, RNG, ROWS, drafted
+from sangam.pipelines import drafting
+from sangam.pipelines.drafting.sample import read_sample
+from tests.errors import mentions
+from tests.pipelines.drafting.sample_logs import CLICKED, RNG, ROWS, ROWS_OF_DAY, USERS, drafted
 
 ITEMS = RNG.integers(0, 40, ROWS)
 PRICES = 5.0 + ITEMS + RNG.integers(0, 3, ROWS)
+
+
+def _bought_before() -> list[int]:
+    """Returns whether an earlier day has the row's user and item."""
+    first: dict[tuple[str, int], int] = {}
+    days = [row // ROWS_OF_DAY for row in range(ROWS)]
+    pairs = list(zip(USERS, ITEMS.tolist(), strict=True))
+    return [int(first.setdefault(pair, day) < day) for pair, day in zip(pairs, days, strict=True)]
+
+
+REORDERED = np.array(_bought_before())
 
 
 def test_an_item_and_its_price_have_a_row_for_each_pair(tmp_path: Path) -> None:
@@ -35,6 +51,35 @@ def test_an_item_and_its_price_have_a_row_for_each_pair(tmp_path: Path) -> None:
 def test_other_pairs_have_no_rows(tmp_path: Path, columns: dict[str, Any]) -> None:
     document, _ = drafted(tmp_path, columns | {"clicked": CLICKED})
     assert "cross" not in [feature["kind"] for feature in document["features"].values()]
+
+
+def test_a_user_and_an_item_have_a_small_row_for_each_pair_and_one_pass(tmp_path: Path) -> None:
+    document, made = drafted(tmp_path, {"item_id": ITEMS, "brand_id": ITEMS // 4, "reorder": REORDERED})
+    columns = {"user_id": "string", "item_id": "int"}
+    assert document["features"]["user_and_item"] == {"kind": "cross", "columns": columns, "table": "user_and_item"}
+    assert document["features"]["user_and_item_before"] == {"kind": "count", "by": columns, "log": True}
+    assert document["tables"]["user_and_item"]["optimizer"] == {"kind": "rowwise_adagrad", "learning_rate": 0.3}
+    assert document["training"]["epochs"] == 1
+    assert mentions(made.text, f"{REORDERED[-ROWS_OF_DAY:].mean():.1%} ... reorder (AUC 1.00)")
+
+
+def test_pairs_of_a_sample_are_looked_for_in_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drafting, "read_sample", partial(read_sample, max_rows=800))
+    document, _ = drafted(tmp_path, {"item_id": ITEMS, "reorder": REORDERED})
+    assert "user_and_item" in document["features"]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param({"item_id": ITEMS, "clicked": CLICKED}, id="tells no label"),
+        pytest.param({"item_id": np.arange(ROWS) % ROWS_OF_DAY, "reorder": REORDERED}, id="does not return"),
+        pytest.param({"town_id": ITEMS, "reorder": REORDERED}, id="no item"),
+    ],
+)
+def test_other_pairs_with_a_user_have_no_rows(tmp_path: Path, columns: dict[str, Any]) -> None:
+    document, _ = drafted(tmp_path, columns)
+    assert not {"cross", "count"} & {feature["kind"] for feature in document["features"].values()}
 
 
 def test_pairs_may_be_missing_where_their_columns_may(tmp_path: Path) -> None:

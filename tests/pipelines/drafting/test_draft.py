@@ -26,7 +26,7 @@ from sangam.schemas.errors import UserError
 from sangam.schemas.loading import load_spec
 from sangam.schemas.loading.editors import editor_schema_text
 from sangam.schemas.spec.data import CsvDialect
-from sangam.schemas.spec.features import CrossFeature, Feature, MatchFeature
+from sangam.schemas.spec.features import CountFeature, CrossFeature, Feature, MatchFeature
 from sangam.schemas.spec.patterns import FileFormat
 from tests.errors import place_and_value, tells
 from tests.object_stores import Bucket
@@ -321,5 +321,5 @@ def _kinds(features: Mapping[str, Feature]) -> dict[str, tuple[str, str]]:
     return {
         getattr(feature, "column", None) or name: (feature.kind, getattr(feature, "type", ""))
         for name, feature in features.items()
-        if not isinstance(feature, CrossFeature | MatchFeature)
+        if not isinstance(feature, CountFeature | CrossFeature | MatchFeature)
     }
