@@ -12,7 +12,6 @@ from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
 from sangam.pipelines.drafting.positives import PER_POSITIVE
 from sangam.pipelines.drafting.sample import Sample
-from sangam.pipelines.drafting.tables import has_rates
 from sangam.schemas.loading.editors import FIRST_LINE
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.data import MOST_DAYS
@@ -240,7 +239,7 @@ def _model(guesses: Guesses) -> Iterator[str]:
     if len(guesses.labels) > 1:
         settings = {"kind": "mmoe", "num_experts": 4, "expert_units": [64, 32], "tower_units": [16]}
     why = ""
-    if guesses.positives or has_rates(guesses.features):
+    if guesses.positives or guesses.id_rates:
         settings["interaction"] = {"kind": "dcn_v2", "num_layers": 2}
         if _num_inputs(guesses) > MOST_FULL_INPUTS:
             settings["interaction"]["rank"] = RANK
@@ -287,8 +286,10 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
 
 def _rows_optimizer(guesses: Guesses) -> Iterator[str]:
     settings, why = {"kind": "adagrad", "learning_rate": 0.1}, ""
-    if has_rates(guesses.features):
-        settings, why = {"kind": "adam", "learning_rate": 0.002}, "beside rates of users or items, rows move little"
+    if guesses.id_rates:
+        column, shown = next(iter(guesses.id_rates.items()))
+        settings = {"kind": "adam", "learning_rate": 0.002}
+        why = f"rows move little beside rates of ids: {column} is one of {shown}"
     yield from _entry("embedding_optimizer", settings, why, 2)
 
 
