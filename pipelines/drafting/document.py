@@ -31,6 +31,9 @@ MOST_FULL_INPUTS, RANK = 512, 64
 _DIM_OF_NUMBER = PiecewiseLinearEncoding(kind="piecewise_linear").dim
 ROWS_OF_ID = 100
 """Fewest rows per id of a table; with fewer, its rows overfit after a few epochs."""
+ROWS_FOR_ADAM, SAMPLED_FOR_ADAM = 40, 10
+"""Fewest rows per id, of the logs and of the sample, for Adam: it moves rows by little, so that ids with fewer stay
+unlearned. The sample has fewer ids than large logs, so that the first alone would be too high."""
 _HELD_OUT = "of the train days the newest: they decide how long to train, and calibrate; then trained on too"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./*=-]*")
 _NO_TEXTS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
@@ -281,12 +284,15 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
         yield from _entry("early_stopping", settings, "ends without gain; then trained on the newest days as often", 2)
     yield from _entry("batch_size_per_rank", batch, "", 2)
     yield from _entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)
-    yield from _rows_optimizer(guesses)
+    yield from _rows_optimizer(rows, sample, guesses)
 
 
-def _rows_optimizer(guesses: Guesses) -> Iterator[str]:
+def _rows_optimizer(rows: int, sample: Sample, guesses: Guesses) -> Iterator[str]:
     settings, why = {"kind": "adagrad", "learning_rate": 0.1}, ""
-    if guesses.id_rates:
+    most_ids = max(
+        (guesses.tables[each.settings["table"]].num_ids for each in guesses.features if each.kind == "id"), default=0
+    )
+    if guesses.id_rates and rows >= ROWS_FOR_ADAM * most_ids and sample.num_rows >= SAMPLED_FOR_ADAM * most_ids:
         column, shown = next(iter(guesses.id_rates.items()))
         settings = {"kind": "adam", "learning_rate": 0.002}
         why = f"rows move little beside rates of ids: {column} is one of {shown}"

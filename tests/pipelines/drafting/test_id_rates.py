@@ -1,4 +1,5 @@
-"""Numbers that are rates of an id are told by their values: behind them layers cross, and rows move little."""
+"""Numbers that are rates of an id are told by their values: behind them layers cross, and rows of many examples move
+little."""
 
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from tests.pipelines.drafting.sample_logs import DAYS, ROWS, ROWS_OF_DAY, drafte
 
 RNG = np.random.default_rng(7)
 ITEMS = RNG.integers(0, 40, ROWS)
+FEW_USERS = RNG.integers(0, 50, ROWS)
 CHANCES = RNG.uniform(0.05, 0.6, 40)
 CLICKED = (RNG.random(ROWS) < CHANCES[ITEMS]).astype(np.int64)
 DURATIONS = RNG.uniform(5.0, 90.0, 40)
@@ -33,13 +35,21 @@ RATES = means_before(CLICKED)
 def test_a_rate_of_an_id_is_one_by_any_name(tmp_path: Path) -> None:
     documents = []
     for name in ("item_ctr", "x7"):
-        document, made = drafted(tmp_path / name, {"item_id": ITEMS, name: RATES, "clicked": CLICKED})
+        document, made = drafted(
+            tmp_path / name, {"user_id": FEW_USERS, "item_id": ITEMS, name: RATES, "clicked": CLICKED}
+        )
         assert document["model"]["interaction"] == CROSSED
         assert document["training"]["embedding_optimizer"] == {"kind": "adam", "learning_rate": 0.002}
         assert f"{name} is one of item: the mean clicked of its ids follows it" in made.text
         document["features"]["renamed"] = document["features"].pop(name)
         documents.append(document)
     assert documents[0] == documents[1]
+
+
+def test_rows_with_few_examples_move_far_beside_rates_too(tmp_path: Path) -> None:
+    document, _ = drafted(tmp_path, {"item_id": ITEMS, "x7": RATES, "clicked": CLICKED})
+    assert document["model"]["interaction"] == CROSSED
+    assert document["training"]["embedding_optimizer"] == {"kind": "adagrad", "learning_rate": 0.1}
 
 
 def test_how_often_the_label_was_0_is_a_rate(tmp_path: Path) -> None:
