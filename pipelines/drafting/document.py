@@ -13,7 +13,6 @@ from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
 from sangam.pipelines.drafting.positives import PER_POSITIVE
 from sangam.pipelines.drafting.sample import Sample
-from sangam.pipelines.drafting.tables import has_rates
 from sangam.schemas.loading.editors import FIRST_LINE
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.data import MOST_DAYS
@@ -33,6 +32,9 @@ MOST_FULL_INPUTS, RANK = 512, 64
 _DIM_OF_NUMBER = PiecewiseLinearEncoding(kind="piecewise_linear").dim
 ROWS_OF_ID = 100
 """Fewest rows per id of a table; with fewer, its rows overfit after a few epochs."""
+ROWS_FOR_ADAM, SAMPLED_FOR_ADAM = 40, 10
+"""Fewest rows per id, of the logs and of the sample, for Adam: it moves rows by little, so that ids with fewer stay
+unlearned. The sample has fewer ids than large logs, so that the first alone would be too high."""
 _HELD_OUT = "of the train days the newest: they decide how long to train, and calibrate; then trained on too"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./*=-]*")
 _NO_TEXTS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
@@ -241,7 +243,7 @@ def _model(guesses: Guesses) -> Iterator[str]:
     if len(guesses.labels) > 1:
         settings = {"kind": "mmoe", "num_experts": 4, "expert_units": [64, 32], "tower_units": [16]}
     why = ""
-    if guesses.positives or has_rates(guesses.features):
+    if guesses.positives or guesses.id_rates:
         settings["interaction"] = {"kind": "dcn_v2", "num_layers": 2}
         if _num_inputs(guesses) > MOST_FULL_INPUTS:
             settings["interaction"]["rank"] = RANK
@@ -287,13 +289,18 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
         yield from _entry("early_stopping", settings, why, 2)
     yield from _entry("batch_size_per_rank", batch, "", 2)
     yield from _entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)
-    yield from _rows_optimizer(guesses)
+    yield from _rows_optimizer(rows, sample, guesses)
 
 
-def _rows_optimizer(guesses: Guesses) -> Iterator[str]:
+def _rows_optimizer(rows: int, sample: Sample, guesses: Guesses) -> Iterator[str]:
     settings, why = {"kind": "adagrad", "learning_rate": 0.1}, ""
-    if has_rates(guesses.features):
-        settings, why = {"kind": "adam", "learning_rate": 0.002}, "beside rates of users or items, rows move little"
+    most_ids = max(
+        (guesses.tables[each.settings["table"]].num_ids for each in guesses.features if each.kind == "id"), default=0
+    )
+    if guesses.id_rates and rows >= ROWS_FOR_ADAM * most_ids and sample.num_rows >= SAMPLED_FOR_ADAM * most_ids:
+        column, shown = next(iter(guesses.id_rates.items()))
+        settings = {"kind": "adam", "learning_rate": 0.002}
+        why = f"rows move little beside rates of ids: {column} is one of {shown}"
     yield from _entry("embedding_optimizer", settings, why, 2)
 
 

@@ -10,6 +10,7 @@ from sangam.pipelines.drafting.codes import signs_of
 from sangam.pipelines.drafting.events import of_one
 from sangam.pipelines.drafting.features import finished, named
 from sangam.pipelines.drafting.guesses import ColumnFacts, Guess, Settings, by_signs, guess_single
+from sangam.pipelines.drafting.id_rates import rates_of_ids
 from sangam.pipelines.drafting.labels import coded, find_labels, require_label
 from sangam.pipelines.drafting.leaks import leak_of
 from sangam.pipelines.drafting.lists import guess_list, split_lists
@@ -39,6 +40,7 @@ class Guesses:
         labels: labels with the settings of their tasks.
         deviations: standard deviation of each label that is not 0 or 1, by its column.
         rates: how often each other label is 1, by its column.
+        id_rates: numbers that are rates of an id, by their column, each with what shows it.
         event_time: column of the event's time; None without one.
         features: features in the order of the spec, with names and tables.
         left_out: columns that no feature reads.
@@ -53,6 +55,7 @@ class Guesses:
     labels: tuple[Guess, ...]
     deviations: Mapping[str, float]
     rates: Mapping[str, Rate]
+    id_rates: Mapping[str, str]
     event_time: Guess | None
     features: tuple[Guess, ...]
     left_out: tuple[Guess, ...]
@@ -114,6 +117,7 @@ def guess(
         labels=(label_of(positives),) if positives else tuple(tasks),
         deviations=deviations_of(labels.tasks, columns),
         rates=rates_of(labels.tasks, columns, days),
+        id_rates=rates_of_ids(features, labels.tasks, columns, days),
         event_time=Guess(times.event, "event_time", times.why) if times.event else None,
         features=tuple(features),
         left_out=(*_all_left_out(sample, made, refused, {*(one.name for one in features), *labels.tasks}), *matches),

@@ -7,7 +7,7 @@ import numpy as np
 
 from sangam.pipelines.drafting.crosses import TABLE_OF_USERS, is_of_users, pair_counts
 from sangam.pipelines.drafting.guesses import Guess, Settings
-from sangam.pipelines.drafting.names import ITEMS, RATES, USERS, entity_of, is_id_of, name_of, plural_of, words_of
+from sangam.pipelines.drafting.names import USERS, entity_of, is_id_of, name_of, plural_of
 from sangam.pipelines.drafting.values import Values
 
 FEW_IDS, MANY_IDS = 16, 10_000
@@ -122,10 +122,3 @@ def user_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> str | N
             if int(values.is_present.sum()) >= _ROWS_OF_USER * values.num_different:
                 return guess.name
     return None
-
-
-def has_rates(features: Sequence[Guess]) -> bool:
-    """Returns whether there are ids, and a number that is named as a rate of users or items: `item_click_rate`."""
-    has_ids = any("table" in guess.settings for guess in features)
-    words = [set(words_of(guess.column)) for guess in features if guess.kind == "numeric"]
-    return has_ids and any(RATES & each and (USERS | ITEMS) & each for each in words)

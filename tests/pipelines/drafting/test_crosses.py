@@ -1,5 +1,4 @@
-"""An item and its price, and a user and an item, get a row for each pair; what rates of users and items change in a
-draft."""
+"""An item and its price, and a user and an item, get a row for each pair."""
 
 from functools import partial
 from pathlib import Path
@@ -91,22 +90,3 @@ def test_pairs_may_be_missing_where_their_columns_may(tmp_path: Path) -> None:
 def test_sampled_items_have_no_price_of_their_own(tmp_path: Path) -> None:
     document, _ = drafted(tmp_path, {"item_id": ITEMS, "price": PRICES})
     assert "cross" not in [feature["kind"] for feature in document["features"].values()]
-
-
-def test_the_crosses_of_many_inputs_are_of_low_rank(tmp_path: Path) -> None:
-    numbers = {f"x{place}": RNG.random(ROWS) for place in range(70)}
-    numbers["item_click_rate"] = RNG.random(ROWS)
-    document, _ = drafted(tmp_path, numbers | {"item_id": ITEMS, "clicked": CLICKED})
-    assert document["model"]["interaction"] == {"kind": "dcn_v2", "num_layers": 2, "rank": 64}
-
-
-def test_beside_rates_of_items_rows_move_little_and_layers_cross(tmp_path: Path) -> None:
-    rates = {"item_click_rate": RNG.random(ROWS)}
-    with_rates, _ = drafted(tmp_path / "with", {"item_id": ITEMS, "clicked": CLICKED} | rates)
-    without, _ = drafted(tmp_path / "without", {"item_id": ITEMS, "clicked": CLICKED})
-    assert [each["model"].get("interaction") for each in (with_rates, without)] == [
-        {"kind": "dcn_v2", "num_layers": 2},
-        None,
-    ]
-    kinds = [each["training"]["embedding_optimizer"]["kind"] for each in (with_rates, without)]
-    assert kinds == ["adam", "adagrad"]
