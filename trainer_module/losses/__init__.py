@@ -10,4 +10,4 @@ from sangam.trainer_module.losses.tasks import (
     predictions,
 )
 
-__all__ = ["Balance", "correction", "ids_read", "logits_of_mean_prediction", "loss_sums", "predictions"]
+__all__ = ["Balance", "calibrated", "correction", "ids_read", "logits_of_mean_prediction", "loss_sums", "predictions"]
