@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from sangam.schemas.contracts.example_files import by_day
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.trainer_module import collectives
 from sangam.trainer_module.input.batch import Batch
@@ -141,7 +142,15 @@ class TrainInput:
 
     def validation_sample(self, size: int) -> list[Batch]:
         """Returns this rank's share of about so many examples of the split, from all over; it reads by itself."""
-        ranker, files = self._job.ranker, self._job.validation_files
+        return self._sample(self._job.validation_files, size)
+
+    def newest_sample(self, days: int, size: int) -> list[Batch]:
+        """Returns such a share of examples of the newest train days: of so many that have some."""
+        newest = list(by_day(self._job.train_files).values())[-days:]
+        return self._sample([file for of_day in newest for file in of_day], size)
+
+    def _sample(self, files: Sequence[str], size: int) -> list[Batch]:
+        ranker = self._job.ranker
         batches = validation_batches(ranker, files, rank=self._rank, ranks=self._ranks, reader=self._reader)
         return evenly(batches, -(-size // (ranker.training.batch_size_per_rank * self._ranks)))
 

@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.spec.tasks import BinaryTask, Isotonic, Platt
-from sangam.trainer_module.losses import correction
+from sangam.trainer_module.losses import calibrated, correction
 
 MOST_POINTS = 200
 """Maximum number of inner points of an isotonic calibration; each stands for at least 1 / 200 of the examples."""
 LEAST_SLOPE = 0.01
 """Minimum slope of an isotonic calibration; with a smaller one, different float32 scores could become equal."""
+LARGEST_SHIFT = 10.0
+"""Largest shift of a calibration by its mean: odds of 22,000."""
+_HALVINGS = 60
 _MOST_STEPS = 100
 _TOLERANCE = 1e-10
 """Tolerance of the gradient of the mean loss."""
@@ -84,6 +88,36 @@ def fit(task: BinaryTask, counts: Counts, days: tuple[str, ...]) -> Calibration 
             return unfitted.model_copy(update={"logits": tuple(points.tolist()), "calibrated": tuple(values.tolist())})
         case _:
             assert_never(task.calibration)
+
+
+def mean_prediction(task: BinaryTask, fitted: Calibration, counts: Counts) -> float:
+    """Returns the mean prediction of examples by the model's logit; there is one at least."""
+    return _mean(_fitted_logits(task, fitted, counts), counts)
+
+
+def with_mean(task: BinaryTask, fitted: Calibration, counts: Counts, mean: float) -> Calibration:
+    """Returns a calibration with a constant added, by which the mean prediction of examples becomes `mean`.
+
+    Args:
+        task: a binary task.
+        fitted: its calibration.
+        counts: examples by the model's logit; one at least.
+        mean: above 0 and below 1.
+    """
+    f, low, high = _fitted_logits(task, fitted, counts), -LARGEST_SHIFT, LARGEST_SHIFT
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _mean(f + middle, counts) < mean else (low, middle)
+    return fitted.model_copy(update={"calibrated": tuple(value + (low + high) / 2 for value in fitted.calibrated)})
+
+
+def _fitted_logits(task: BinaryTask, fitted: Calibration, counts: Counts) -> Floats:
+    found: Floats = calibrated(fitted, tf.constant(counts.logits + correction(task), tf.float64)).numpy()
+    return found
+
+
+def _mean(f: Floats, counts: Counts) -> float:
+    return float((counts.examples * _sigmoid(f)).sum() / counts.examples.sum())
 
 
 def _problem(counts: Counts) -> str:

@@ -88,6 +88,7 @@ class History:
         notes: sentences for the user.
         validated: number of examples in the validation split.
         refit_from: index of the first report of a pass over the validation split; None before the refit.
+        means: mean predictions before the refit by calibrated task, see `refit_shift`.
         online: state of an online training, JSON.
         online_arrays: arrays of that state.
     """
@@ -106,6 +107,7 @@ class History:
     notes: list[str] = field(default_factory=list)
     validated: int = 0
     refit_from: int | None = None
+    means: dict[str, float] = field(default_factory=dict)
     online: dict[str, Any] = field(default_factory=dict)
     online_arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 

@@ -3,9 +3,10 @@
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.trainer_module.checkpoint.manifest import Manifest
 from sangam.trainer_module.input.batch import Batch
@@ -156,11 +157,10 @@ class Run:
         """Frees the memory of the sample, once nothing more is to be decided."""
         self._sample = None
 
-    def calibrate(self, epoch: int) -> None:
-        """Makes the model predict with an epoch's calibrations, from here to the export."""
-        calibrations = self.history.report_of(epoch).calibrations
+    def calibrate(self, calibrations: Mapping[str, Calibration]) -> None:
+        """Makes the model predict with calibrations, from here to the export."""
         self.trainer.ranker.calibrations = calibrations
-        self.manifest = self.manifest.model_copy(update={"calibrations": calibrations})
+        self.manifest = self.manifest.model_copy(update={"calibrations": dict(calibrations)})
         for task, fitted in calibrations.items():
             if fitted.problem:
                 self.history.note(f"tasks.{task}.calibration: none, scores are the model's own: {fitted.problem}")

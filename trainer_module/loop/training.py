@@ -12,6 +12,7 @@ from sangam.trainer_module.checkpoint.writer import Writer
 from sangam.trainer_module.loop.checkpointing import Checkpointer
 from sangam.trainer_module.loop.early_stopping import StopDecision, judge, passes_of
 from sangam.trainer_module.loop.events import Events
+from sangam.trainer_module.loop.refit_shift import mean_predictions, without_shift
 from sangam.trainer_module.loop.report import by_rank, write_report
 from sangam.trainer_module.loop.run import Run
 from sangam.trainer_module.loop.start import load
@@ -67,7 +68,8 @@ def train(
             run.validate(verdict.best_epoch, "best")
     if verdict is not None and job.refit_days:
         _refit(run, checkpointer, verdict, last_step)
-    run.calibrate(len(run.history.epochs) - 1 if verdict is None else verdict.best_epoch)
+    scored = run.history.report_of(len(run.history.epochs) - 1 if verdict is None else verdict.best_epoch)
+    run.calibrate(without_shift(run, scored.calibrations))
     # Save: the final checkpoint, scores that the exported model must reproduce, and the report.
     with progress.beating():
         checkpointer.write_final(Path(job.final_checkpoint))
@@ -134,6 +136,7 @@ def _refit(run: Run, checkpointer: Checkpointer, verdict: StopDecision, last_ste
     of_epoch = history.reports[0].examples
     passes, first = passes_of(verdict.best_point, of_epoch), run.first_epoch
     if history.refit_from is None:
+        history.means = mean_predictions(run, history.report_of(verdict.best_epoch).calibrations)
         first = len(history.reports)
         run.trainer.begin_schedule(step=last_step, pace=of_epoch / history.validated)
         run.source = run.source.then(job.validation_files, first)

@@ -119,6 +119,26 @@ class Validated(NamedTuple):
 
 def validate(trainer: Trainer, batches: Iterable[Batch], progress: Progress, days: tuple[str, ...] = ()) -> Validated:
     """Scores batches of the validation split, which covers `days`, and fits calibrations. All ranks together."""
+    metrics, num_validated = _scored(trainer, batches, progress)
+    results, calibrations = {}, dict[str, Calibration]()
+    for task, metric in metrics.items():
+        results[task] = {metric.name: metric.value(metric.totals)}
+        declared = trainer.ranker.spec.tasks[task]
+        if isinstance(declared, BinaryTask) and isinstance(metric, Auc):
+            fitted = fit(declared, metric.counts(metric.totals), days)
+            calibrations |= {task: fitted} if fitted else {}
+    return Validated(results, calibrations, num_validated)
+
+
+def counts_by_logit(trainer: Trainer, batches: Iterable[Batch], progress: Progress) -> dict[str, Counts]:
+    """Returns the examples of binary tasks that have any, by the model's uncalibrated logit. All ranks together."""
+    scored, _ = _scored(trainer, batches, progress)
+    counts = {task: metric.counts(metric.totals) for task, metric in scored.items() if isinstance(metric, Auc)}
+    return {task: each for task, each in counts.items() if each.examples.any()}
+
+
+def _scored(trainer: Trainer, batches: Iterable[Batch], progress: Progress) -> tuple[dict[str, Metric], int]:
+    """Returns each task's metric, with equal totals on all ranks, and the number of examples of all ranks."""
     ranker, num_validated = trainer.ranker, 0
     metrics = {task: metric_of(ranker.spec.tasks[task]) for task in ranker.tasks}
     for batch in then_empty(batches, ranker.layout):
@@ -132,13 +152,7 @@ def validate(trainer: Trainer, batches: Iterable[Batch], progress: Progress, day
         for column, (task, metric) in enumerate(metrics.items()):
             scores_B1 = logits_BT[:, column : column + 1] if metric.reads_logits else predictions[task]
             metric.add(labels_BT[:, column], scores_B1.numpy()[:, 0])
-    results, calibrations = {}, dict[str, Calibration]()
     for task, metric in metrics.items():
         # All ranks have the same totals, and therefore the same calibrations.
-        totals = collectives.allreduce_sum(tf.constant(metric.totals), name=f"metric_{task}").numpy()
-        results[task] = {metric.name: metric.value(totals)}
-        declared = ranker.spec.tasks[task]
-        if isinstance(declared, BinaryTask) and isinstance(metric, Auc):
-            fitted = fit(declared, metric.counts(totals), days)
-            calibrations |= {task: fitted} if fitted else {}
-    return Validated(results, calibrations, num_validated)
+        metric.totals = collectives.allreduce_sum(tf.constant(metric.totals), name=f"metric_{task}").numpy()
+    return metrics, num_validated

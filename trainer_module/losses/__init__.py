@@ -2,6 +2,12 @@
 
 from sangam.trainer_module.losses.balance import Balance
 from sangam.trainer_module.losses.examples import ids_read
-from sangam.trainer_module.losses.tasks import correction, logits_of_mean_prediction, loss_sums, predictions
+from sangam.trainer_module.losses.tasks import (
+    calibrated,
+    correction,
+    logits_of_mean_prediction,
+    loss_sums,
+    predictions,
+)
 
-__all__ = ["Balance", "correction", "ids_read", "logits_of_mean_prediction", "loss_sums", "predictions"]
+__all__ = ["Balance", "calibrated", "correction", "ids_read", "logits_of_mean_prediction", "loss_sums", "predictions"]

@@ -132,6 +132,22 @@ def test_it_is_fitted_to_the_corrected_logit_where_negatives_were_sampled(kind: 
     np.testing.assert_allclose(_calibrated(sampled, logits), _calibrated(plain, logits), atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_constant_gives_it_another_mean_prediction(kind: str) -> None:
+    from sangam.trainer_module.loop.calibration import fit, mean_prediction, with_mean
+
+    task, (logits, labels) = _task(kind, keep_negatives=0.5), _sample(3000)
+    counts = _counts(logits, labels)
+    fitted = fit(task, counts, ())
+    assert fitted is not None
+    made = with_mean(task, fitted, counts, 0.3)
+    found = _calibrated(made, logits + np.log(0.5))
+    assert (1 / (1 + np.exp(-found))).mean() == pytest.approx(0.3, abs=1e-9)
+    assert mean_prediction(task, made, counts) == pytest.approx(0.3, abs=1e-9)
+    before = _calibrated(fitted, logits + np.log(0.5))
+    np.testing.assert_allclose(found - before, (found - before)[0], atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("kind", "logits", "labels", "problem"),
     [

@@ -34,15 +34,49 @@ def _train(directory: Path, files: tuple[str, ...]) -> dict[str, Any]:
     return report_of(made)
 
 
+def _calibrations(directory: Path) -> Any:
+    from sangam.trainer_module.checkpoint.manifest import read_manifest
+
+    return read_manifest(directory / "final").calibrations
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return write_examples(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory, files: tuple[str, ...]) -> tuple[Path, dict[str, Any]]:
-    directory = tmp_path_factory.mktemp("ended")
-    return directory, _train(directory, files)
+def means() -> list[tuple[float, float, float]]:
+    """Mean predictions of the newest train day: before the refit, after it, and after it with the shift taken back."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def ended(
+    tmp_path_factory: pytest.TempPathFactory, files: tuple[str, ...], means: list[tuple[float, float, float]]
+) -> tuple[Path, dict[str, Any]]:
+    from sangam.trainer_module.loop import training
+
+    directory, as_it_is = tmp_path_factory.mktemp("ended"), training.without_shift
+
+    def measured(run: Any, calibrations: Any) -> Any:
+        found = as_it_is(run, calibrations)
+        sample = run.source.newest_sample(1, NUM_EXAMPLES)
+        place = run.trainer.ranker.tasks.index("like")
+        z, labels = (
+            np.concatenate([values.numpy()[:, place] for values in of_batches]).astype(np.float64)
+            for of_batches in (map(run.trainer.logits, sample), map(run.trainer.ranker.labels, sample))
+        )
+        after, back = (
+            (1 / (1 + np.exp(-each["like"].slope * z - each["like"].calibrated[0])))[~np.isnan(labels)].mean()
+            for each in (calibrations, found)
+        )
+        means.append((run.history.means["like"], after, back))
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(training, "without_shift", measured)
+        return directory, _train(directory, files)
 
 
 @pytest.mark.long
@@ -76,13 +110,20 @@ def test_the_days_of_the_refit_are_days_learned_from(ended: tuple[Path, dict[str
 def test_the_calibration_is_that_of_the_best_epoch_on_days_that_its_model_had_not_seen(
     ended: tuple[Path, dict[str, Any]],
 ) -> None:
-    from sangam.trainer_module.checkpoint.manifest import read_manifest
-
     directory, report = ended
-    fitted = read_manifest(directory / "final").calibrations["like"]
+    fitted = _calibrations(directory)["like"]
     held_out = NUM_EXAMPLES - report["epochs"][0]["examples"]
     assert (fitted.kind, fitted.days, fitted.examples, fitted.problem) == ("platt", (VALIDATION_DAY,), held_out, "")
     assert report["calibrations"] == {"like": fitted.facts()}
+
+
+@pytest.mark.long
+def test_the_refit_does_not_move_the_mean_prediction(
+    ended: tuple[Path, dict[str, Any]], means: list[tuple[float, float, float]]
+) -> None:
+    ((before, after, back),) = means
+    assert back == pytest.approx(before, abs=2e-4)  # A bin of logits is 0.0016 wide.
+    assert abs(after - before) > 10 * abs(back - before)
 
 
 @pytest.mark.long
@@ -119,6 +160,7 @@ def test_a_job_killed_twice_during_the_refit_ends_as_if_nothing_had_been(
             read_rows(tmp_path / "final", group), read_rows(directory / "final", group), strict=True
         ):
             np.testing.assert_array_equal(array, expected, err_msg=group)
+    assert _calibrations(tmp_path) == _calibrations(directory)
     dense = read_dense(directory / "final")
     for name, array in read_dense(tmp_path / "final").items():
         np.testing.assert_array_equal(array, dense[name], err_msg=name)
