@@ -78,11 +78,11 @@ def _attended(weights: dict[str, Any], layer: int, q: Any, k: Any, v: Any, ages:
 
 
 def _hstu(weights: dict[str, Any], layer: int, x: np.ndarray, ages: Any) -> np.ndarray:
-    """Equations 1 to 3 of the paper."""
+    """Equations 1 to 3 of the paper, with 1 + U for U."""
     k, v = np.split(_silu(_dense(weights, f"{layer}/keys_values", _normal(x))), 2, axis=1)
     q, u = np.split(_silu(_dense(weights, f"{layer}/queries_gates", _normal(x))), 2, axis=1)
     sums = _attended(weights, layer, q, k, v, ages, lambda logits, count: _silu(logits) / count)
-    return x + _dense(weights, f"{layer}/mixed", _normal(sums) * u)
+    return x + _dense(weights, f"{layer}/mixed", _normal(sums) * (1 + u))
 
 
 def _transformer(weights: dict[str, Any], layer: int, x: np.ndarray, ages: Any) -> np.ndarray:
