@@ -40,7 +40,7 @@ class DinLists:
         if lists.has_own_targets:
             return self._each(weights, lists, target)
         list_C = lists.of_targets(tf.shape(target)[0])
-        target_CD = tf.broadcast_to(target, [tf.size(list_C), self._dim])
+        target_CD = tf.ensure_shape(tf.broadcast_to(target, [tf.size(list_C), self._dim]), [None, self._dim])
         return tf.cond(
             tf.equal(tf.size(lists.lengths_R), tf.size(list_C)),
             lambda: self._each(weights, lists, target_CD),
@@ -62,7 +62,7 @@ class DinLists:
         side, each made once for all values, are one product.
         """
         w_x, w_both, w_target = tf.split(weights[f"{self._name}/first/w"], 3)
-        matrix_CDU = w_x + target_CD[:, :, None] * w_both
+        matrix_DCU = w_x[:, None] + tf.transpose(target_CD)[:, :, None] * w_both[:, None]
         bias_CU = tf.matmul(target_CD, w_target) + weights[f"{self._name}/first/b"]
         end_R = tf.cumsum(lists.lengths_R)
         last_R = tf.searchsorted(list_C, tf.range(tf.size(end_R)), side="right")
@@ -72,7 +72,9 @@ class DinLists:
             x_LD = lists.values_nD[end_R[of_list] - length : end_R[of_list]]
             at_a_time = tf.cast(_FLOATS // (tf.maximum(length, 1) * self._units), tf.int32)
             end = tf.minimum(start + tf.maximum(at_a_time, 1), last_R[of_list])
-            sums_cD = self._sums(weights, x_LD, matrix_CDU[start:end], bias_CU[start:end])
+            # Of a known rank: the product, its bias and relu are one operation.
+            x_LD = tf.ensure_shape(x_LD, [None, self._dim])
+            sums_cD = self._sums(weights, x_LD, matrix_DCU[:, start:end], bias_CU[start:end])
             return number + 1, end, found.write(number, sums_cD)
 
         num, zero = tf.size(list_C), tf.constant(0)
@@ -84,8 +86,8 @@ class DinLists:
         )
         return found.concat()
 
-    def _sums(self, weights: Weights, x_LD: tf.Tensor, matrix_cDU: tf.Tensor, bias_cU: tf.Tensor) -> tf.Tensor:
-        side_by_side = tf.reshape(tf.transpose(matrix_cDU, [1, 0, 2]), [self._dim, -1])
+    def _sums(self, weights: Weights, x_LD: tf.Tensor, matrix_DcU: tf.Tensor, bias_cU: tf.Tensor) -> tf.Tensor:
+        side_by_side = tf.reshape(matrix_DcU, [self._dim, -1])
         hidden = tf.nn.relu(tf.nn.bias_add(tf.matmul(x_LD, side_by_side), tf.reshape(bias_cU, [-1])))
         hidden = self._rest(weights, tf.reshape(hidden, [-1, self._units]))
         scores_Lc = tf.reshape(self._head(weights, hidden), tf.stack([tf.shape(x_LD)[0], tf.shape(bias_cU)[0]]))
