@@ -71,10 +71,10 @@ class TransformerEncoder(roles.Encoder):
             yield from _behind_attention(str(layer), dim, self.feed_forward_units)
 
 
-def _behind_attention(layer: str, dim: int, feed_forward_units: int) -> Iterator[Weight]:
-    """Yields what a transformer's layer has besides its attention: two products and two norms."""
+def _behind_attention(layer: str, dim: int, feed_forward_units: int, start: Start = "glorot") -> Iterator[Weight]:
+    """Yields what a transformer's layer has besides its attention: two products, the second with a start, two norms."""
     yield from dense(f"{layer}/wide", dim, feed_forward_units)
-    yield from dense(f"{layer}/narrow", feed_forward_units, dim)
+    yield from dense(f"{layer}/narrow", feed_forward_units, dim, start=start)
     for norm in (1, 2):
         yield weight(f"{layer}/norm_{norm}/gain", dim, start="zeros")
         yield weight(f"{layer}/norm_{norm}/bias", dim, start="zeros")
@@ -82,7 +82,8 @@ def _behind_attention(layer: str, dim: int, feed_forward_units: int) -> Iterator
 
 class CandidateEncoder(roles.Encoder):
     """Layers of attention over the sequence and the target behind its newest id. An id sees older ones, the target all
-    of them, and nothing sees the target; so a target's vector depends on no other target."""
+    of them, and nothing sees the target; so a target's vector depends on no other target. What a layer adds begins at 0:
+    the vector begins as the target's row."""
 
     keeps_lists: ClassVar[bool] = True
     positions_start: ClassVar[Start] = "zeros"
@@ -127,9 +128,9 @@ class TargetTransformerEncoder(CandidateEncoder):
     def layer_weights(self, layer: str, dim: int) -> Iterator[Weight]:
         """See `CandidateEncoder`."""
         yield from dense(f"{layer}/keys_values", dim, 2 * dim, columns=2)
-        for part in ("queries", "mixed"):
-            yield from dense(f"{layer}/{part}", dim, dim)
-        yield from _behind_attention(layer, dim, self.feed_forward_units)
+        yield from dense(f"{layer}/queries", dim, dim)
+        yield from dense(f"{layer}/mixed", dim, dim, start="zeros")
+        yield from _behind_attention(layer, dim, self.feed_forward_units, start="zeros")
 
 
 class HstuEncoder(CandidateEncoder):
@@ -144,7 +145,7 @@ class HstuEncoder(CandidateEncoder):
         """See `CandidateEncoder`."""
         for part in ("keys_values", "queries_gates"):
             yield from dense(f"{layer}/{part}", dim, 2 * dim, columns=2)
-        yield from dense(f"{layer}/mixed", dim, dim)
+        yield from dense(f"{layer}/mixed", dim, dim, start="zeros")
 
 
 Encoder = Annotated[roles.Encoder, AnyKind(roles.Encoder)]
