@@ -82,8 +82,8 @@ def _behind_attention(layer: str, dim: int, feed_forward_units: int, start: Star
 
 class CandidateEncoder(roles.Encoder):
     """Layers of attention over the sequence and the target behind its newest id. An id sees older ones, the target all
-    of them, and nothing sees the target; so a target's vector depends on no other target. What a layer adds begins at 0:
-    the vector begins as the target's row."""
+    of them, and nothing sees the target; so a target's vector depends on no other target. What a layer adds begins at
+    0: the vector begins as the target's row."""
 
     keeps_lists: ClassVar[bool] = True
     positions_start: ClassVar[Start] = "zeros"
