@@ -149,6 +149,17 @@ def test_a_list_is_computed_once_for_its_candidates_and_they_do_not_see_each_oth
 
 
 @both
+def test_the_vector_begins_as_the_row_of_the_target(declared: Any) -> None:
+    from sangam.trainer_module.dense.initial import initial
+
+    encoder, _ = built(declared, has_ages=False)
+    feature = SequenceFeature(kind="sequence", type="int", table="t", max_length=9, encoder=declared)
+    weights = {weight.name: initial(weight, seed=1) for weight in encoder_weights("f", feature, DIM)}
+    got = encoder(weights, lists_of(LENGTHS, VALUES, has_own_targets=True), tf.constant(TARGETS)).numpy()
+    np.testing.assert_array_equal(got, TARGETS * (np.array(LENGTHS) > 0)[:, None])
+
+
+@both
 def test_one_list_may_have_many_targets_and_one_target_many_lists(declared: Any) -> None:
     encoder, weights = built(declared)
     targets = tf.constant(TARGETS)
