@@ -35,9 +35,9 @@ from sangam.trainer_module.serving.missing import without_missing
 from sangam.trainer_module.serving.raw_columns import checked, input_specs, inputs_of, num_candidates
 from sangam.trainer_module.serving.request_columns import columns_of, repeated_columns_of
 from sangam.trainer_module.serving.table import ServedTable
+from sangam.trainer_module.transforms.columns import OfSeveral
 from sangam.trainer_module.transforms.graph import TransformGraph
 from sangam.trainer_module.transforms.keys import id_keys
-from sangam.trainer_module.transforms.stacked import OfSeveral
 
 _EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")
 _BLOCKS = tf.TensorSpec([None], tf.string, name="blocks")

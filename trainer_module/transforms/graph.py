@@ -11,9 +11,10 @@ import tensorflow as tf
 from sangam.schemas.contracts.statistics import FILE_NAME, parse_statistics
 from sangam.schemas.host.wildcards import without_wildcards
 from sangam.schemas.spec import Inputs
+from sangam.trainer_module.transforms.columns import OfSeveral
 from sangam.trainer_module.transforms.history import HistoryTables
 from sangam.trainer_module.transforms.preprocessing import features_of
-from sangam.trainer_module.transforms.stacked import Logged, Made, OfSeveral
+from sangam.trainer_module.transforms.stacked import Logged, Made
 
 
 @functools.lru_cache(maxsize=1)

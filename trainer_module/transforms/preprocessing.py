@@ -40,13 +40,12 @@ from sangam.schemas.spec.features import (
     VectorFeature,
 )
 from sangam.trainer_module.transforms import buckets, ids, lists, numbers, times
-from sangam.trainer_module.transforms.columns import one_value
+from sangam.trainer_module.transforms.columns import OfSeveral, one_value
 from sangam.trainer_module.transforms.history import history_keys
 from sangam.trainer_module.transforms.outside import feature_of_others
 from sangam.trainer_module.transforms.stacked import (
     Logged,
     Made,
-    OfSeveral,
     Rows,
     alone,
     joined,

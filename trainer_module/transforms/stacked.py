@@ -331,19 +331,6 @@ Logged: TypeAlias = tf.SparseTensor | InStack
 """A column of the logs."""
 
 
-@dataclass(frozen=True, eq=False)
-class OfSeveral:
-    """What is known of a call with the candidates of several requests, whose columns have a row for each of either.
-
-    Attributes:
-        repeated: columns that features read together with others, with a row for each candidate.
-        request_C: number of each candidate's request, int32.
-    """
-
-    repeated: Mapping[str, Logged]
-    request_C: tf.Tensor
-
-
 def alone(column: Logged) -> tf.SparseTensor:
     """Returns a column of the logs by itself."""
     return column.sparse if isinstance(column, InStack) else column

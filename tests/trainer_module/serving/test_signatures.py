@@ -222,7 +222,7 @@ def test_a_match_of_several_requests_repeats_no_list(served_world: Any) -> None:
     from sangam.schemas.spec import RankerSpec
     from sangam.trainer_module.serving.request_columns import columns_of
     from sangam.trainer_module.serving.writing import served_ranker
-    from sangam.trainer_module.transforms.stacked import OfSeveral
+    from sangam.trainer_module.transforms.columns import OfSeveral
     from tests.trainer_module.serving.sample_training import declared, job_of, ranked, rows
 
     served = served_ranker(job_of(served_world, served_world, declared()), declared().export)
