@@ -12,7 +12,7 @@ from sangam.trainer_module.dense.layers import Dense, Mlp
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.encoders.lists import Lists
 
-_FLOATS = 1 << 18
+_FLOATS = 1 << 19
 """Most hidden units of pairs that are computed at a time: they stay in a processor's cache until they are added up."""
 
 # Shape suffixes: R lists, C targets, n values of all lists in a row, D dimension, U units of the first layer; of some

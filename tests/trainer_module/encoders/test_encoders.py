@@ -85,7 +85,7 @@ def test_din_weighs_each_value_by_what_an_mlp_makes_of_it_and_the_target(has_own
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("floats", [1 << 18, 1])
+@pytest.mark.parametrize("floats", [1 << 19, 1])
 def test_din_takes_one_list_for_many_targets_and_one_target_for_many_lists(
     floats: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
