@@ -1,10 +1,11 @@
-"""Encoders of histories: `python -m bench.histories [quality] [demo] [serving] [training]`.
+"""Encoders of histories: `python -m bench.histories [quality] [demo] [serving] [several] [training]`.
 
 `quality`: test AUC on a made-up world (`bench.history_world`), mean and range over seeds; each encoder with the rate
 and dimension of the best validation AUC on another seed, the same trials for all, at the epoch of the best one.
 `demo`: mean AUC of the demo's tasks on its evaluated day, its history read by other encoders, all else as declared.
 `serving`: 200 candidates of one user with 1,024 events, by the exported signature, beside the same ranker without the
-history, in turn. `training`: examples per second of processor time, by the length of the lists.
+history, in turn. `several`: eight such requests in one call, with a feature that reads the history beside the
+candidates' ids, and without it. `training`: examples per second of processor time, by the length of the lists.
 """
 
 import argparse
@@ -22,13 +23,15 @@ import numpy as np
 import tensorflow as tf
 
 from bench import results
-from bench.history_world import Rows, auc, auc_of, batches, declared, world
+from bench.history_world import ROWS, Rows, auc, auc_of, batches, declared, world
 from bench.quality.changes import merged
 from bench.quality.examples import examples
 from bench.quality.training import trained
 from bench.serving import request_for
 from bench.user_once import call_of, in_turn, served, wide
 from sangam.pipelines.synthetic import generate
+from sangam.schemas.contracts.export import RANK_SEVERAL
+from sangam.schemas.derived.rank_inputs import REQUEST_NUMBER
 from sangam.schemas.loading import load_spec
 from sangam.schemas.spec import RankerSpec, Spec
 from sangam.schemas.spec.features import SequenceFeature
@@ -45,8 +48,8 @@ ENCODERS: Mapping[str, dict[str, Any]] = {
     "hstu": {"kind": "hstu", **_TARGET},
     "hstu, 2 layers": {"kind": "hstu", "num_layers": 2, **_TARGET},
 }
-_WITHOUT_POSITIONS = "din, without positions"
-_TUNED = ("mean", "din", "target_transformer", "hstu")
+WITHOUT_POSITIONS = "din, without positions"
+_TUNED = ("din", "mean", WITHOUT_POSITIONS, "transformer", "target_transformer", "hstu")
 _TRIALS = ((0.005, 16), (0.01, 16), (0.005, 32))
 """Rates and dimensions that are tried for each encoder."""
 _TUNED_ON = 0
@@ -55,21 +58,27 @@ _EPOCHS = 5
 _LENGTHS, _EVENTS, _STEPS = (16, 64, 256, 1_024, 4_096), 1 << 14, 3
 _QUADRATIC = ("transformer", 1_024)
 """The encoder whose memory has the square of the lengths of all lists, and the longest that is tried."""
-_CANDIDATES, _HISTORY = 200, 1_024
+_CANDIDATES, _HISTORY, _REQUESTS = 200, 1_024, 8
 _DEMO = Path("sangam/pipelines/specs/short_video.yaml")
 
 
-def quality(seeds: Sequence[int]) -> dict[str, Any]:
-    """Returns the settings of each encoder, and its test AUCs by seed."""
-    encoders = {**{name: ENCODERS[name] for name in _TUNED}, _WITHOUT_POSITIONS: ENCODERS["din"]}
-    rows, settings = world(_TUNED_ON), {}
+def quality(seeds: Sequence[int], names: Sequence[str] = _TUNED, rows_of: Mapping[str, int] = ROWS) -> dict[str, Any]:
+    """Returns the settings of each encoder, and its test AUCs by seed.
+
+    Args:
+        seeds: of the worlds.
+        names: encoders; the ones of `ENCODERS`, or `WITHOUT_POSITIONS`.
+        rows_of: rows by split.
+    """
+    encoders = {name: ENCODERS["din" if name == WITHOUT_POSITIONS else name] for name in names}
+    rows, settings = world(_TUNED_ON, rows_of), {}
     for name, encoder in encoders.items():
         tried = {trial: _aucs(name, encoder, rows, *trial)[0] for trial in _TRIALS}
         settings[name] = max(tried, key=lambda trial: tried[trial])
         print(f"{name}: validation by rate and dimension {tried}", flush=True)
     found: dict[str, list[float]] = {"oracle": []}
     for seed in seeds:
-        rows = world(seed)
+        rows = world(seed, rows_of)
         found["oracle"].append(auc(rows["test"], rows["test"].logits))
         for name, encoder in encoders.items():
             found.setdefault(name, []).append(_aucs(name, encoder, rows, *settings[name])[1])
@@ -81,7 +90,7 @@ def _aucs(
     name: str, encoder: Mapping[str, Any], rows: Mapping[str, Rows], rate: float, dim: int
 ) -> tuple[float, float]:
     """Returns the validation and test AUC at the epoch of the best validation AUC."""
-    spec = declared(encoder, 40, rate=rate, dim=dim, positions=name != _WITHOUT_POSITIONS)
+    spec = declared(encoder, 40, rate=rate, dim=dim, positions=name != WITHOUT_POSITIONS)
     ranker, size = Ranker(spec), spec.training.batch_size_per_rank
     trainer, of_epochs = InStepTrainer(ranker, rank=0, ranks=1), []
     for epoch in range(_EPOCHS):
@@ -116,12 +125,12 @@ def demo(seeds: Sequence[int]) -> dict[str, list[float]]:
     return found
 
 
-def serving(seconds: float) -> list[dict[str, Any]]:
+def serving(seconds: float, names: Sequence[str] = tuple(ENCODERS)) -> list[dict[str, Any]]:
     """Returns the times of each encoder beside those without the history."""
     found = []
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
         without = call_of(served(Ranker(_with_history(None)), Path(folder, "without")))
-        for name, encoder in ENCODERS.items():
+        for name, encoder in ((name, ENCODERS[name]) for name in names):
             call = call_of(served(Ranker(_with_history(encoder)), Path(folder, "with")))
             context = {column.removesuffix("_length") for column in call.inputs if column[0] in "uh"}
             requests = [request_for(call.inputs, context=context, candidates=_CANDIDATES, seed=s) for s in range(8)]
@@ -137,9 +146,38 @@ def serving(seconds: float) -> list[dict[str, Any]]:
     return found
 
 
-def _with_history(encoder: Mapping[str, Any] | None) -> RankerSpec:
+def several(seconds: float, names: Sequence[str] = tuple(ENCODERS)) -> list[dict[str, Any]]:
+    """Returns the times of each encoder for several requests in one call, with and without a match."""
+    found = []
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
+            models = {
+                what: served(Ranker(_with_history(ENCODERS[name], match=what == "matched")), Path(folder, what))
+                for what in ("matched", "plain")
+            }
+            calls = {what: call_of(model, RANK_SEVERAL) for what, model in models.items()}
+            inputs = {key: each for key, each in calls["plain"].inputs.items() if key != REQUEST_NUMBER}
+            context = {column.removesuffix("_length") for column in inputs if column[0] in "uh"}
+            request = request_for(inputs, context=context, candidates=_CANDIDATES, seed=0)
+            joined = {
+                key: np.concatenate([rows] * _REQUESTS)
+                for key, rows in request.items()
+                if not key.startswith("history")
+            }
+            drawn = np.random.default_rng(0).integers(0, 1_000, [_REQUESTS, _HISTORY])
+            joined |= {"history": drawn, "history_length": np.full(_REQUESTS, _HISTORY)}
+            joined[REQUEST_NUMBER] = np.repeat(np.arange(_REQUESTS, dtype=np.int32), _CANDIDATES)
+            taken = in_turn(calls, [joined], seconds)
+        found.append({"encoder": name, **{f"{what}_ms": taken[what]["p50_ms"] for what in ("plain", "matched")}})
+        print(found[-1], flush=True)
+    return found
+
+
+def _with_history(encoder: Mapping[str, Any] | None, *, match: bool = False) -> RankerSpec:
     """Returns the wide ranker of `bench.user_once`, with another encoder of its history or without the history."""
     document = wide().model_dump(mode="json", exclude_unset=True)
+    if match:
+        document["features"]["seen"] = {"kind": "match", "column": "p0", "among": "history", "type": "int"}
     if encoder is None:
         del document["features"]["history"]
     else:
@@ -175,8 +213,9 @@ def training() -> dict[str, dict[int, float | None]]:
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["quality", "demo", "serving", "training"])
+    parser.add_argument("parts", nargs="*", default=["quality", "demo", "serving", "several", "training"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--encoders", nargs="+", help="of quality, beside din, and of serving; by default all")
     parser.add_argument("--seconds", type=float, default=4, help="of each case of serving")
     parser.add_argument("--output", type=Path, default=Path("runs/histories.json"), help="all numbers")
     arguments = parser.parse_args()
@@ -185,12 +224,17 @@ def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     collectives.start()
     if "serving" in arguments.parts:
-        document["serving"] = serving(arguments.seconds)
+        document["serving"] = serving(arguments.seconds, arguments.encoders or tuple(ENCODERS))
         header = ("encoder", "without ms", "with ms", "ratio of times", "of processor time", "of p99")
         told = [[each["encoder"], *(f"{each[key]:.2f}" for key in list(each)[1:])] for each in document["serving"]]
         print(results.table(header, told))
+    if "several" in arguments.parts:
+        document["several"] = several(arguments.seconds, arguments.encoders or tuple(ENCODERS))
+        told = [[each["encoder"], *(f"{ms:.1f}" for ms in list(each.values())[1:])] for each in document["several"]]
+        print(results.table(("encoder", "without match ms", "with ms"), told))
     if "quality" in arguments.parts:
-        document["quality"] = quality(arguments.seeds)
+        names = dict.fromkeys(["din", *arguments.encoders]) if arguments.encoders else _TUNED
+        document["quality"] = quality(arguments.seeds, tuple(names))
         aucs = document["quality"]["aucs"]
         rows = [
             [name, f"{np.mean(each):.4f}", f"{min(each):.4f} to {max(each):.4f}", _over(each, aucs["din"])]

@@ -22,7 +22,7 @@ from sangam.trainer_module.ranker import Ranker
 
 _TOPICS, _ITEMS_OF_TOPIC, _LENGTHS = 8, 20, (3, 40)
 _OF_ACTION, _OF_LEADING, _OF_ITEM, _ALWAYS = 2.0, 1.5, 0.5, -0.3
-_ROWS = {"train": 48_000, "validation": 16_000, "test": 32_000}
+ROWS = {"train": 48_000, "validation": 16_000, "test": 32_000}
 _BATCH = 512
 
 
@@ -45,12 +45,12 @@ class Rows(NamedTuple):
         return Rows(generator.integers(0, _TOPICS, rows), topics, actions, lengths, labels, np.zeros(rows))
 
 
-def world(seed: int) -> dict[str, Rows]:
-    """Returns rows by split."""
+def world(seed: int, rows_of: Mapping[str, int] = ROWS) -> dict[str, Rows]:
+    """Returns so many rows of each split."""
     generator = np.random.default_rng(seed)
     leads = generator.normal(size=[_TOPICS, _TOPICS])
     liking = generator.normal(scale=_OF_ITEM, size=_TOPICS * _ITEMS_OF_TOPIC)
-    return {split: _split(generator, rows, leads, liking) for split, rows in _ROWS.items()}
+    return {split: _split(generator, rows, leads, liking) for split, rows in rows_of.items()}
 
 
 def _split(generator: np.random.Generator, rows: int, leads: NDArray[Any], liking: NDArray[Any]) -> Rows:

@@ -70,8 +70,8 @@ class EmbeddedRows(Protocol):
     def for_targets(self, lists: Lists) -> Lists:
         """Returns lists that attend to targets: of several requests, one for each row."""
 
-    def of_targets(self, lists: Lists) -> Lists:
-        """Returns the same lists, with the list of each row's target."""
+    def of_targets(self, lists: Lists, num_targets: tf.Tensor) -> Lists:
+        """Returns the same lists, with the list of each row's target; of one where all rows share list and target."""
 
     def side_by_side(self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int) -> Input:
         """Returns vectors of a group's lists, feature after feature, as [B, num_features * D]."""
@@ -163,8 +163,9 @@ class EmbeddedBatch:
         """See `EmbeddedRows`."""
         return lists
 
-    def of_targets(self, lists: Lists) -> Lists:
+    def of_targets(self, lists: Lists, num_targets: tf.Tensor) -> Lists:
         """See `EmbeddedRows`."""
+        del num_targets
         return lists
 
     def side_by_side(

@@ -213,7 +213,8 @@ class Ranker:
         target = None
         if name in self._targets:
             target = rows.id(*self._targets[name])
-            lists = rows.of_targets(lists) if name in self._keeps_lists else rows.for_targets(lists)
+            keeps = name in self._keeps_lists
+            lists = rows.of_targets(lists, tf.shape(target)[0]) if keeps else rows.for_targets(lists)
         return self.encoders[name](weights, lists, target)
 
     def _combined(self, features: Sequence[str], lists: ListsToCombine) -> tf.Tensor:

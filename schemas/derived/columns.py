@@ -11,6 +11,7 @@ from sangam.schemas.spec.features import (
     HistoryFeature,
     IdFeature,
     ListFeature,
+    MatchFeature,
     SequenceFeature,
 )
 from sangam.schemas.spec.tasks import BinaryTask, LogError, RegressionTask, WatchTimeTask
@@ -143,19 +144,28 @@ def serving_columns(inputs: Inputs) -> list[Column]:
     )
 
 
-def columns_together(inputs: Inputs) -> frozenset[str]:
-    """Returns the columns that a feature of predictions reads with others, and lists beside these.
+def features_together(inputs: Inputs) -> frozenset[str]:
+    """Returns the features of predictions that need their columns with equally many rows.
 
-    Lists that are read with other lists alone have equally many rows anyway.
+    Lists that are read with other lists alone have equally many rows anyway; matches find each id's list.
     """
-    read = {name: [column.name for column in feature_columns(inputs, name)] for name in inputs.features}
-    together: set[str] = set()
-    lists: list[list[str]] = []
-    for name, feature in inputs.features.items():
-        if isinstance(feature, ListFeature):
-            lists.append([column.name for column in feature_columns(inputs, name) if column.is_list])
-        elif not is_bias(feature) and len(read[name]) > 1:
-            together |= set(read[name])
+    return frozenset(
+        name
+        for name, feature in inputs.features.items()
+        if not isinstance(feature, ListFeature | MatchFeature)
+        and not is_bias(feature)
+        and len(feature_columns(inputs, name)) > 1
+    )
+
+
+def columns_together(inputs: Inputs) -> frozenset[str]:
+    """Returns the columns of `features_together`, and lists beside these."""
+    together = {column.name for name in features_together(inputs) for column in feature_columns(inputs, name)}
+    lists = [
+        [column.name for column in feature_columns(inputs, name) if column.is_list]
+        for name, feature in inputs.features.items()
+        if isinstance(feature, ListFeature)
+    ]
     while more := {name for names in lists if together & set(names) for name in names} - together:
         together |= more
     return frozenset(together)

@@ -6,8 +6,10 @@ from typing import NamedTuple
 from sangam.schemas.derived.groups import groups_of
 from sangam.schemas.derived.model_inputs import FeatureOrder, model_inputs
 from sangam.schemas.derived.weights import interaction_weights
+from sangam.schemas.parts.roles import Encoder
 from sangam.schemas.parts.weight import Blocks, Weight
 from sangam.schemas.spec import RankerSpec
+from sangam.schemas.spec.encoders import DinEncoder
 from sangam.schemas.spec.features import SequenceFeature
 from sangam.schemas.spec.models import DcnV2
 
@@ -64,16 +66,22 @@ def once_a_request(ranker: RankerSpec) -> Once:
             encoders[name] = feature.encoder
     each = []
     for name, encoder in encoders.items():
-        if (target := encoder.attends_to()) and encoder.keeps_lists:
+        target = encoder.attends_to()
+        if target and _encodes_lists(encoder):
             each.append((f"encoder {name} of {target}", "the list is encoded once, and attends to no candidate"))
         elif target:
             each.append((f"encoder {name}", f"attends to {target}"))
     why = _why_whole(ranker)
     return Once(
         matrices=() if why else tuple(weight.name for weight in _first(ranker)),
-        encoders=tuple(name for name, each in encoders.items() if each.keeps_lists or not each.attends_to()),
+        encoders=tuple(name for name, encoder in encoders.items() if _encodes_lists(encoder)),
         each=tuple([*each, *why, *_later(ranker)]),
     )
+
+
+def _encodes_lists(encoder: Encoder) -> bool:
+    """Returns whether an encoder works on a list without its targets; DIN takes each list once, but does not."""
+    return not encoder.attends_to() or (encoder.keeps_lists and not isinstance(encoder, DinEncoder))
 
 
 def _why_whole(ranker: RankerSpec) -> list[tuple[str, str]]:

@@ -49,9 +49,9 @@ def weight(name: str, *axes: Axis, start: Start = "glorot", deviation: float = 1
     return Weight(name, tuple(map(width_of, axes)), start, deviation, columns, blocks if any(blocks) else ())
 
 
-def dense(name: str, inputs: Axis, units: Axis, columns: int = 1) -> Iterator[Weight]:
+def dense(name: str, inputs: Axis, units: Axis, columns: int = 1, start: Start = "glorot") -> Iterator[Weight]:
     """Yields the weights of a linear layer, `name/w` and `name/b`."""
-    yield weight(f"{name}/w", inputs, units, columns=columns)
+    yield weight(f"{name}/w", inputs, units, columns=columns, start=start)
     yield weight(f"{name}/b", units, start="zeros")
 
 

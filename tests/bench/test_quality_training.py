@@ -1,4 +1,4 @@
-"""The benchmark of quality trains: the smallest row of each of its tables, on some rows of the table's data."""
+"""The benchmarks of quality train: the smallest row of each table, on some rows of the table's data."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,3 +83,16 @@ def test_the_smallest_row_of_a_table_learns(
     aucs = measured(replace(table, data=data, changes=lambda: changes))
     assert list(aucs) == list(specs[row].tasks)
     assert max(aucs.values()) > 0.6
+
+
+def test_the_smallest_row_of_histories_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorflow")
+    from bench import histories
+    from sangam.trainer_module import collectives
+
+    monkeypatch.setattr(histories, "_TRIALS", histories._TRIALS[-1:])
+    collectives.start()
+    found = histories.quality([1], ["din"], {"train": 6_000, "validation": 1_000, "test": 4_000})
+    assert found["settings"] == {"din": histories._TRIALS[0]}
+    [auc], [of_truth] = (found["aucs"][name] for name in ("din", "oracle"))
+    assert 0.55 < auc < of_truth

@@ -95,7 +95,6 @@ def _input_operations(per_kind: int) -> dict[str, int]:
     examples transformed ahead, and to read a request's columns; and in how many groups the columns of logs lie."""
     from sangam.schemas.derived.columns import columns, serving_columns
     from sangam.schemas.derived.outputs import outputs
-    from sangam.trainer_module.dense.split import Requests
     from sangam.trainer_module.input.batch import Layout
     from sangam.trainer_module.input.blocks import Table
     from sangam.trainer_module.input.example_reader import transformed_reader
@@ -115,9 +114,9 @@ def _input_operations(per_kind: int) -> dict[str, int]:
     counts = {"groups": len(raw.names)}
 
     def request(inputs: dict[str, tf.Tensor]) -> None:
-        number_C, asked = checked(served, inputs, tf.zeros(8, tf.int32))
+        _, asked = checked(served, inputs, tf.zeros(8, tf.int32))
         of_stacks: dict[int, list[Any]] = {}
-        for column in columns_of(served, asked, Requests.of(number_C), ()).values():
+        for column in columns_of(served, asked).values():
             if isinstance(column, InStack):
                 of_stacks.setdefault(id(column.stack), []).append(column)
         for together in of_stacks.values():

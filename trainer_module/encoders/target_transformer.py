@@ -14,7 +14,7 @@ from sangam.trainer_module.dense.layers import Dense
 from sangam.trainer_module.dense.weights import Weights
 from sangam.trainer_module.encoders.isolated import Isolated, encoded
 from sangam.trainer_module.encoders.lists import Lists
-from sangam.trainer_module.encoders.norm import EPSILON_OF_ROWS, Norm
+from sangam.trainer_module.encoders.norm import Norm
 
 # Shape suffixes: m rows, values and targets; D dimension.
 
@@ -48,7 +48,7 @@ class _Layer:
             Dense(f"{name}/{part}", relu=False) for part in ("keys_values", "queries", "mixed")
         )
         self._wide, self._narrow = Dense(f"{name}/wide", relu=True), Dense(f"{name}/narrow", relu=False)
-        self._norms = [Norm(f"{name}/norm_{number}", EPSILON_OF_ROWS) for number in (1, 2)]
+        self._norms = [Norm(f"{name}/norm_{number}") for number in (1, 2)]
 
     def __call__(self, weights: Weights, x_mD: tf.Tensor, isolated: Isolated, *, is_last: bool) -> tf.Tensor:
         normal_mD = self._norms[0](weights, x_mD)

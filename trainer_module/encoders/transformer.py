@@ -1,6 +1,7 @@
 """Self-attention over a list.
 
-Reference: Vaswani et al.: Attention is all you need, NIPS 2017.
+References: Vaswani et al.: Attention is all you need, NIPS 2017; Xiong et al.: On layer normalization in the
+transformer architecture, ICML 2020.
 """
 
 import math
@@ -39,7 +40,10 @@ class TransformerLists:
 
 
 class _Layer:
-    """y = norm(x + attention(x)), then norm(y + W_2 relu(W_1 y + b_1) + b_2): section 3.1, equations 1 and 2."""
+    """y = x + attention(norm(x)), then y + W_2 relu(W_1 norm(y) + b_1) + b_2: section 3.1, norms first (Xiong et al.).
+
+    See `target_transformer`.
+    """
 
     def __init__(self, name: str, spec: TransformerEncoder, dim: int):
         self._num_heads, self._dim = spec.num_heads, dim
@@ -52,8 +56,8 @@ class _Layer:
     def __call__(self, weights: Weights, x_RLD: tf.Tensor, hidden_R11L: tf.Tensor) -> tf.Tensor:
         shape = tf.shape(x_RLD)
         x = tf.reshape(x_RLD, [-1, self._dim])
-        y = self._norms[0](weights, x + self._attention(weights, x, shape, hidden_R11L))
-        return tf.reshape(self._norms[1](weights, y + self._narrow(weights, self._wide(weights, y))), shape)
+        y = x + self._attention(weights, self._norms[0](weights, x), shape, hidden_R11L)
+        return tf.reshape(y + self._narrow(weights, self._wide(weights, self._norms[1](weights, y))), shape)
 
     def _attention(self, weights: Weights, x: tf.Tensor, shape: tf.Tensor, hidden_R11L: tf.Tensor) -> tf.Tensor:
         width = self._dim // self._num_heads

@@ -133,11 +133,11 @@ class _Candidates:
             ages_n = self._requests.for_each_row(_of_lists(ages_n, lists.lengths_R)).flat_values
         return replace(lists, values_nD=values.flat_values, lengths_R=values.row_lengths(), ages_n=ages_n)
 
-    def of_targets(self, lists: Lists) -> Lists:
-        rows = tf.size(self._requests.of_row_B)
+    def of_targets(self, lists: Lists, num_targets: tf.Tensor) -> Lists:
+        rows, num_lists = tf.size(self._requests.of_row_B), tf.size(lists.lengths_R)
         # As many lists as rows: each row has its own.
-        list_C = tf.where(tf.size(lists.lengths_R) == rows, tf.range(rows), self._requests.of_row_B)
-        return replace(lists, list_C=list_C)
+        list_C = tf.where(num_lists == rows, tf.range(rows), self._requests.of_row_B)
+        return replace(lists, list_C=list_C[: tf.maximum(num_lists, num_targets)])
 
     def side_by_side(self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int) -> Split:
         return _split(

@@ -1,6 +1,6 @@
 """The columns of a request, those of a type in one tensor, without missing values, as Transform's code takes them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -23,20 +23,17 @@ from sangam.trainer_module.transforms.stacked import (
 # Shape suffixes: F columns side by side; R rows of all of them, 1 or as many as candidates each; n values.
 
 
-def columns_of(
-    columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor], requests: Requests, together: Collection[str]
+def repeated_columns_of(
+    columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor], requests: Requests
 ) -> dict[str, Logged]:
-    """Returns the columns of the inputs of `rank`, each with its own number of rows, without missing values.
+    """Returns `columns_of` some of the columns, of several requests with a row for each candidate."""
+    names = [f"{name}{end}" for name in input_names(columns.values()).values() for end in ("", LENGTH)]
+    return columns_of(columns, {name: requests.for_each_row(inputs[name]) for name in names if name in inputs})
 
-    Args:
-        columns: columns by name.
-        inputs: inputs by name.
-        requests: the candidates' requests.
-        together: columns that are read together with others: of several requests they get a row for each candidate.
-    """
+
+def columns_of(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]) -> dict[str, Logged]:
+    """Returns the columns of the inputs of `rank`, each with its own number of rows, without missing values."""
     names = input_names(columns.values())
-    of_several = {names[name] + end for name in together for end in (LENGTH, "")}
-    inputs = {name: requests.for_each_row(rows) if name in of_several else rows for name, rows in inputs.items()}
     lone = {name for group in parallel(columns, list(columns)) if len(group) == 1 for name in group}
     found: dict[str, Logged] = {}
     apart: dict[str, Column] = {}

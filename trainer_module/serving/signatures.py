@@ -33,8 +33,9 @@ from sangam.trainer_module.ranker import Ranker
 from sangam.trainer_module.serving.candidates import candidate_logits, in_request
 from sangam.trainer_module.serving.missing import without_missing
 from sangam.trainer_module.serving.raw_columns import checked, input_specs, inputs_of, num_candidates
-from sangam.trainer_module.serving.request_columns import columns_of
+from sangam.trainer_module.serving.request_columns import columns_of, repeated_columns_of
 from sangam.trainer_module.serving.table import ServedTable
+from sangam.trainer_module.transforms.columns import OfSeveral
 from sangam.trainer_module.transforms.graph import TransformGraph
 from sangam.trainer_module.transforms.keys import id_keys
 
@@ -130,14 +131,16 @@ class ServedRanker(tf.Module):
     def _rank(self) -> dict[str, Signature]:
         """Returns `rank`, and what computes it: the same for several requests at once."""
         columns, spec = self.columns, self._ranker.spec
-        of_one = input_specs(columns)
+        of_one, together = input_specs(columns), sorted(columns_together(spec))
 
         def rank_several(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             asked = {name: inputs[name] for name in of_one}
             number_C, asked = checked(columns, asked, inputs[REQUEST_NUMBER])
             requests = Requests.of(number_C)
-            logged = columns_of(columns, asked, requests, columns_together(spec))
-            made = self._ranker.layout.at_serving(in_request(self._transform.features_of(spec, logged)))
+            repeated = repeated_columns_of({name: columns[name] for name in together}, asked, requests)
+            of_several = OfSeveral(repeated, requests.of_row_B)
+            features = self._transform.features_of(spec, columns_of(columns, asked), of_several)
+            made = self._ranker.layout.at_serving(in_request(features))
             return self._ranker.predictions(
                 candidate_logits(self._ranker, self._weights(), made, self.tables, requests)
             )

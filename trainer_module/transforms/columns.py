@@ -4,11 +4,28 @@ In training every column has as many rows as the batch. In a request a column ha
 that what is made of two columns has the rows of the longer one.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
+from sangam.trainer_module.transforms.stacked import Logged
+
 # Shape suffixes: R rows of a column; n values of all its rows.
+
+
+@dataclass(frozen=True, eq=False)
+class OfSeveral:
+    """What is known of a call with the candidates of several requests, whose columns have a row for each of either.
+
+    Attributes:
+        repeated: columns that features read together with others, with a row for each candidate.
+        request_C: number of each candidate's request, int32.
+    """
+
+    repeated: Mapping[str, Logged]
+    request_C: tf.Tensor
 
 
 def one_value(column: tf.SparseTensor, default: Any) -> tf.Tensor:

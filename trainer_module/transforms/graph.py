@@ -11,6 +11,7 @@ import tensorflow as tf
 from sangam.schemas.contracts.statistics import FILE_NAME, parse_statistics
 from sangam.schemas.host.wildcards import without_wildcards
 from sangam.schemas.spec import Inputs
+from sangam.trainer_module.transforms.columns import OfSeveral
 from sangam.trainer_module.transforms.history import HistoryTables
 from sangam.trainer_module.transforms.preprocessing import features_of
 from sangam.trainer_module.transforms.stacked import Logged, Made
@@ -68,17 +69,21 @@ class TransformGraph(tf.Module):
         outputs: dict[str, tf.Tensor | tf.SparseTensor] = self._function(*inputs)
         return outputs
 
-    def features_of(self, spec: Inputs, columns: Mapping[str, Logged]) -> dict[str, Made]:
+    def features_of(
+        self, spec: Inputs, columns: Mapping[str, Logged], of_several: OfSeveral | None = None
+    ) -> dict[str, Made]:
         """Returns the features as the code computes them that has written the graph, those of a kind in one tensor.
 
         Args:
             spec: what the graph was written for.
             columns: values of the columns that features read in requests.
+            of_several: what is known of several requests; None: there is one.
         """
         statistics = parse_statistics(str(self._statistics), self._statistics.read_bytes())
         shape = tf.constant([1, 1], tf.int64)
         whole = {name: columns[name] if name in columns else _empty(kind, shape) for name, kind in self.columns.items()}
-        return features_of(spec, statistics, whole | self.history(whole))
+        repeated = of_several.repeated if of_several else {}
+        return features_of(spec, statistics, whole | self.history(whole, repeated), of_several)
 
 
 def _empty(kind: tf.DType, shape: tf.Tensor) -> tf.SparseTensor:

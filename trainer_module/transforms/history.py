@@ -59,11 +59,18 @@ class HistoryTables(tf.Module):
         self._tables = [_Table(table, folder, number) for number, table in enumerate(tables)]
         self.columns = tuple(history_of(name) for table in tables for name in table.defaults)
 
-    def __call__(self, columns: Mapping[str, Logged]) -> dict[str, tf.SparseTensor]:
-        """Returns a column of one number in each row for every feature, of columns of the logs."""
+    def __call__(
+        self, columns: Mapping[str, Logged], repeated: Mapping[str, Logged] | None = None
+    ) -> dict[str, tf.SparseTensor]:
+        """Returns a column of one number in each row for every feature, of columns of the logs.
+
+        Args:
+            columns: columns by name.
+            repeated: see `OfSeveral`.
+        """
         found: dict[str, tf.SparseTensor] = {}
         for table in self._tables:
-            found |= table.columns_of(columns)
+            found |= table.columns_of({**columns, **(repeated or {})} if table.has_pairs else columns)
         return found
 
     def release(self) -> list[tf.Operation]:
@@ -77,6 +84,7 @@ class _Table(tf.Module):
     def __init__(self, table: HistoryTable, folder: Path, number: int):
         super().__init__()
         self._by, self._names = dict(table.by), tuple(table.defaults)
+        self.has_pairs = len(self._by) > 1
         defaults = [math.nan if default is None else default for default in table.defaults.values()]
         self._default_F = np.asarray(defaults, np.float32)
         keys_n, values_nF = (np.load(folder / name(number)) for name in (keys_file, values_file))

@@ -15,8 +15,7 @@ from sangam.trainer_module.transforms.texts import stacked_texts
 
 _Key = TypeVar("_Key")
 
-# Shape suffixes: F features side by side; R rows of all their columns; n values of all columns, k those of a list
-# repeated.
+# Shape suffixes: F features side by side; R rows of all their columns; n values of all columns; I ids, C candidates.
 
 
 def keys_of_ids(
@@ -134,18 +133,39 @@ def keys_of_numbers(tag: int, number_R: tf.Tensor, is_given_R: tf.Tensor, *, mis
     return tf.where(is_given_R, id_keys(tag, number_R), missing)
 
 
-def matches(feature: MatchFeature, one: tf.SparseTensor, among: tf.SparseTensor) -> tf.Tensor:
-    """Returns 1 where a row's id is among its list's, otherwise 0: float32 [R]."""
-    id_R = one_value(one, "" if feature.type == "string" else tf.constant(0, tf.int64))
-    given_R = is_present(one)
-    num_lists = among.dense_shape[0]
-    rows = tf.maximum(tf.size(id_R, tf.int64), num_lists)
-    rows = tf.where(tf.equal(tf.size(id_R), 0) | tf.equal(num_lists, 0), tf.zeros_like(rows), rows)
-    # One user's list serves every candidate: it is repeated for each row.
-    times = rows // tf.maximum(num_lists, 1)
-    row_k = tf.reshape(among.indices[None, :, 0] + tf.range(times)[:, None] * num_lists, [-1])
-    value_k = tf.tile(among.values, times[None])
-    ids_R, given_R = tf.broadcast_to(id_R, rows[None]), tf.broadcast_to(given_R, rows[None])
-    hit_k = tf.equal(tf.gather(ids_R, row_k), value_k) & tf.gather(given_R, row_k)
-    hits_R = tf.math.unsorted_segment_sum(tf.cast(hit_k, tf.float32), row_k, rows)
-    return tf.minimum(hits_R, 1.0)
+def matches(
+    feature: MatchFeature, one: tf.SparseTensor, among: tf.SparseTensor, request_C: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Returns 1 where a row's id is among its list's, otherwise 0: float32 [R].
+
+    No list is repeated for its ids: each id, and then each pair of a list and an id, gets a number. That is linear in
+    all ids, where a comparison of each candidate with a user's whole list was not.
+
+    Args:
+        feature: the feature.
+        one: ids; rows as below.
+        among: lists; as many, or one for all ids, or one for each request; or the reverse.
+        request_C: number of each candidate's request; None: there is one.
+    """
+    id_I = one_value(one, "" if feature.type == "string" else tf.constant(0, tf.int64))
+    num_ids, num_lists = tf.size(id_I, tf.int64), among.dense_shape[0]
+    if request_C is None:
+        longer = tf.maximum(num_ids, num_lists)
+        request_C = tf.zeros(
+            tf.where(tf.minimum(num_ids, num_lists) == 0, tf.zeros_like(longer), longer)[None], tf.int32
+        )
+    rows = tf.where(num_ids == num_lists, num_ids, tf.size(request_C, tf.int64))
+
+    def of_rows(count: tf.Tensor) -> tf.Tensor:
+        return tf.cond(count == rows, lambda: tf.range(rows), lambda: tf.cast(request_C, tf.int64))
+
+    numbered = tf.unique(tf.concat([among.values, id_I], 0), tf.int64)
+    of_lists_n, of_ids_I = tf.split(numbered.idx, tf.stack([tf.size(among.values, tf.int64), num_ids]), num=2)
+    most, id_R = tf.size(numbered.y, tf.int64), of_rows(num_ids)
+    pairs = tf.unique(
+        tf.concat([among.indices[:, 0] * most + of_lists_n, of_rows(num_lists) * most + tf.gather(of_ids_I, id_R)], 0)
+    )
+    pair_n, pair_R = tf.split(pairs.idx, tf.stack([tf.size(of_lists_n, tf.int64), rows]), num=2)
+    hits = tf.math.unsorted_segment_sum(tf.ones_like(pair_n, tf.float32), pair_n, tf.size(pairs.y))
+    is_given_R = tf.gather(is_present(one), id_R)
+    return tf.where(is_given_R, tf.minimum(tf.gather(hits, pair_R), 1.0), 0.0)

@@ -15,6 +15,7 @@ from sangam.schemas.derived.columns import (
     EVENT_TIME,
     example_weight_of,
     feature_columns,
+    features_together,
     graph_columns,
     is_bias,
     serving_columns,
@@ -39,10 +40,18 @@ from sangam.schemas.spec.features import (
     VectorFeature,
 )
 from sangam.trainer_module.transforms import buckets, ids, lists, numbers, times
-from sangam.trainer_module.transforms.columns import one_value
+from sangam.trainer_module.transforms.columns import OfSeveral, one_value
 from sangam.trainer_module.transforms.history import history_keys
 from sangam.trainer_module.transforms.outside import feature_of_others
-from sangam.trainer_module.transforms.stacked import Logged, Made, Rows, alone, joined, side_by_side, taken_out
+from sangam.trainer_module.transforms.stacked import (
+    Logged,
+    Made,
+    Rows,
+    alone,
+    joined,
+    side_by_side,
+    taken_out,
+)
 from sangam.trainer_module.transforms.vectors import vectors
 
 # Shape suffixes: R rows of a column.
@@ -119,16 +128,29 @@ def _masked(label_R: tf.Tensor, takes_part_R: tf.Tensor) -> tf.Tensor:
     return tf.where(takes_part_R, label_R, tf.fill(tf.shape(label_R), math.nan))
 
 
-def features_of(spec: Inputs, statistics: Statistics, inputs: Mapping[str, Logged]) -> dict[str, Made]:
+def features_of(
+    spec: Inputs, statistics: Statistics, inputs: Mapping[str, Logged], of_several: OfSeveral | None = None
+) -> dict[str, Made]:
     """Returns the outputs of all features by name, those of a kind still in one tensor.
 
     Bias features are computed apart from the others: a request lacks their columns, so no other feature may depend on
     them.
+
+    Args:
+        spec: the features.
+        statistics: of the training rows.
+        inputs: columns by name.
+        of_several: what is known of several requests; None: the rows are those of logs or of one request.
     """
-    columns = {name: [inputs[column] for column in graph_columns(spec, name)] for name in spec.features}
+    columns = _columns(spec, inputs, of_several)
     served = {name: feature for name, feature in spec.features.items() if not is_bias(feature)}
     made: dict[str, Made] = _numbers(served, spec, columns, statistics)[0] | _ids(served, spec, columns)
-    made |= {name: _alone(name, feature, spec, columns[name]) for name, feature in served.items() if name not in made}
+    request_C = of_several and of_several.request_C
+    made |= {
+        name: _alone(name, feature, spec, columns[name], request_C)
+        for name, feature in served.items()
+        if name not in made
+    }
     bias = {name: feature for name, feature in spec.features.items() if is_bias(feature)}
     if bias:
         of_logs, at_serving = _numbers(bias, spec, columns, statistics)
@@ -139,6 +161,16 @@ def features_of(spec: Inputs, statistics: Statistics, inputs: Mapping[str, Logge
         num_rows = inputs[serving_columns(spec)[0].name].dense_shape[:1]
         made |= {serving_of(name): _in_every_row(value, num_rows) for name, value in at_serving.items()}
     return made
+
+
+def _columns(spec: Inputs, inputs: Mapping[str, Logged], of_several: OfSeveral | None) -> dict[str, list[Logged]]:
+    """Returns the columns of each feature."""
+    repeated = {**inputs, **of_several.repeated} if of_several else inputs
+    together = features_together(spec) if of_several else frozenset()
+    return {
+        name: [(repeated if name in together else inputs)[column] for column in graph_columns(spec, name)]
+        for name in spec.features
+    }
 
 
 def _numbers(
@@ -224,7 +256,9 @@ def _ids(features: Mapping[str, Feature], spec: Inputs, columns: Mapping[str, li
     return made
 
 
-def _alone(name: str, feature: Feature, spec: Inputs, logged: list[Logged]) -> tf.Tensor | tf.SparseTensor:
+def _alone(
+    name: str, feature: Feature, spec: Inputs, logged: list[Logged], request_C: tf.Tensor | None
+) -> tf.Tensor | tf.SparseTensor:
     """Returns a feature of a kind that is computed one by one."""
     columns = list(map(alone, logged))
     match feature:
@@ -235,7 +269,7 @@ def _alone(name: str, feature: Feature, spec: Inputs, logged: list[Logged]) -> t
         case TimeFeature():
             return times.time_keys(feature, spec.table_tags()[str(feature.table)], columns[0])
         case MatchFeature():
-            return ids.matches(feature, columns[0], columns[1])
+            return ids.matches(feature, columns[0], columns[1], request_C)
         case _ if feature.is_ours:
             raise AssertionError(f"features.{name}: kind {feature.kind} is computed with the others of its kind")
         case _:

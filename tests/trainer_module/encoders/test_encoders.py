@@ -29,11 +29,11 @@ def _built(encoder: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _encoded(
-    encoder: Any, weights: dict[str, Any], lengths: Any, values: Any, target: Any = None, *, has_own: bool = False
+    encoder: Any, weights: dict[str, Any], lengths: Any, values: Any, target: Any = None, **more: Any
 ) -> np.ndarray:
     from sangam.trainer_module.encoders.lists import Lists
 
-    lists = Lists(tf.constant(values), tf.constant(lengths, tf.int64), has_own_targets=has_own)
+    lists = Lists(tf.constant(values), tf.constant(lengths, tf.int64), **more)
     found: np.ndarray = encoder(weights, lists, None if target is None else tf.constant(target)).numpy()
     return found
 
@@ -80,12 +80,19 @@ def _din(weights: dict[str, Any], x: np.ndarray, target: np.ndarray) -> np.ndarr
 def test_din_weighs_each_value_by_what_an_mlp_makes_of_it_and_the_target(has_own: bool) -> None:
     encoder, weights = _built(DinEncoder(kind="din", target="item", units=(6, 3)))
     targets = np.random.default_rng(2).normal(size=(3, DIM)).astype(np.float32)
-    got = _encoded(encoder, weights, LENGTHS, VALUES, targets, has_own=has_own)
+    got = _encoded(encoder, weights, LENGTHS, VALUES, targets, has_own_targets=has_own)
     expected = [_din(weights, x, target) for x, target in zip((VALUES[:3], [], VALUES[3:]), targets, strict=True)]
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_din_takes_one_list_for_many_targets_and_one_target_for_many_lists() -> None:
+@pytest.mark.parametrize("floats", [1 << 19, 1])
+def test_din_takes_one_list_for_many_targets_and_one_target_for_many_lists(
+    floats: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All targets of a list at a time, and each alone."""
+    from sangam.trainer_module.encoders import din
+
+    monkeypatch.setattr(din, "_FLOATS", floats)
     encoder, weights = _built(DinEncoder(kind="din", target="item"))
     targets = np.random.default_rng(2).normal(size=(5, DIM)).astype(np.float32)
     once = _encoded(encoder, weights, [4], VALUES, targets)
@@ -94,30 +101,35 @@ def test_din_takes_one_list_for_many_targets_and_one_target_for_many_lists() -> 
     once = _encoded(encoder, weights, LENGTHS, VALUES, targets[:1])
     np.testing.assert_allclose(once, _encoded(encoder, weights, LENGTHS, VALUES, targets[[0, 0, 0]]), rtol=1e-5)
     assert _encoded(encoder, weights, [4], VALUES, targets[:0]).shape == (0, DIM)
+    list_C, lists = np.array([0, 0, 1, 2, 2], np.int32), (VALUES[:3], VALUES[:0], VALUES[3:])
+    several = _encoded(encoder, weights, LENGTHS, VALUES, targets, list_C=tf.constant(list_C))
+    each = [_encoded(encoder, weights, [len(lists[of])], lists[of], targets[[n]])[0] for n, of in enumerate(list_C)]
+    np.testing.assert_allclose(several, each, rtol=1e-5, atol=1e-6)
 
 
 def _transformed(weights: dict[str, Any], x: np.ndarray, heads: int, layers: int) -> np.ndarray:
-    """Section 3 of the paper, one list without padding; then the mean."""
+    """Section 3 of the paper with norms as in figure 1 (b) of Xiong et al., one list without padding; then the mean."""
 
     def dense(name: str, x: np.ndarray) -> np.ndarray:
         found: np.ndarray = x @ weights[f"encoders/f/{name}/w"] + weights[f"encoders/f/{name}/b"]
         return found
 
     def norm(name: str, x: np.ndarray) -> np.ndarray:
-        normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
+        normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 0.02)
         found: np.ndarray = normal * (1 + weights[f"encoders/f/{name}/gain"]) + weights[f"encoders/f/{name}/bias"]
         return found
 
     x, width = x + weights["encoders/f/positions"][: len(x)], DIM // heads
     for layer in range(layers):
-        mixed = []
+        normal, mixed = norm(f"{layer}/norm_1", x), []
         for head in range(heads):
             part = slice(head * width, (head + 1) * width)
-            q, k, v = (dense(f"{layer}/{name}", x)[:, part] for name in ("queries", "keys", "values"))
+            q, k, v = (dense(f"{layer}/{name}", normal)[:, part] for name in ("queries", "keys", "values"))
             scores = np.exp(q @ k.T / math.sqrt(width))
             mixed.append(scores / scores.sum(-1, keepdims=True) @ v)
-        x = norm(f"{layer}/norm_1", x + dense(f"{layer}/mixed", np.concatenate(mixed, 1)))
-        x = norm(f"{layer}/norm_2", x + dense(f"{layer}/narrow", np.maximum(dense(f"{layer}/wide", x), 0)))
+        x = x + dense(f"{layer}/mixed", np.concatenate(mixed, 1))
+        normal = norm(f"{layer}/norm_2", x)
+        x = x + dense(f"{layer}/narrow", np.maximum(dense(f"{layer}/wide", normal), 0))
     found: np.ndarray = x.mean(0)
     return found
 

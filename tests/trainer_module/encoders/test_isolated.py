@@ -78,11 +78,11 @@ def _attended(weights: dict[str, Any], layer: int, q: Any, k: Any, v: Any, ages:
 
 
 def _hstu(weights: dict[str, Any], layer: int, x: np.ndarray, ages: Any) -> np.ndarray:
-    """Equations 1 to 3 of the paper."""
+    """Equations 1 to 3 of the paper, with 1 + U for U."""
     k, v = np.split(_silu(_dense(weights, f"{layer}/keys_values", _normal(x))), 2, axis=1)
     q, u = np.split(_silu(_dense(weights, f"{layer}/queries_gates", _normal(x))), 2, axis=1)
     sums = _attended(weights, layer, q, k, v, ages, lambda logits, count: _silu(logits) / count)
-    return x + _dense(weights, f"{layer}/mixed", _normal(sums) * u)
+    return x + _dense(weights, f"{layer}/mixed", _normal(sums) * (1 + u))
 
 
 def _transformer(weights: dict[str, Any], layer: int, x: np.ndarray, ages: Any) -> np.ndarray:
@@ -146,6 +146,17 @@ def test_a_list_is_computed_once_for_its_candidates_and_they_do_not_see_each_oth
         lists = lists_of([LENGTHS[of_list]], values[of_list], ages[of_list])
         alone = encoder(weights, lists, tf.constant(targets[number : number + 1])).numpy()
         np.testing.assert_allclose(once.numpy()[number : number + 1], alone, rtol=1e-5, atol=1e-6)
+
+
+@both
+def test_the_vector_begins_as_the_row_of_the_target(declared: Any) -> None:
+    from sangam.trainer_module.dense.initial import initial
+
+    encoder, _ = built(declared, has_ages=False)
+    feature = SequenceFeature(kind="sequence", type="int", table="t", max_length=9, encoder=declared)
+    weights = {weight.name: initial(weight, seed=1) for weight in encoder_weights("f", feature, DIM)}
+    got = encoder(weights, lists_of(LENGTHS, VALUES, has_own_targets=True), tf.constant(TARGETS)).numpy()
+    np.testing.assert_array_equal(got, TARGETS * (np.array(LENGTHS) > 0)[:, None])
 
 
 @both

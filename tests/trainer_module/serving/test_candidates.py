@@ -195,6 +195,7 @@ LISTS_ONCE: dict[str, Any] = {
     "user": FEATURES["user"],
     "post": FEATURES["post"],
     "by_hstu": {**HISTORY, "encoder": {"kind": "hstu", **_IN_TURN}},
+    "to_post": FEATURES["to_post"],
     "by_transformer": {**HISTORY, "encoder": {"kind": "target_transformer", **_IN_TURN}},
 }
 

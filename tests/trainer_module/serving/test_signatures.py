@@ -1,5 +1,6 @@
 """What an exported model answers, in both forms."""
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -209,12 +210,37 @@ def test_what_candidates_share_is_looked_up_once(served_world: Any) -> None:
     row = rows(1, seed=3)[0] | {"history": [1001, 1002, 1003], "tags": ["t1", "t2"]}
     inputs = ranked([row]) | {"post_id": tf.range(1000, 1200, dtype=tf.int64)}
     requests = Requests.of(tf.zeros(200, tf.int32))
-    logged = columns_of(served.columns, inputs, requests, ())
+    logged = columns_of(served.columns, inputs)
     columns = in_request(served._transform.features_of(declared(), logged))
     logits = candidate_logits(served._ranker, served._weights(), columns, tables, requests)
     assert logits.shape == (200, 2)
     # Of the user, the friend, the history and the two most recent of it, and the tags one row each; 200 posts.
     assert sorted(asked) == sorted([2, 1 + 1 + 3 + 2 + 200])
+
+
+def test_a_match_of_several_requests_repeats_no_list(served_world: Any) -> None:
+    from sangam.schemas.spec import RankerSpec
+    from sangam.trainer_module.serving.request_columns import columns_of
+    from sangam.trainer_module.serving.writing import served_ranker
+    from sangam.trainer_module.transforms.columns import OfSeveral
+    from tests.trainer_module.serving.sample_training import declared, job_of, ranked, rows
+
+    served = served_ranker(job_of(served_world, served_world, declared()), declared().export)
+    seen = {"kind": "match", "column": "post-id", "among": "history", "type": "int"}
+    document = declared().model_dump(mode="json", exclude_unset=True)
+    spec = RankerSpec.model_validate_json(json.dumps(document | {"features": document["features"] | {"seen": seen}}))
+    row = rows(1, seed=3)[0]
+    inputs = ranked([row | {"history": history} for history in ([1001, 1002, 1002], [], [1003])])
+
+    def made(posts: list[int]) -> Any:
+        asked = inputs | {"post_id": tf.constant(posts, tf.int64)}
+        several = OfSeveral({}, tf.constant([0, 0, 0, 1, 2, 2]))
+        return served._transform.features_of(spec, columns_of(served.columns, asked), several)
+
+    of_candidates = made([1002, 1003, 1001, 1001, 1003, 1001])
+    assert of_candidates["seen"].numpy().tolist() == [1, 0, 1, 0, 1, 0]
+    assert of_candidates["history"].ragged().row_lengths().numpy().tolist() == [3, 0, 1]
+    assert made([1002, 1002, 1001])["seen"].numpy().tolist() == [1, 0, 0]
 
 
 @pytest.mark.parametrize(("form", "stored"), MODELS)
