@@ -30,7 +30,6 @@ def named(guesses: Sequence[Guess], taken: set[str]) -> list[Guess]:
 
 def finished(
     kept: Sequence[Guess],
-    weights: Sequence[str],
     columns: Mapping[str, Values],
     times: Times,
     labels: Mapping[str, str],
@@ -41,11 +40,12 @@ def finished(
     Returns:
         The features, grouped by kind, and matches that are left out.
     """
+    weights = [guess.column for guess in kept if guess.kind == "weights"]
     ids = [guess for guess in kept if guess.kind == "id"]
     taken = {*(guess.name for guess in ids), *labels}
     tables = {guess.settings["table"] for guess in ids}
     others = []
-    for guess in named([guess for guess in kept if guess.kind != "id"], taken):
+    for guess in named([guess for guess in kept if guess.kind not in ("id", "weights")], taken):
         if guess.kind in ("ids", "sequence"):
             shared = guess.settings.get("table", "")
             table = str(shared) if shared in tables else name_of(guess.name, tables)

@@ -96,9 +96,9 @@ def guess(
     times = find_times(columns, sample.day_starts)
     refused = {**sample.refused, **labels.left_out}
     inputs = {name: values for name, values in columns.items() if name not in labels.tasks and name != times.event}
-    facts = {name: ColumnFacts(is_csv, name in sample.complete) for name in inputs}
     compared = track(inputs, "comparing columns with the labels")
     refused |= {name: why for name in compared if (why := _leak(columns[name], columns, labels.tasks))}
+    facts = {name: ColumnFacts(is_csv, name in sample.complete) for name in inputs}
     made = _guesses(inputs, facts, columns, times, labels.tasks, refused, track)
     ids = {name: inputs[name] for name, one in made.items() if one.kind == "id" and name not in refused}
     days = _days(sample, columns, times)
@@ -107,9 +107,8 @@ def guess(
     made |= {name: _mostly_new(made[name], share) for name, share in shares.items() if NEVER < share < MOSTLY_NEW}
     refused |= _passing(shares, positives)
     refused |= dict.fromkeys([name for name in ids if name not in refused][MOST_TABLES:], _MANY)
-    kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
-    weights = [one.column for one in made.values() if one.kind == "weights"]
-    features, matches = finished(kept, weights, columns, times, labels.tasks, known)
+    kept = [one for one in made.values() if one.column not in refused and one.kind != "left out"]
+    features, matches = finished(kept, columns, times, labels.tasks, known)
     if not features:
         raise UserError("--label: no column remains as a feature (all are labels or left out); name fewer labels")
     tasks = [_label(name, why, columns[name], name in sample.complete) for name, why in labels.tasks.items()]
