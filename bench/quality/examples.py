@@ -21,7 +21,7 @@ from sangam.components.logs.rows.conversion import convert
 from sangam.components.steps.transform.tensors import rows_of, tensors_of
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.spec import Spec, digest
-from sangam.schemas.spec.data import TRAIN
+from sangam.schemas.spec.data import TRAIN, SplitLogs
 
 Splits = Mapping[str, tuple[str, ...]]
 """Files of transformed examples by split."""
@@ -31,6 +31,7 @@ _BATCH_ROWS = 16_384
 
 def examples(spec: Spec, date: str, data_root: Path, folder: Path) -> Splits:
     """Returns the examples that a run of `date` trains and evaluates on; made on the first call, below `folder`."""
+    assert not isinstance(spec.data, SplitLogs) or not spec.data.splits.held_out, "a file's rows are of one split here"
     files = resolve(spec.data, date, str(data_root), LocalStorage())
     listed = "\n".join(f"{file.split} {file.path} {file.facts}" for file in files.files)
     name = hashlib.sha256(f"{digest(spec.inputs())}\nblocks by day\n{listed}".encode()).hexdigest()[:16]

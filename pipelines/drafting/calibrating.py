@@ -1,4 +1,4 @@
-"""What a draft does for calibrated predictions: days that are held out to fit it on, and the band of its gate."""
+"""What a draft does for calibrated predictions: rows that are held out to fit it on, and the band of its gate."""
 
 from math import ceil, sqrt
 
@@ -6,12 +6,15 @@ from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
 from sangam.pipelines.drafting.rates import Rate
 from sangam.pipelines.drafting.sample import Sample
-from sangam.schemas.spec.data import VALIDATION
+from sangam.schemas.spec.data import TRAIN, VALIDATION
 
 FEWEST_OF_LABEL = 1500
 """Fewest rows of the rarer label to fit a calibration on."""
 TRAIN_DAYS_FOR_EACH = 10
 """Train days for each day that is held out."""
+MOST_HELD_OUT = 0.2
+"""Largest share of the train rows of logs without days that is held out: more than of days, as these rows are no nearer
+to those that are judged than the others, and are trained on in the end."""
 SLACK, MOST_SLACK = 0.1, 0.5
 """Least and largest distance of predicted over observed from 1 that a gate allows."""
 DEVIATIONS = 2.0
@@ -31,8 +34,21 @@ def held_out_days(layout: Layout, sample: Sample, guesses: Guesses, train_days: 
     return days if days * TRAIN_DAYS_FOR_EACH <= train_days else 0
 
 
-def is_calibrated(layout: Layout, sample: Sample, guesses: Guesses, held_out: int) -> bool:
-    """Returns whether tasks get a calibration: on days that are held out, or on a validation split that is there."""
+def held_out_share(layout: Layout, sample: Sample, guesses: Guesses, eval_fraction: float) -> float:
+    """Returns the share of the train rows that does the same in logs without days, in hundredths; 0 for none.
+
+    None beside validation files, nor of positives.
+    """
+    if layout.is_by_day or VALIDATION in layout.patterns or not guesses.rates or guesses.positives:
+        return 0.0
+    trained = 1 - eval_fraction if layout.is_table else _share_of(layout, TRAIN)
+    rows = sample.num_rows_of_logs * trained
+    share = ceil(100 * FEWEST_OF_LABEL / max(1e-9, rows * _rarest(guesses))) / 100
+    return share if share <= MOST_HELD_OUT else 0.0
+
+
+def is_calibrated(layout: Layout, sample: Sample, guesses: Guesses, held_out: float) -> bool:
+    """Returns whether tasks get a calibration: on what is held out, or on a validation split that is there."""
     if VALIDATION not in layout.patterns:
         return held_out > 0
     rows = sample.num_rows_of_logs * _share_of(layout, VALIDATION)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sangam.pipelines.drafting.calibrating import band, eval_rows, held_out_days, is_calibrated
+from sangam.pipelines.drafting.calibrating import band, eval_rows, held_out_days, held_out_share, is_calibrated
 from sangam.pipelines.drafting.crosses import is_of_users
 from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.guessing import Guesses
@@ -35,7 +35,8 @@ ROWS_OF_ID = 100
 ROWS_FOR_ADAM, SAMPLED_FOR_ADAM = 40, 10
 """Fewest rows per id, of the logs and of the sample, for Adam: it moves rows by little, so that ids with fewer stay
 unlearned. The sample has fewer ids than large logs, so that the first alone would be too high."""
-_HELD_OUT = "of the train days the newest: they decide how long to train, and calibrate; then trained on too"
+_PURPOSE = "they decide how long to train, and calibrate; then trained on too"
+_HELD_OUT = f"of the train days the newest: {_PURPOSE}"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./*=-]*")
 _NO_TEXTS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
@@ -96,9 +97,11 @@ def train_days(layout: Layout, sample: Sample) -> int:
     return max(days, (first_eval - newest).days)
 
 
-def held_out(layout: Layout, sample: Sample, guesses: Guesses) -> int:
-    """Returns the number of the newest train days that calibrate the model first."""
-    return held_out_days(layout, sample, guesses, train_days(layout, sample)) if layout.is_by_day else 0
+def held_out(layout: Layout, sample: Sample, guesses: Guesses) -> float:
+    """Returns the number of the newest train days that calibrate the model first; without days, the share of rows."""
+    if layout.is_by_day:
+        return held_out_days(layout, sample, guesses, train_days(layout, sample))
+    return held_out_share(layout, sample, guesses, EVAL_FRACTION)
 
 
 def _head(sample: Sample, layout: Layout) -> Iterator[str]:
@@ -122,8 +125,11 @@ def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
             yield from _entry(key, value, why, 2)
         return
     if not layout.is_by_day:
-        splits = dict(layout.patterns)
+        splits: dict[str, Any] = dict(layout.patterns)
         note = "by their names" + ("; validation is scored after every epoch" if "validation" in splits else "")
+        if share := held_out(layout, sample, guesses):
+            splits["validation"] = {"fraction": share}
+            note = f"by their names; of the train rows a share for validation: {_PURPOSE}"
         for key, value, why in [("kind", "splits", ""), ("format", layout.format, ""), *read, ("splits", splits, note)]:
             yield from _entry(key, value, why, 2)
         return
@@ -176,16 +182,25 @@ def _table_splits(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[
         yield "eval", {"fraction": EVAL_FRACTION}, "by a hash: no column is a time, by which a split would be better"
         if by:
             yield "by", by, "all rows of one are on one side"
+        yield from _validation_share(layout, sample, guesses, "by the hash")
         return
     yield "time", guesses.event_time.column, guesses.event_time.why
     if not layout.days:
         yield "eval", {"fraction": EVAL_FRACTION}, "the newest rows"
+        yield from _validation_share(layout, sample, guesses, "the newest")
         return
     days, trained = layout.days, train_days(layout, sample)
     yield "train_days", trained, f"of {days[0]} to {days[-1]}"
     if held := held_out(layout, sample, guesses):
         yield "validation", {"days": held}, _HELD_OUT
     yield "eval", {"days": eval_days(layout)}, "the newest days, which end with the date of the run"
+
+
+def _validation_share(
+    layout: Layout, sample: Sample, guesses: Guesses, which: str
+) -> Iterator[tuple[str, Any, str]]:
+    if share := held_out(layout, sample, guesses):
+        yield "validation", {"fraction": share}, f"of the train rows, {which}: {_PURPOSE}"
 
 
 def _event_time(guesses: Guesses) -> Iterator[str]:
@@ -284,8 +299,9 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
     yield from _entry("epochs", epochs, why, 2)
     if stops_early:
         settings = {"refit": True} if epochs == 1 else {"per_epoch": SCORES_PER_EPOCH, "refit": True}
-        why = "ends without gain; then trained on the newest days as often"
-        why = "first without the newest days, to calibrate; then with them" if epochs == 1 else why
+        rows = "the newest days" if layout.is_by_day else "the validation rows"
+        why = f"ends without gain; then trained on {rows} as often"
+        why = f"first without {rows}, to calibrate; then with them" if epochs == 1 else why
         yield from _entry("early_stopping", settings, why, 2)
     yield from _entry("batch_size_per_rank", batch, "", 2)
     yield from _entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)

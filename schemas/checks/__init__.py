@@ -78,7 +78,7 @@ def _data(spec: Spec) -> Iterator[Problem]:
         )
     if isinstance(spec.data, SplitLogs):
         seen: dict[str, str] = {}
-        for split, pattern in spec.data.splits.model_dump(exclude_none=True).items():
+        for split, pattern in spec.data.splits.patterns.items():
             if pattern in seen:
                 yield Problem(
                     ("data", "splits", split),

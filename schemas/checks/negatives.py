@@ -180,6 +180,13 @@ def _numbers(spec: Spec, negatives: Negatives) -> Iterator[Problem]:
             f"{spec.data.kind})",
             "remove it",
         )
+    if isinstance(spec.data, SplitLogs) and spec.data.splits.held_out:
+        yield Problem(
+            ("data", "splits", "validation"),
+            f"would sample candidates of the train rows' own files (got fraction {spec.data.splits.held_out:g} with "
+            "data.negatives)",
+            "give validation files of its own, or remove it",
+        )
     joined = [name for name in negatives.read if name in origins(spec.logs)]
     if negatives.days > 1 and joined:
         yield Problem(

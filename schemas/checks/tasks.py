@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sangam.schemas.derived.validation import validation_place
 from sangam.schemas.problems import Loc, Problem
 from sangam.schemas.spec import Spec
 from sangam.schemas.spec.data import DayLogs, SplitLogs
@@ -68,12 +69,12 @@ def _calibration(spec: Spec, loc: Loc, kind: str) -> Iterator[Problem]:
             f"is fitted on days that are neither trained on nor judged on (got {kind}, and data.validation_days 0)",
             "declare data.validation_days: 1 or more, or remove it",
         )
+    place = validation_place(spec)
     if isinstance(spec.logs, SplitLogs) and spec.logs.splits.validation is None:
         yield Problem(
             loc,
-            f"is fitted on examples that are neither trained on nor judged on (got {kind}, and no "
-            "data.splits.validation)",
-            "declare data.splits.validation, or remove it",
+            f"is fitted on examples that are neither trained on nor judged on (got {kind}, and no {place.key})",
+            f"declare {place.remedy}; or remove it",
         )
     if isinstance(spec.model, Esmm):
         yield Problem(

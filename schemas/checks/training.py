@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sangam.schemas.derived.validation import validation_place
 from sangam.schemas.problems import Loc, Problem, listed
 from sangam.schemas.spec import RankerSpec, Spec
 from sangam.schemas.spec.data import DayLogs
@@ -114,8 +115,8 @@ def _refit(spec: Spec) -> Iterator[Problem]:
     if stopping is not None and stopping.refit and sampled:
         yield Problem(
             (*_STOPPING, "refit"),
-            f"would train on all negatives of the validation days (got keep_negatives of task '{sampled[0]}', which "
-            "applies only to the other days)",
+            f"would train on all negatives of the validation split (got keep_negatives of task '{sampled[0]}', which "
+            "applies only to the train split)",
             "remove one of them",
         )
 
@@ -160,17 +161,17 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
                 "needs examples that are not trained on (got data.validation_days 0)",
                 "declare data.validation_days: 1 or more",
             )
-    elif stopping.refit:
+    elif spec.logs.splits.validation is None:
+        place = validation_place(spec)
+        yield Problem(
+            _STOPPING, f"needs examples that are not trained on (got no {place.key})", f"declare {place.remedy}"
+        )
+    elif stopping.refit and not spec.validates_on_train_rows:
         yield Problem(
             (*_STOPPING, "refit"),
-            "needs validation days (got named splits, whose validation split is never trained on)",
-            "remove it",
-        )
-    elif spec.logs.splits.validation is None:
-        yield Problem(
-            _STOPPING,
-            "needs examples that are not trained on (got no data.splits.validation)",
-            "declare data.splits.validation",
+            "needs a validation split of train rows (got data.splits.validation with files of its own, which are never "
+            "trained on)",
+            "remove it, or declare data.splits.validation: {fraction: 0.1}",
         )
 
 

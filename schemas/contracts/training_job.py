@@ -135,10 +135,15 @@ class TrainJob(FrozenModel):
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 
     @property
-    def refit_days(self) -> tuple[str, ...]:
-        """The validation days that a refit trains on."""
+    def refits(self) -> bool:
+        """Whether the best model is trained on the validation split too."""
         stopping = self.ranker.training.early_stopping
-        return self.validation_days if stopping is not None and stopping.refit else ()
+        return stopping is not None and stopping.refit and bool(self.validation_files)
+
+    @property
+    def refit_days(self) -> tuple[str, ...]:
+        """The validation days that a refit trains on; empty for logs without days."""
+        return self.validation_days if self.refits else ()
 
     @property
     def report_file(self) -> Path:

@@ -90,7 +90,7 @@ def _changes(spec: Spec) -> dict[str, Any]:
 def _may_refit(spec: Spec) -> bool:
     """Says whether a run of the best spec may train on the validation days too, once its epoch is known."""
     tasks = [task for task in spec.ranker().tasks.values() if isinstance(task, BinaryTask)]
-    return isinstance(spec.logs, DayLogs) and not any(task.keep_negatives for task in tasks)
+    return spec.validates_on_train_rows and not any(task.keep_negatives for task in tasks)
 
 
 def _good_starts() -> tuple[dict[str, Any], ...]:

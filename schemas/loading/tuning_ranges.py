@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, assert_never
 
+from sangam.schemas.derived.validation import validation_place
 from sangam.schemas.loading.documents import Document, check_document, whole, with_values
 from sangam.schemas.problems import Loc, Problem, listed
 from sangam.schemas.spec import Spec
@@ -39,11 +40,11 @@ def tuning_problems(spec: Spec, document: Document) -> Iterator[Problem]:
     yield from _objective(spec, spec.tune)
     yield from _pruning(spec, spec.tune)
     if not has_validation(spec):
-        missing = "data.validation_days" if isinstance(spec.logs, DayLogs) else "data.splits.validation"
+        place = validation_place(spec)
         yield Problem(
             ("tune",),
-            f"has no split to compare trials on (got no {missing})",
-            f"declare {missing}: trials must not see the split that gates judge",
+            f"has no split to compare trials on (got no {place.key})",
+            f"declare {place.remedy}: trials must not see the split that gates judge",
         )
     if not spec.tune.auto and not spec.tune.ranges:
         yield Problem(("tune", "ranges"), "is missing", "declare ranges, or auto: true")

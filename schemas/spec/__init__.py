@@ -12,7 +12,7 @@ from sangam.schemas.spec.alerts import Alerts
 from sangam.schemas.spec.beam import Beam, LocalBeam
 from sangam.schemas.spec.cluster import Cluster, SpecCluster
 from sangam.schemas.spec.cost import Cost
-from sangam.schemas.spec.data import Logs, Parts, ServedLogs, TableLogs
+from sangam.schemas.spec.data import Logs, Parts, ServedLogs, SplitLogs, TableLogs
 from sangam.schemas.spec.drift import Drift
 from sangam.schemas.spec.events import EventId
 from sangam.schemas.spec.features import (
@@ -182,6 +182,13 @@ class Spec(RankerSpec):
     def logs(self) -> Parts:
         """The logs as ingestion reads them: a table's rows lie by day or split."""
         return self.data.parts if isinstance(self.data, ServedLogs | TableLogs) else self.data
+
+    @property
+    def validates_on_train_rows(self) -> bool:
+        """Whether validation holds out rows that are otherwise trained on: the newest, or a share; not files of its own."""
+        if isinstance(self.data, TableLogs):
+            return self.data.validation is not None
+        return self.data.splits.held_out > 0 if isinstance(self.data, SplitLogs) else self.data.validation_days > 0
 
     @property
     def logs_with_tables(self) -> Parts:

@@ -173,6 +173,13 @@ class ServedLogs(_ByDay):
         return self.log if self.format == "prediction_log" else f"{self.log.rstrip('/')}/{SEALED_FILES_OF_DAY}"
 
 
+class Share(FrozenModel):
+    """A share of the rows."""
+
+    fraction: Annotated[float, Field(gt=0, le=0.5)]
+    """Share of the rows: the newest by `time`, or those that a hash selects."""
+
+
 class SplitLogs(_Logs):
     """Logs without dates, in named splits."""
 
@@ -183,8 +190,20 @@ class SplitLogs(_Logs):
         """Files of the examples to train on."""
         eval: FilePattern
         """Files of the examples that gates judge the model on."""
-        validation: FilePattern | None = None
-        """Files of the examples that are scored after every epoch, and neither trained on nor judged."""
+        validation: FilePattern | Share | None = None
+        """Files of the examples that are scored after every epoch, and neither trained on nor judged; or a share of the
+        rows of `train`, which a hash of the file's path and the row's number selects: `{fraction: 0.1}`."""
+
+        @property
+        def patterns(self) -> dict[str, str]:
+            """File patterns by split, in the order of use: validation before eval."""
+            named = {TRAIN: self.train, VALIDATION: self.validation, EVAL: self.eval}
+            return {split: pattern for split, pattern in named.items() if isinstance(pattern, str)}
+
+        @property
+        def held_out(self) -> float:
+            """Share of the rows of the train files that is the validation split; 0: these are files, or there is none."""
+            return self.validation.fraction if isinstance(self.validation, Share) else 0.0
 
     kind: Literal["splits"]
     format: FileFormat
@@ -200,13 +219,6 @@ class NewestDays(FrozenModel):
 
     days: Days
     """Number of days."""
-
-
-class Share(FrozenModel):
-    """A share of the rows."""
-
-    fraction: Annotated[float, Field(gt=0, le=0.5)]
-    """Share of the rows: the newest by `time`, or those that a hash selects."""
 
 
 class After(FrozenModel):

@@ -146,8 +146,13 @@ class TrainInput:
 
     def newest_sample(self, days: int, size: int) -> list[Batch]:
         """Returns such a share of examples of the newest train days: of so many that have some."""
+        assert days > 0, "logs without days have no newest ones"
         newest = list(by_day(self._job.train_files).values())[-days:]
         return self._sample([file for of_day in newest for file in of_day], size)
+
+    def train_sample(self, size: int) -> list[Batch]:
+        """Returns such a share of examples from all over the train split."""
+        return self._sample(self._job.train_files, size)
 
     def _sample(self, files: Sequence[str], size: int) -> list[Batch]:
         ranker = self._job.ranker

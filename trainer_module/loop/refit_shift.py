@@ -2,7 +2,8 @@
 
 A calibration is fitted on the validation days before the model trains on them. As that training moves the mean towards
 those days' own, whose rates may be high or low by chance, the calibration would move it a second time. Days that the
-model has trained on before and after show by how much: the newest train days (infra/adr/0079-calibrated-drafts.md).
+model has trained on before and after show by how much: the newest train days (infra/adr/0079-calibrated-drafts.md). Of
+logs without days, where a share of the train rows is held out, train rows from all over the split show it.
 """
 
 import logging
@@ -19,7 +20,7 @@ _LOG = logging.getLogger("sangam.trainer_module.rank")
 
 
 def mean_predictions(run: Run, calibrations: Mapping[str, Calibration]) -> dict[str, float]:
-    """Returns the mean calibrated predictions on the newest train days, by task that has a fitted calibration.
+    """Returns the mean calibrated predictions on the newest train days or on train rows, by task that has a fitted calibration.
 
     All ranks together, before the refit.
     """
@@ -30,7 +31,7 @@ def mean_predictions(run: Run, calibrations: Mapping[str, Calibration]) -> dict[
 
 
 def without_shift(run: Run, calibrations: Mapping[str, Calibration]) -> dict[str, Calibration]:
-    """Returns the calibrations with which the refitted model has the mean predictions of before on those days.
+    """Returns the calibrations with which the refitted model has the mean predictions of before on those rows.
 
     All ranks together, after the refit.
     """
@@ -46,14 +47,18 @@ def without_shift(run: Run, calibrations: Mapping[str, Calibration]) -> dict[str
 
 
 def _counts(run: Run, calibrations: Mapping[str, Calibration]) -> dict[str, Counts]:
-    """Returns a sample's examples by logit, by task that has a fitted calibration: of as many days as are held out."""
+    """Returns a sample's examples by logit, by task that has a fitted calibration: of as many days as are held out, or
+    of the train split where it has no days."""
     fitted = [task for task, calibration in calibrations.items() if not calibration.problem]
     stopping = run.job.ranker.training.early_stopping
     if not fitted or stopping is None:
         return {}
     started = time.monotonic()
     with run.progress.beating():
-        sample = run.source.newest_sample(len(run.job.validation_days), stopping.sample)
+        held_out = len(run.job.validation_days)
+        sample = (
+            run.source.newest_sample(held_out, stopping.sample) if held_out else run.source.train_sample(stopping.sample)
+        )
         counts = counts_by_logit(run.trainer, sample, run.progress)
     run.progress.metrics.stood_still("validation", time.monotonic() - started)
     return {task: counts[task] for task in fitted if task in counts}

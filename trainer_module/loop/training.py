@@ -66,7 +66,7 @@ def train(
         checkpointer.restore_best()
         if not verdict.best_point.is_end:  # Only a sample was scored.
             run.validate(verdict.best_epoch, "best")
-    if verdict is not None and job.refit_days:
+    if verdict is not None and job.refits:
         _refit(run, checkpointer, verdict, last_step)
     scored = run.history.report_of(len(run.history.epochs) - 1 if verdict is None else verdict.best_epoch)
     run.calibrate(without_shift(run, scored.calibrations))
@@ -83,7 +83,7 @@ def train(
 def _refuse_missing_validation(job: TrainJob) -> None:
     if job.validation_files:
         return
-    remedy = "declare data.splits.validation or data.validation_days"
+    remedy = "declare data.splits.validation, data.validation or data.validation_days"
     if job.ranker.training.early_stopping is not None:
         raise UserError(f"training.early_stopping: there is no validation split (got no examples of it); {remedy}")
     for name, task in job.ranker.tasks.items():

@@ -52,8 +52,8 @@ class Rows:
 
 
 def rows_of(spec: Spec, date: str, data: Path) -> Rows:
-    """Reads the rows of a run; where the spec has no validation, the newest train days are, or a tenth of a split."""
-    files = resolve(spec.data, date, str(data), LocalStorage()).files
+    """Reads the rows of a run; without validation days or files, the newest train days are, or a tenth of the split."""
+    files = resolve(spec.data, date, str(data), LocalStorage()).of_log
     tables = [open_parquet(Path(file.path)).read() for file in files]
     counts = [table.num_rows for table in tables]
     days = np.repeat([_number(file) for file in files], counts)

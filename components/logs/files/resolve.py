@@ -26,7 +26,7 @@ from sangam.schemas.derived.negatives import earlier_days
 from sangam.schemas.derived.sources import sources_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.data import EVAL, TRAIN, DayLogs, Parts, SplitLogs
+from sangam.schemas.spec.data import EVAL, TRAIN, VALIDATION, DayLogs, Parts, SplitLogs
 
 HISTORY = "history"
 """Split name of files that are read only for history features."""
@@ -76,6 +76,14 @@ class Files:
     def all_files(self) -> list[DataFile]:
         """Returns every file that is read, once: two sources may read the same."""
         return list({file.path: file for file in (*self.sources, *self.history, *self.files)}.values())
+
+    @property
+    def of_log(self) -> list[DataFile]:
+        """Returns the files of the main log, each once: two splits may share a file's rows; it counts to the first."""
+        first: dict[str, DataFile] = {}
+        for file in (*self.history, *self.files):
+            first.setdefault(file.path, file)
+        return list(first.values())
 
     def of_split(self, split: str) -> list[DataFile]:
         """Returns the files of one split."""
@@ -318,9 +326,8 @@ def _require_days(logs: DayLogs, files: Files, missing: tuple[str, ...], data_ro
 
 
 def _resolve_splits(logs: SplitLogs, data_root: str, storage: Storage) -> Files:
-    patterns: Mapping[str, str] = logs.splits.model_dump(exclude_none=True)
-    # In the order of use: validation before eval.
-    names = tuple(name for name in ("train", "validation", "eval") if name in patterns)
+    patterns = logs.splits.patterns
+    names = tuple(patterns)
     all_files: list[DataFile] = []
     problems = []
     listed = storage.match([posixpath.join(glob.escape(data_root), patterns[split]) for split in names])
@@ -337,7 +344,12 @@ def _resolve_splits(logs: SplitLogs, data_root: str, storage: Storage) -> Files:
     if problems:
         raise UserError("\n".join(problems))
     _require_no_file_twice(all_files)
-    return Files(date=None, splits=names, files=tuple(all_files))
+    if not logs.splits.held_out:
+        return Files(date=None, splits=names, files=tuple(all_files))
+    # Each of the two splits reads its rows of these files.
+    shared = [replace(file, split=VALIDATION) for file in all_files if file.split == TRAIN]
+    in_order = sorted([*all_files, *shared], key=lambda file: (TRAIN, VALIDATION, EVAL).index(file.split))
+    return Files(date=None, splits=(TRAIN, VALIDATION, EVAL), files=tuple(in_order))
 
 
 def _require_no_file_twice(files: Iterable[DataFile]) -> None:

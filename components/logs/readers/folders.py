@@ -89,7 +89,7 @@ def with_folders(rows: Rows, path: str, columns: Sequence[Column], logs: Logs) -
 
 def _in_patterns(logs: Logs) -> frozenset[str]:
     """Returns the columns that the spec's patterns name."""
-    patterns = logs.splits.model_dump(exclude_none=True).values() if isinstance(logs, SplitLogs) else [logs.pattern]
+    patterns = logs.splits.patterns.values() if isinstance(logs, SplitLogs) else [logs.pattern]
     folders = [folder for pattern in patterns for folder in pattern.split("/")[:-1]]
     return frozenset(folder.partition("=")[0] for folder in folders if "=" in folder)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sangam.components.logs.readers.column_types import TARGET, type_problem
 from sangam.components.logs.rows.labels import labels_of, not_binary
 from sangam.components.logs.rows.limits import Limits
-from sangam.components.logs.rows.lists import Lists, list_arrays, read_lists
+from sangam.components.logs.rows.lists import Lists, Places, list_arrays, read_lists
 from sangam.components.logs.rows.missing import without_missing
 from sangam.components.logs.rows.times import TimeCounts, check_times
 from sangam.schemas.errors import UserError
@@ -62,7 +62,7 @@ class _Counts:
 
 
 def convert(
-    batch: pa.RecordBatch, columns: Sequence[Column], path: str, first_row: int = 0, limits: Limits = _UNLIMITED
+    batch: pa.RecordBatch, columns: Sequence[Column], path: str, first_row: Places = 0, limits: Limits = _UNLIMITED
 ) -> Converted:
     """Converts a batch, and drops rows without a required label or id.
 
@@ -70,7 +70,7 @@ def convert(
         batch: batch with all columns of the inputs, by their names in the logs.
         columns: columns of the inputs.
         path: path of the file, for error texts.
-        first_row: index in the file of the batch's first row, for error texts.
+        first_row: index in the file of the batch's first row, or of each of its rows, for error texts.
         limits: limits of the values.
 
     Raises:

@@ -17,7 +17,7 @@ class FileCounting:
     """The counts so far; see `FileCounts`.
 
     Attributes:
-        rows_seen: readable rows so far.
+        rows_seen: readable rows of the split so far.
     """
 
     split: str

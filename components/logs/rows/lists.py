@@ -13,6 +13,9 @@ from sangam.components.logs.readers.lists import lengths_of
 from sangam.schemas.errors import UserError
 from sangam.schemas.parts.columns import Column
 
+Places = int | NDArray[np.int64]
+"""Index in its file of a batch's first row, or of each of its rows."""
+
 
 @dataclass(frozen=True)
 class Lists:
@@ -66,7 +69,7 @@ def list_arrays(
     lists: Mapping[str, Lists],
     columns: Sequence[Column],
     path: str,
-    first_row: int,
+    first_row: Places,
     *,
     max_length: int | None,
     ignored: Counter[str],
@@ -80,7 +83,7 @@ def list_arrays(
         lists: lists of every list column, by name.
         columns: the list columns in the spec.
         path: path of the file, for error texts.
-        first_row: index in the file of the batch's first row, for error texts.
+        first_row: index in the file of the batch's first row, or of each of its rows, for error texts.
         max_length: maximum length of lists that are not vectors; None: unlimited.
         ignored: counts of cut off values, to add to.
 
@@ -128,12 +131,12 @@ def _list_array(lists: Lists, keep: NDArray[np.bool_]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(_offsets(lengths), pa.int32()), values)
 
 
-def _vectors(lists: Lists, column: Column, length: int, path: str, first_row: int) -> pa.Array:
+def _vectors(lists: Lists, column: Column, length: int, path: str, first_row: Places) -> pa.Array:
     wrong = np.flatnonzero((lists.lengths != length) & (lists.lengths != 0))
     if len(wrong):
         row = int(wrong[0])
         raise UserError(
-            f"{path}: column '{column.name}': wrong length in row {first_row + row + 1} (got {lists.lengths[row]} "
+            f"{path}: column '{column.name}': wrong length in row {_number(first_row, row)} (got {lists.lengths[row]} "
             f"floats); {length}, as in dim, or none"
         )
     is_missing = lists.lengths == 0
@@ -148,12 +151,16 @@ def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def _require_same_lengths(lists: Mapping[str, Lists], first: str, second: str, path: str, first_row: int) -> None:
+def _require_same_lengths(lists: Mapping[str, Lists], first: str, second: str, path: str, first_row: Places) -> None:
     sides = lists[first].lengths, lists[second].lengths
     wrong = np.flatnonzero(sides[0] != sides[1])
     if len(wrong):
         row = int(wrong[0])
         raise UserError(
-            f"{path}: column '{first}': is not as long as column '{second}' in row {first_row + row + 1} (got "
+            f"{path}: column '{first}': is not as long as column '{second}' in row {_number(first_row, row)} (got "
             f"{sides[0][row]} and {sides[1][row]} values); log one value for each id"
         )
+
+
+def _number(first_row: Places, row: int) -> int:
+    return 1 + (first_row + row if isinstance(first_row, int) else int(first_row[row]))

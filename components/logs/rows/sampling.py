@@ -79,16 +79,16 @@ def sampled(batch: pa.RecordBatch, rows: NDArray[np.int64], sampling: Sampling, 
         is_negative &= np.asarray(pc.equal(scalars(batch, sampling.only_where), 1).fill_null(False), dtype=bool)
     if sampling.weight is not None:
         is_negative &= np.asarray(scalars(batch, sampling.weight).is_valid(), dtype=bool)
-    keep = ~is_negative | (uniform(file_name, rows) < sampling.keep)
+    keep = ~is_negative | (uniform(file_name, rows, _SALT) < sampling.keep)
     num_left_out = int((~keep).sum())
     if num_left_out:
         batch = batch.filter(pa.array(keep))
     return Sampled(batch, int(is_negative.sum()), num_left_out)
 
 
-def uniform(file_name: str, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Returns a number in [0, 1) for each row of a file, the same in every run."""
-    digest = hashlib.blake2b(file_name.encode(), digest_size=8, key=_SALT).digest()
+def uniform(file_name: str, rows: NDArray[np.int64], salt: bytes) -> NDArray[np.float64]:
+    """Returns a number in [0, 1) for each row of a file, the same in every run; independent of other salts' numbers."""
+    digest = hashlib.blake2b(file_name.encode(), digest_size=8, key=salt).digest()
     seed = np.array([int.from_bytes(digest, "little")], np.uint64)
     mixed: NDArray[np.uint64] = mix64(seed + (rows.astype(np.uint64) + np.uint64(1)) * np.uint64(GAMMA))
     return (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53

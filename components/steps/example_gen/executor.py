@@ -86,7 +86,7 @@ class Executor(BeamExecutor):
         start = starting_point(request, storage)
         files = _resolved(request, storage, start)
         identities = _identities(request, files)
-        main = (*files.history, *files.files)
+        main = files.of_log
         # On an object store the identities are no digests.
         digests = sha256_of(of_equal_sizes(main), open_file) if "://" in request.pipeline_root else identities
         # Days of a table may well be equal; its own files were compared when it was written by day.
@@ -130,7 +130,8 @@ class Executor(BeamExecutor):
     ) -> _Made:
         """Writes the examples of units that have rows."""
         read = columns_read_of_log(request.logs, request.columns)
-        inspected = inspect([file for unit in units for file in unit.files], request.logs, read, open_file)
+        once = {file.path: file for unit in units for file in unit.files}
+        inspected = inspect(list(once.values()), request.logs, read, open_file)
         units = [unit for unit in units if any(file.path in inspected.rows for file in unit.files)]
         if not units:
             return {}

@@ -32,6 +32,7 @@ from sangam.components.logs.negatives.sampled_rows import numbers_of
 from sangam.components.logs.request import Request, relative
 from sangam.components.logs.rows.counts import FileCounts
 from sangam.components.logs.rows.sampling import sampling_of
+from sangam.components.logs.rows.shares import share_of
 from sangam.components.steps.example_gen.abandoned import UNFINISHED, remove_abandoned, remove_attempt
 from sangam.schemas.contracts.example_files import DIGEST_DIGITS
 from sangam.schemas.contracts.root import Root
@@ -105,6 +106,7 @@ def _key(
         "columns": [dataclasses.asdict(column) for column in request.columns],
         "sources": [request.inputs.event_time, _sources(day, all_files.sources, request, identities)],
         "negatives": _negatives(split, day, all_files, request, identities),
+        "shared": dataclasses.asdict(shared) if (shared := share_of(logs, split)) else None,
         "sampling": dataclasses.asdict(sampling) if sampling else None,
         "code": request.code,
     }

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
@@ -17,6 +18,7 @@ from sangam.components.logs.rows.counts import FileCounts
 from sangam.components.logs.rows.file_counting import FileCounting
 from sangam.components.logs.rows.limits import limits_of
 from sangam.components.logs.rows.sampling import sampled, sampling_of
+from sangam.components.logs.rows.shares import share_of
 from sangam.components.steps.example_gen.file_groups import FileGroup
 from sangam.schemas.errors import UserError
 
@@ -70,12 +72,15 @@ class ReadAndWrite(beam.DoFn):
         limits = limits_of(request.logs, group.day)
         sampling = sampling_of(request.inputs, group.split)
         samples = self._samples(group)
-        file_name = relative(path, request)
+        share, file_name, first_row = share_of(request.logs, group.split), relative(path, request), 0
         for rows, is_left_out in read_joined(request.logs, request.columns, path, self._joined):
-            first_row = counting.rows_seen
+            places = np.arange(first_row, first_row + rows.batch.num_rows)
+            first_row += rows.batch.num_rows
+            if share:
+                rows, is_left_out, places = share.of(rows, is_left_out, places, file_name)
             if negatives:
                 rows = replace(rows, batch=with_created(rows.batch, negatives))
-            converted = without(convert(rows.batch, request.columns, path, first_row, limits), is_left_out)
+            converted = without(convert(rows.batch, request.columns, path, places, limits), is_left_out)
             if samples:
                 converted = samples.known(converted)
             counting.add(rows, converted)
@@ -86,7 +91,7 @@ class ReadAndWrite(beam.DoFn):
                     counting.add_candidates(added.num_positives, sampled_rows, added.num_without)
                     yield added.batch
             elif sampling:
-                after_sampling = sampled(converted.batch, first_row + converted.rows, sampling, file_name)
+                after_sampling = sampled(converted.batch, places[converted.rows], sampling, file_name)
                 counting.add_sampled(after_sampling)
                 yield after_sampling.batch
             else:

@@ -13,6 +13,7 @@ from sangam.schemas.derived.cost import per_million_candidates, serving_price
 from sangam.schemas.quantities import listed_counts, shown_bytes, shown_seconds
 from sangam.schemas.spec import RankerSpec
 from sangam.schemas.spec.cost import Cost
+from sangam.schemas.spec.data import VALIDATION
 from sangam.schemas.spec.release import Evaluation
 
 WORST_SLICES = 3
@@ -79,6 +80,11 @@ def model_card(version: str, facts: CardFacts) -> str:
     return "\n\n".join("\n\n".join(part) for part in parts) + "\n"
 
 
+def _refits(ranker: RankerSpec) -> bool:
+    stopping = ranker.training.early_stopping
+    return stopping is not None and stopping.refit
+
+
 def _data(facts: CardFacts) -> Iterator[str]:
     provenance = facts.provenance
     rows = []
@@ -101,6 +107,8 @@ def _data(facts: CardFacts) -> Iterator[str]:
             f"After the best epoch was chosen on the validation days {_periods(provenance.refit_days)}, the model was "
             "trained on them as well."
         )
+    elif facts.model and not provenance.days and _refits(facts.model.ranker) and VALIDATION in facts.rows:
+        yield "After the best epoch was chosen on the validation split, the model was trained on it as well."
     if facts.model and facts.model.history_as_of:
         yield f"Features of kind rate and count know what happened before {facts.model.history_as_of}, and not later."
     if provenance.base_days:

@@ -122,7 +122,8 @@ def _print_training(training: TrainingReport, validation_days: Sequence[str], co
         )
         say(told, console)
     if training.refit:
-        seen = f"{', '.join(training.refit.days)} as well, {training.refit.passes:g} passes"
+        rows = ", ".join(training.refit.days) or "the validation split"
+        seen = f"{rows} as well, {training.refit.passes:g} passes"
         say(f"refit: after that the model was trained on {seen}: it has seen what it was validated on", console)
     elif validation_days:
         say(f"not learned from: {', '.join(validation_days)}, the validation days", console)
