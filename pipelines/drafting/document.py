@@ -196,9 +196,7 @@ def _table_splits(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[
     yield "eval", {"days": eval_days(layout)}, "the newest days, which end with the date of the run"
 
 
-def _validation_share(
-    layout: Layout, sample: Sample, guesses: Guesses, which: str
-) -> Iterator[tuple[str, Any, str]]:
+def _validation_share(layout: Layout, sample: Sample, guesses: Guesses, which: str) -> Iterator[tuple[str, Any, str]]:
     if share := held_out(layout, sample, guesses):
         yield "validation", {"fraction": share}, f"of the train rows, {which}: {_PURPOSE}"
 

@@ -20,7 +20,7 @@ _LOG = logging.getLogger("sangam.trainer_module.rank")
 
 
 def mean_predictions(run: Run, calibrations: Mapping[str, Calibration]) -> dict[str, float]:
-    """Returns the mean calibrated predictions on the newest train days or on train rows, by task that has a fitted calibration.
+    """Returns the mean calibrated predictions on the newest train days, or on train rows, by calibrated task.
 
     All ranks together, before the refit.
     """
@@ -57,7 +57,9 @@ def _counts(run: Run, calibrations: Mapping[str, Calibration]) -> dict[str, Coun
     with run.progress.beating():
         held_out = len(run.job.validation_days)
         sample = (
-            run.source.newest_sample(held_out, stopping.sample) if held_out else run.source.train_sample(stopping.sample)
+            run.source.newest_sample(held_out, stopping.sample)
+            if held_out
+            else run.source.train_sample(stopping.sample)
         )
         counts = counts_by_logit(run.trainer, sample, run.progress)
     run.progress.metrics.stood_still("validation", time.monotonic() - started)

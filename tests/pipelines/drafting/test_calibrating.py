@@ -91,6 +91,28 @@ def test_a_validation_split_that_is_there_calibrates(tmp_path: Path, rows: int, 
     assert "early_stopping" not in document["training"]
 
 
+@pytest.mark.parametrize(("rows", "fraction"), [(40_000, 0.08), (10_000, None)])
+def test_a_share_of_the_train_rows_calibrates_where_there_is_no_validation_split(
+    tmp_path: Path, rows: int, fraction: float | None
+) -> None:
+    table = pa.table({"price": RNG.random(rows), "clicked": half(rows)})
+    for split in ("train", "test"):
+        (tmp_path / "splits" / split).mkdir(parents=True)
+        pq.write_table(table, tmp_path / "splits" / split / "a.parquet")
+    (tmp_path / "table").mkdir()
+    pq.write_table(table, tmp_path / "table" / "a.parquet")
+    held_out = {"fraction": fraction} if fraction else None
+    in_splits = valid(draft(tmp_path / "splits", "small", ["clicked"]))
+    assert in_splits["data"]["splits"].get("validation") == held_out
+    in_table = valid(draft(tmp_path / "table", "small", ["clicked"]))
+    # A tenth of its rows are evaluated on.
+    assert in_table["data"].get("validation") == (held_out and {"fraction": 0.09})
+    for document in (in_splits, in_table):
+        assert document["tasks"]["clicked"].get("calibration") == (PLATT if fraction else None)
+        stopping = document["training"].get("early_stopping")
+        assert stopping == ({"per_epoch": 4, "refit": True} if fraction else None)
+
+
 @pytest.mark.parametrize(
     ("rate", "rows", "days", "ends"),
     [

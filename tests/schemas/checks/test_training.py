@@ -11,10 +11,21 @@ from tests.errors import tells
 from tests.schemas.sample_specs import REMOVED, changed, loaded, write
 
 SPLITS = {"data": {"kind": "splits", "format": "parquet", "splits": {"train": "a/*", "eval": "b/*"}}}
+TABLE = {"kind": "table", "format": "parquet", "pattern": "*.parquet", "eval": {"fraction": 0.1}}
+REFITTED = {
+    "training.early_stopping": {"refit": True},
+    "training.epochs": 5,
+    "tasks.like.calibration": {"kind": "platt"},
+}
 GRADNORM = {"training.loss_balance": {"kind": "gradnorm"}}
 STOPPING = {"training.early_stopping": {}, "training.epochs": 5, "data.validation_days": 1}
 ONE_TASK = {"tasks.like": REMOVED, "gates.0": REMOVED}
 SINGLE = {"model": {"kind": "single_task"}}
+
+
+def _validated(validation: Any) -> dict[str, Any]:
+    data = SPLITS["data"]
+    return {"data": {**data, "splits": {**data["splits"], "validation": validation}}}
 
 
 @pytest.mark.parametrize(
@@ -44,8 +55,13 @@ SINGLE = {"model": {"kind": "single_task"}}
         ),
         (
             SPLITS | {"training.early_stopping": {"refit": True}, "training.epochs": 5},
+            "training.early_stopping",
+            "(got no data.splits.validation) ... {fraction: 0.1}",
+        ),
+        (
+            SPLITS | _validated("c/*") | {"training.early_stopping": {"refit": True}, "training.epochs": 5},
             "training.early_stopping.refit",
-            "(got named splits",
+            "(got data.splits.validation with files of its own",
         ),
         (
             STOPPING | {"training.early_stopping": {"refit": True}, "tasks.like.keep_negatives": 0.5},
@@ -108,6 +124,8 @@ def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], pl
         GRADNORM | {"model": {"kind": "single_task", "interaction": {"kind": "dcn_v2"}}},
         *({"training.order": order} for order in ("time", "shuffled_within_day", "shuffled")),
         SPLITS | {"training.order": "shuffled"},
+        SPLITS | _validated({"fraction": 0.1}) | REFITTED,
+        {"data": TABLE | {"validation": {"fraction": 0.1}}} | REFITTED,
         SPLITS | {"training.shuffle_buffer": 1},
         STOPPING,
         STOPPING | {"training.order": "auto"},

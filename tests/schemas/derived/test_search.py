@@ -55,6 +55,10 @@ def test_the_best_spec_trains_on_the_validation_days_too_unless_negatives_are_sa
     assert stopping({}) == {"patience": 2, "refit": True}
     assert stopping({"tasks.stars.calibration": {"kind": "platt"}}) == {"patience": 2, "refit": True}
     assert stopping({"tasks.stars.keep_negatives": 0.5}) == {"patience": 2, "refit": False}
+    splits = {"train": "a/*", "eval": "b/*", "validation": {"fraction": 0.1}}
+    assert stopping({"data": {"kind": "splits", "format": "parquet", "splits": splits}})["refit"]
+    splits["validation"] = "c/*"
+    assert not stopping({"data": {"kind": "splits", "format": "parquet", "splits": splits}})["refit"]
 
 
 def test_learning_rates_are_searched_around_those_of_the_spec(tmp_path: Path) -> None:

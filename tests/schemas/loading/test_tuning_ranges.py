@@ -14,6 +14,7 @@ from tests.schemas.sample_specs import changed, write
 
 LEARNING_RATE = "training.dense_optimizer.learning_rate"
 RATE = {"kind": "float", "low": 1e-4, "high": 1e-2, "log": True}
+SPLITS = {"data": {"kind": "splits", "format": "parquet", "splits": {"train": "a/*", "eval": "b/*"}}}
 EXPERTS = {"kind": "int", "low": 2, "high": 8}
 
 
@@ -107,6 +108,11 @@ def test_ranges_may_be_of_model_tables_training_and_weights(tmp_path: Path, rang
             _tuned({LEARNING_RATE: RATE}, {"data.validation_days": 0}),
             "tune",
             "(got no data.validation_days) ... data.validation_days",
+        ),
+        (
+            _tuned({LEARNING_RATE: RATE}, SPLITS),
+            "tune",
+            "(got no data.splits.validation) ... data.splits.validation: {fraction: 0.1}",
         ),
         (_tuned({LEARNING_RATE: RATE}, objective="share"), "tune.objective", "(got 'share')"),
         (_tuned({LEARNING_RATE: RATE}, objective=None), "tune", "(got no objective)"),

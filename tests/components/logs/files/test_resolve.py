@@ -41,7 +41,7 @@ def resolved(root: Path, logs: Logs | None = None, date: str = "2024-03-01") -> 
     return resolve(logs or day_logs(), date, str(root), LocalStorage())
 
 
-def split_logs(**splits: str) -> SplitLogs:
+def split_logs(**splits: Any) -> SplitLogs:
     return SplitLogs.model_validate({"kind": "splits", "format": "parquet", "splits": splits})
 
 
@@ -157,6 +157,19 @@ def test_named_splits_stand_in_order_and_have_no_days(tmp_path: Path) -> None:
     assert files.splits == ("train", "validation", "eval")
     assert files.date is None
     assert files.days() == {"train": [], "validation": [], "eval": []}
+
+
+def test_a_share_of_the_train_rows_reads_the_train_files_for_two_splits(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.parquet", "a/2.parquet", "b/1.parquet")
+    files = resolved(tmp_path, split_logs(train="a/*", eval="b/*", validation={"fraction": 0.1}), date="")
+    names = [(file.split, Path(file.path).relative_to(tmp_path).as_posix()) for file in files.files]
+    of_train = ["a/1.parquet", "a/2.parquet"]
+    assert names == [
+        *(("train", name) for name in of_train),
+        *(("validation", name) for name in of_train),
+        ("eval", "b/1.parquet"),
+    ]
+    assert [file.split for file in files.of_log] == ["train", "train", "eval"]
 
 
 def test_every_split_without_files_is_named(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from sangam.components.logs.rows.sampling import Sampling, sampled, sampling_of,
 from sangam.schemas.derived.columns import columns
 from sangam.schemas.spec import Inputs
 
+KEPT = b"sangam: negatives that are kept"
+
 
 def inputs(**task: Any) -> Inputs:
     return Inputs.model_validate_json(
@@ -68,10 +70,12 @@ def test_examples_that_take_no_part_in_the_task_are_no_negatives() -> None:
 
 
 def test_a_row_is_kept_by_its_file_and_place_however_it_is_cut_into_batches() -> None:
-    whole = uniform("a", np.arange(1_000))
-    assert np.array_equal(whole, np.concatenate([uniform("a", np.arange(400)), uniform("a", np.arange(400, 1_000))]))
+    whole = uniform("a", np.arange(1_000), KEPT)
+    assert np.array_equal(
+        whole, np.concatenate([uniform("a", np.arange(400), KEPT), uniform("a", np.arange(400, 1_000), KEPT)])
+    )
     # Evenly spread, and another file's rows have other numbers.
     assert np.allclose(np.quantile(whole, [0.25, 0.5, 0.75]), [0.25, 0.5, 0.75], atol=0.05)
-    assert abs(np.corrcoef(whole, uniform("b", np.arange(1_000)))[0, 1]) < 0.1
+    assert abs(np.corrcoef(whole, uniform("b", np.arange(1_000), KEPT))[0, 1]) < 0.1
     # Written down: a change would keep other rows of the same files.
-    assert uniform("2024-03-01/part-0.parquet", np.arange(2)).tolist() == [0.9183914049200798, 0.7713339893554475]
+    assert uniform("2024-03-01/part-0.parquet", np.arange(2), KEPT).tolist() == [0.9183914049200798, 0.7713339893554475]

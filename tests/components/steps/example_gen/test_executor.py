@@ -4,6 +4,7 @@ import datetime
 import os
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,10 @@ from sangam.schemas.derived.columns import columns
 from sangam.schemas.errors import UserError
 from sangam.schemas.loading import load_spec
 from sangam.schemas.spec import Inputs
-from sangam.schemas.spec.data import DayLogs, Logs
+from sangam.schemas.spec.data import DayLogs, Logs, SplitLogs
 from tests.components.examples.sample_files import read_examples
 from tests.components.logs.sample_logs import (
+    BEAM_ARGS,
     INPUTS,
     ROWS,
     SUFFIX,
@@ -354,3 +356,49 @@ def test_a_missing_real_day_is_counted(tmp_path: Path) -> None:
     assert report.missing_days == ["2011-11-26"]
     assert len(report.days["train"]) == 5
     assert report.splits["eval"].written == 2120
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Logs of two train files, and a file to evaluate on."""
+    folder = tmp_path_factory.mktemp("shared")
+    rows = [{**ROWS[number % 3], "hour": number} for number in range(400)]
+    for name, of_file in (("train/a", rows[:250]), ("train/b", rows[250:]), ("eval/a", rows[:4])):
+        write(folder / f"{name}.parquet", "parquet", of_file)
+    return folder
+
+
+def _held_out(root: Path, uri: Path, fraction: float = 0.2, beam_args: Sequence[str] = BEAM_ARGS) -> Any:
+    splits = {"train": "train/*.parquet", "eval": "eval/*.parquet", "validation": {"fraction": fraction}}
+    logs = SplitLogs.model_validate({"kind": "splits", "format": "parquet", "splits": splits})
+    # A root for each folder of results: nothing is found in a store.
+    return run_executor(properties(logs, root) | {"pipeline_root": str(uri / "root")}, uri, beam_args)
+
+
+def test_a_share_of_the_train_rows_is_the_validation_split_and_not_trained_on(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sangam.components.reports.artifact_files import read_ingestion
+    from sangam.components.steps.example_gen import file_groups
+
+    def hours(examples: Any, split: str) -> list[int]:
+        return [row.get("hour", [0])[0] for row in written(examples, split)]
+
+    alone = _held_out(shared, tmp_path / "alone")
+    trained, held_out = hours(alone, "train"), hours(alone, "validation")
+    assert sorted(trained + held_out) == list(range(400))
+    assert (trained, held_out) == (sorted(trained), sorted(held_out))
+    assert 60 <= len(held_out) <= 100
+    assert hours(alone, "eval") == list(range(4))
+    report = read_ingestion(alone.uri).splits
+    assert [(each.read, each.written, each.dropped) for each in report.values()] == [
+        (number, number, {}) for number in (len(trained), len(held_out), 4)
+    ]
+    # Two workers, and groups of a file each.
+    monkeypatch.setattr(file_groups, "_ROWS_PER_GROUP", 10)
+    workers = ["--direct_running_mode=multi_threading", "--direct_num_workers=2"]
+    together = _held_out(shared, tmp_path / "together", beam_args=workers)
+    assert sorted(hours(together, "validation")) == held_out
+    assert sorted(hours(together, "train")) == trained
+    # Rows that a smaller share holds out are among those of a larger one.
+    assert set(hours(_held_out(shared, tmp_path / "less", 0.1), "validation")) < set(held_out)

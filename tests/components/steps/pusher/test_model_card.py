@@ -12,6 +12,7 @@ from sangam.schemas.contracts.export import ServedTask
 from sangam.schemas.spec.release import Confidence, Evaluation
 from sangam.schemas.spec.serving import Load
 from sangam.schemas.spec.sync import Stale
+from sangam.schemas.spec.training import EarlyStopping
 from tests.schemas.sample_exports import sample_description
 
 GATES = [
@@ -244,6 +245,17 @@ def test_validation_days_that_the_model_has_seen_are_said() -> None:
     said = "on the validation days 2024-03-04, the model was trained on them as well."
     assert said in model_card("1", dataclasses.replace(FACTS, provenance=seen))
     assert "trained on them" not in model_card("1", FACTS)
+    described = sample_description()
+    stopping = EarlyStopping(refit=True)
+    training = described.ranker.training.model_copy(update={"early_stopping": stopping})
+    model = described.model_copy(update={"ranker": described.ranker.model_copy(update={"training": training})})
+    undated = dataclasses.replace(
+        FACTS,
+        provenance=FACTS.provenance.model_copy(update={"days": {}}),
+        rows={**FACTS.rows, "validation": FACTS.rows["train"]},
+        model=model,
+    )
+    assert "on the validation split, the model was trained on it as well." in model_card("1", undated)
 
 
 def test_a_card_says_on_what_a_task_was_calibrated_and_what_it_was_before() -> None:

@@ -82,6 +82,8 @@ def test_the_report_says_whether_the_validation_days_were_learned_from(tmp_path:
     seen = _report(_summary(tmp_path / "refit", refit=refit).model_copy(update=days))
     assert any(tells(line, "refit", "2024-03-02, 2024-03-03 ... 4 passes") for line in seen)
     assert not [line for line in seen if line.startswith("not learned from")]
+    undated = _report(_summary(tmp_path / "undated", refit=refit | {"days": []}))
+    assert any(tells(line, "refit", "the validation split ... 4 passes") for line in undated)
 
 
 def test_a_run_that_did_not_come_to_train_has_none(tmp_path: Path) -> None:
