@@ -185,7 +185,7 @@ class Spec(RankerSpec):
 
     @property
     def validates_on_train_rows(self) -> bool:
-        """Whether validation holds out rows that are otherwise trained on: the newest, or a share; not files of its own."""
+        """Whether validation holds out train rows, the newest or a share, and has no files of its own."""
         if isinstance(self.data, TableLogs):
             return self.data.validation is not None
         return self.data.splits.held_out > 0 if isinstance(self.data, SplitLogs) else self.data.validation_days > 0

@@ -202,7 +202,7 @@ class SplitLogs(_Logs):
 
         @property
         def held_out(self) -> float:
-            """Share of the rows of the train files that is the validation split; 0: these are files, or there is none."""
+            """Share of the train files' rows that is the validation split; 0: it has files, or there is none."""
             return self.validation.fraction if isinstance(self.validation, Share) else 0.0
 
     kind: Literal["splits"]

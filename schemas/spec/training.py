@@ -97,8 +97,8 @@ class EarlyStopping(FrozenModel):
     """With `per_epoch` above 1, about how many examples of the validation split decide, from all over it. The ranks
     keep them in memory."""
     refit: bool = False
-    """Whether the best model is also trained on the validation days, or on the share of the train rows that validates, for
-    as many epochs and at the same rates as on the others. The gates judge this model, which was not validated."""
+    """Whether the best model is also trained on the validation days, or the train rows that are held out, for as many
+    epochs and at the same rates as on the others. The gates judge this model, which was not validated."""
 
 
 class EmaOfWeights(FrozenModel):
