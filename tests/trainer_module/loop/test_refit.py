@@ -16,7 +16,7 @@ tf = pytest.importorskip("tensorflow")
 BASE_DAYS, VALIDATION_DAY = ("2024-03-01", "2024-03-02"), "2024-03-03"
 
 
-def _train(directory: Path, files: tuple[str, ...]) -> dict[str, Any]:
+def _train(directory: Path, files: tuple[str, ...], *, has_days: bool = True) -> dict[str, Any]:
     ranker = counting(
         ranks=1,
         epochs=12,
@@ -31,7 +31,7 @@ def _train(directory: Path, files: tuple[str, ...]) -> dict[str, Any]:
     made = job(directory, ranker, files[1:]).model_copy(
         update={"validation_files": files[:1], "days": BASE_DAYS, "validation_days": (VALIDATION_DAY,)}
     )
-    return report_of(made)
+    return report_of(made if has_days else made.model_copy(update={"days": (), "validation_days": ()}))
 
 
 def _calibrations(directory: Path) -> Any:
@@ -164,6 +164,45 @@ def test_a_job_killed_twice_during_the_refit_ends_as_if_nothing_had_been(
     dense = read_dense(directory / "final")
     for name, array in read_dense(tmp_path / "final").items():
         np.testing.assert_array_equal(array, dense[name], err_msg=name)
+
+
+@pytest.mark.long
+def test_rows_without_days_are_refitted_alike_and_train_rows_show_the_shift(
+    ended: tuple[Path, dict[str, Any]], files: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of logs in named splits, where a share of the train rows validates; killed once."""
+    from sangam.trainer_module.input.train_input import TrainInput
+    from sangam.trainer_module.loop.checkpointing import Checkpointer
+
+    directory, report = ended
+    as_it_is, sampled = Checkpointer.after_step, list[int]()
+    before = sum(epoch["steps"] for epoch in report["epochs"])
+
+    def die(checkpointer: Checkpointer) -> None:
+        as_it_is(checkpointer)
+        checkpointer.writer.finish()
+        if checkpointer.run.trainer.step == before + 31:
+            raise KeyboardInterrupt
+
+    def of_train(source: TrainInput, size: int) -> Any:
+        sample = source._sample(files[1:], size)
+        sampled.append(sum(len(batch["labels"]) for batch in sample))
+        return sample
+
+    monkeypatch.setattr(TrainInput, "train_sample", of_train)
+    monkeypatch.delattr(TrainInput, "newest_sample")
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpointer, "after_step", die)
+        with pytest.raises(KeyboardInterrupt):
+            _train(tmp_path, files, has_days=False)
+    resumed = _train(tmp_path, files, has_days=False)
+    assert resumed["resumed_from_step"][0] > before
+    assert resumed["refit"] == {**report["refit"], "days": []}
+    assert resumed["days"] == []
+    # Before the refit, and after it.
+    assert sampled == 2 * [report["epochs"][0]["examples"]]
+    for name, array in read_dense(directory / "final").items():
+        np.testing.assert_array_equal(read_dense(tmp_path / "final")[name], array, err_msg=name)
 
 
 def test_its_rates_go_through_the_schedule_as_those_of_the_epochs_did() -> None:
