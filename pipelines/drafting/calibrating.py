@@ -13,8 +13,8 @@ FEWEST_OF_LABEL = 1500
 TRAIN_DAYS_FOR_EACH = 10
 """Train days for each day that is held out."""
 MOST_HELD_OUT = 0.1
-"""Largest share of the train rows that is held out where there are no days: with more of fewer positives, early stopping
-cost Census 0.002 of AUC, and its calibration was no better (docs/quality.md)."""
+"""Largest share of the train rows that is held out where there are no days. Where it has fewer rows of a label, early
+stopping cost AUC, and calibrations were no better (docs/quality.md#a-share-of-the-train-rows)."""
 SLACK, MOST_SLACK = 0.1, 0.5
 """Least and largest distance of predicted over observed from 1 that a gate allows."""
 DEVIATIONS = 2.0

@@ -129,7 +129,7 @@ def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
         note = "by their names" + ("; validation is scored after every epoch" if "validation" in splits else "")
         if share := held_out(layout, sample, guesses):
             splits["validation"] = {"fraction": share}
-            note = f"by their names; of the train rows a share for validation: {_PURPOSE}"
+            note = f"by their names; of the train rows a share: {_PURPOSE}"
         for key, value, why in [("kind", "splits", ""), ("format", layout.format, ""), *read, ("splits", splits, note)]:
             yield from _entry(key, value, why, 2)
         return
@@ -297,9 +297,9 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
     yield from _entry("epochs", epochs, why, 2)
     if stops_early:
         settings = {"refit": True} if epochs == 1 else {"per_epoch": SCORES_PER_EPOCH, "refit": True}
-        rows = "the newest days" if layout.is_by_day else "the validation rows"
-        why = f"ends without gain; then trained on {rows} as often"
-        why = f"first without {rows}, to calibrate; then with them" if epochs == 1 else why
+        held = "the newest days" if layout.is_by_day else "the validation rows"
+        why = f"ends without gain; then trained on {held} as often"
+        why = f"first without {held}, to calibrate; then with them" if epochs == 1 else why
         yield from _entry("early_stopping", settings, why, 2)
     yield from _entry("batch_size_per_rank", batch, "", 2)
     yield from _entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)

@@ -19,8 +19,6 @@ from sangam.schemas.spec.data import TRAIN, VALIDATION, Parts, SplitLogs
 _SALT = b"sangam: rows held out"
 """Salt that makes these hashes independent of other hashes of the same rows."""
 
-_Masks = Mapping[str, NDArray[np.bool_]]
-
 
 @dataclass(frozen=True)
 class SplitShare:
@@ -35,8 +33,8 @@ class SplitShare:
     held_out: float
 
     def of(
-        self, rows: Rows, is_left_out: _Masks, places: NDArray[np.int64], file_name: str
-    ) -> tuple[Rows, _Masks, NDArray[np.int64]]:
+        self, rows: Rows, is_left_out: Mapping[str, NDArray[np.bool_]], places: NDArray[np.int64], file_name: str
+    ) -> tuple[Rows, dict[str, NDArray[np.bool_]], NDArray[np.int64]]:
         """Returns the split's rows of a batch, their masks, and their places.
 
         Args:
