@@ -358,16 +358,6 @@ def test_a_missing_real_day_is_counted(tmp_path: Path) -> None:
     assert report.splits["eval"].written == 2120
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Logs of two train files, and a file to evaluate on."""
-    folder = tmp_path_factory.mktemp("shared")
-    rows = [{**ROWS[number % 3], "hour": number} for number in range(400)]
-    for name, of_file in (("train/a", rows[:250]), ("train/b", rows[250:]), ("eval/a", rows[:4])):
-        write(folder / f"{name}.parquet", "parquet", of_file)
-    return folder
-
-
 def _held_out(root: Path, uri: Path, fraction: float = 0.2, beam_args: Sequence[str] = BEAM_ARGS) -> Any:
     splits = {"train": "train/*.parquet", "eval": "eval/*.parquet", "validation": {"fraction": fraction}}
     logs = SplitLogs.model_validate({"kind": "splits", "format": "parquet", "splits": splits})
@@ -376,7 +366,7 @@ def _held_out(root: Path, uri: Path, fraction: float = 0.2, beam_args: Sequence[
 
 
 def test_a_share_of_the_train_rows_is_the_validation_split_and_not_trained_on(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sangam.components.reports.artifact_files import read_ingestion
     from sangam.components.steps.example_gen import file_groups
@@ -384,6 +374,10 @@ def test_a_share_of_the_train_rows_is_the_validation_split_and_not_trained_on(
     def hours(examples: Any, split: str) -> list[int]:
         return [row.get("hour", [0])[0] for row in written(examples, split)]
 
+    shared = tmp_path / "logs"
+    rows = [{**ROWS[number % 3], "hour": number} for number in range(400)]
+    for name, of_file in (("train/a", rows[:250]), ("train/b", rows[250:]), ("eval/a", rows[:4])):
+        write(shared / f"{name}.parquet", "parquet", of_file)
     alone = _held_out(shared, tmp_path / "alone")
     trained, held_out = hours(alone, "train"), hours(alone, "validation")
     assert sorted(trained + held_out) == list(range(400))
