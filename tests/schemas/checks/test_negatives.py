@@ -13,7 +13,7 @@ from tests.schemas.sample_specs import changed, loaded, write
 _NEGATIVES = {"label": "like", "item": "friend", "user": "user_id", "item_columns": ["tags"]}
 _VALID: dict[str, Any] = {"data.negatives": _NEGATIVES, "tasks.stars.missing_label": "mask"}
 _PLACE = "data.negatives"
-_SPLITS = {
+_SPLITS: dict[str, Any] = {
     "kind": "splits",
     "format": "parquet",
     "splits": {"train": "train/*", "eval": "test/*"},
@@ -66,6 +66,11 @@ def test_a_key_may_be_read_by_draws_alone_and_a_created_column_by_a_key(tmp_path
             },
             "training.early_stopping.refit",
             "(got per_positive 4",
+        ),
+        (
+            {"data": _SPLITS | {"splits": {**_SPLITS["splits"], "validation": {"fraction": 0.1}}}},
+            "data.splits.validation",
+            "(got fraction 0.1 with",
         ),
         ({"data.negatives.item": "post"}, f"{_PLACE}.item", "(got 'post')"),
         ({"data.negatives.user": "age"}, f"{_PLACE}.user", "a float ... (got 'age')"),
