@@ -47,7 +47,7 @@ def price_of_item(
             if len(counts) and counts.mean() >= _ROWS_OF_PAIR and per_item >= _PRICES_OF_ITEM:
                 why = f"{per_item:.1f} prices of an item, each in {counts.mean():.0f} rows in the mean"
                 name = name_of(f"{item.name}_and_{price.name}", taken)
-                return Guess(item.column, "cross", why, name, _settings(item, price, name))
+                return Guess(item.column, "cross", why, name, _cross((item, price), name))
     return None
 
 
@@ -95,11 +95,8 @@ def _told(label: Values, rows: Any, is_seen: Any) -> float:
 
 def _pair(user: Guess, item: Guess, why: str, taken: Sequence[str]) -> list[Guess]:
     name = name_of(f"{user.name}_and_{item.name}", taken)
-    types = {each.column: each.settings["type"] for each in (user, item)}
-    cross: Settings = {"kind": "cross", "columns": types, "table": name}
-    if any(each.settings.get("missing_row") for each in (user, item)):
-        cross["missing_row"] = True
-    count: Settings = {"kind": "count", "by": types, "log": True}
+    cross = _cross((user, item), name)
+    count: Settings = {"kind": "count", "by": cross["columns"], "log": True}
     before = "rows of the pair on earlier days of the run; to be removed for `sangam online`"
     return [
         Guess(item.column, "cross", why, name, cross),
@@ -112,10 +109,11 @@ def is_of_users(feature: Guess) -> bool:
     return feature.kind == "cross" and any(is_id_of(column, USERS) for column in feature.settings["columns"])
 
 
-def _settings(item: Guess, price: Guess, name: str) -> Settings:
-    types = {item.column: item.settings["type"], price.column: price.settings.get("type", "float")}
+def _cross(pair: Sequence[Guess], name: str) -> Settings:
+    """Returns a cross of ids and numbers, with a table of its name; a missing value has a row where it had one."""
+    types = {each.column: each.settings.get("type", "float") for each in pair}
     settings: Settings = {"kind": "cross", "columns": types, "table": name}
-    if "missing" in price.settings or item.settings.get("missing_row"):
+    if any("missing" in each.settings or each.settings.get("missing_row") for each in pair):
         settings["missing_row"] = True
     return settings
 

@@ -43,15 +43,7 @@ from sangam.trainer_module.transforms import buckets, ids, lists, numbers, times
 from sangam.trainer_module.transforms.columns import OfSeveral, one_value
 from sangam.trainer_module.transforms.history import history_keys
 from sangam.trainer_module.transforms.outside import feature_of_others
-from sangam.trainer_module.transforms.stacked import (
-    Logged,
-    Made,
-    Rows,
-    alone,
-    joined,
-    side_by_side,
-    taken_out,
-)
+from sangam.trainer_module.transforms.stacked import Logged, Made, Rows, alone, joined, side_by_side, taken_out
 from sangam.trainer_module.transforms.vectors import vectors
 
 # Shape suffixes: R rows of a column.
