@@ -96,8 +96,7 @@ def _task(spec: Spec, negatives: Negatives, name: str) -> Iterator[Problem]:
             f"afterwards {got}",
             "use another model, or declare equal numbers in data.negatives",
         )
-    stopping = spec.training.early_stopping
-    if stopping is not None and stopping.refit:
+    if spec.training.refits:
         yield Problem(
             ("training", "early_stopping", "refit"),
             f"would train on the validation days' candidates, which are more per positive than those of the other days "

@@ -110,9 +110,8 @@ def _loss_balance(spec: Spec) -> Iterator[Problem]:
 
 
 def _refit(spec: Spec) -> Iterator[Problem]:
-    stopping = spec.training.early_stopping
     sampled = [name for name, task in spec.tasks.items() if isinstance(task, BinaryTask) and task.keep_negatives]
-    if stopping is not None and stopping.refit and sampled:
+    if spec.training.refits and sampled:
         yield Problem(
             (*_STOPPING, "refit"),
             f"would train on all negatives of the validation split (got keep_negatives of task '{sampled[0]}', which "

@@ -136,9 +136,8 @@ class TrainJob(FrozenModel):
 
     @property
     def refits(self) -> bool:
-        """Whether the best model is trained on the validation split too."""
-        stopping = self.ranker.training.early_stopping
-        return stopping is not None and stopping.refit and bool(self.validation_files)
+        """Whether the best model is trained on the validation split too, and there is one."""
+        return self.ranker.training.refits and bool(self.validation_files)
 
     @property
     def refit_days(self) -> tuple[str, ...]:

@@ -187,3 +187,8 @@ class Training(FrozenModel):
             # A frozen model: only this validator may write.
             self.__dict__["average"] = EmaOfWeights(kind="ema")
         return self
+
+    @property
+    def refits(self) -> bool:
+        """Whether the best model is trained on the validation split too."""
+        return self.early_stopping is not None and self.early_stopping.refit

@@ -80,11 +80,6 @@ def model_card(version: str, facts: CardFacts) -> str:
     return "\n\n".join("\n\n".join(part) for part in parts) + "\n"
 
 
-def _refits(ranker: RankerSpec) -> bool:
-    stopping = ranker.training.early_stopping
-    return stopping is not None and stopping.refit
-
-
 def _data(facts: CardFacts) -> Iterator[str]:
     provenance = facts.provenance
     rows = []
@@ -107,7 +102,7 @@ def _data(facts: CardFacts) -> Iterator[str]:
             f"After the best epoch was chosen on the validation days {_periods(provenance.refit_days)}, the model was "
             "trained on them as well."
         )
-    elif facts.model and not provenance.days and _refits(facts.model.ranker) and VALIDATION in facts.rows:
+    elif facts.model and not provenance.days and facts.model.ranker.training.refits and VALIDATION in facts.rows:
         yield "After the best epoch was chosen on the validation split, the model was trained on it as well."
     if facts.model and facts.model.history_as_of:
         yield f"Features of kind rate and count know what happened before {facts.model.history_as_of}, and not later."
