@@ -129,7 +129,7 @@ def plan(
     else:
         print_plan(made, limits, terminal(), ranks_per_host)
         lines = [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared, code, served.text()]
-        lines += [each.text() for each in (*histories, *before)]
+        lines += [*(each.text() for each in histories), *(each.text() for each in before)]
         for line in filter(None, [*lines, shadow_text(loaded, made)]):
             say(line)
     refuse_unfit(made, limits)
