@@ -64,6 +64,12 @@ _MemoryPerServer = Annotated[
         help="Memory of a parameter server. [default: what the ranks leave here, shared by the servers]",
     ),
 ]
+_Rows = Annotated[
+    str,
+    typer.Option(
+        help="Rows by table, as users=80e6,posts=55M; of rates and counts by feature. Others are planned full."
+    ),
+]
 _Layers = Annotated[
     bool, typer.Option("--layers", help="Also print which code computes the layers here; loads TensorFlow: 5 s.")
 ]
@@ -71,9 +77,7 @@ _Layers = Annotated[
 
 def plan(
     spec: SpecArgument,
-    rows: Annotated[
-        str, typer.Option(help="Rows by table, as users=80e6,posts=55M. A table that is not named is planned full.")
-    ] = "",
+    rows: _Rows = "",
     ranks: Annotated[
         int | None, typer.Option(min=1, help="Number of ranks. [default: cluster.ranks of the spec]")
     ] = None,
@@ -98,6 +102,7 @@ def plan(
     from sangam.pipelines.checks.predicted_gpu import of_gpus, predicted_rates, told
     from sangam.pipelines.outside import layers_here
     from sangam.schemas.derived.histories import history_costs
+    from sangam.schemas.derived.history_memory import history_memory, split_rows
     from sangam.schemas.derived.once import once_a_request
     from sangam.schemas.derived.online import shadow_text
     from sangam.schemas.derived.plan import plan as plan_of
@@ -105,23 +110,26 @@ def plan(
     from sangam.schemas.quantities import parse_rows
 
     loaded = load_spec(spec)
-    num_ranks, counts = ranks or loaded.cluster.ranks, parse_rows("--rows", rows)
-    made = plan_of(loaded, rows=counts, ranks=num_ranks, servers=parameter_servers)
+    num_ranks, ranker = ranks or loaded.cluster.ranks, loaded.ranker()
+    of_tables, of_history = split_rows(ranker, parse_rows("--rows", rows))
+    made = plan_of(loaded, rows=of_tables, ranks=num_ranks, servers=parameter_servers)
     limits = given(made, memory_per_rank, memory_per_server) or this_machine(made, ranks_per_host)
     cost = planned_cost(loaded, num_ranks, samples_per_s, candidates_per_core_s)
     gpu, rates = planned_gpu(loaded, made, gpu_memory), predicted_rates(loaded, gpu_results)
     numbers = {"ranks": num_ranks, "gpu_ranks": gpu_ranks or num_ranks}
     compared = compared_price(loaded, samples_per_s, gpu_samples_per_s, rates, **numbers)
-    histories = history_costs(loaded.ranker())
-    code, served = layers_here(loaded.ranker()) if layers else None, once_a_request(loaded.ranker())
+    histories = history_costs(ranker)
+    before = history_memory(ranker, {name: table.rows for name, table in made.tables.items()}, of_history)
+    code, served = layers_here(ranker) if layers else None, once_a_request(ranker)
     if as_json:
         also: dict[str, Any] = {"cost": cost and cost._asdict(), "layers": code, "rank": served._asdict()}
         also["histories"] = [each._asdict() for each in histories]
+        also["rates_and_counts"] = [each._asdict() for each in before]
         print_json(document(made, limits, ranks_per_host) | of_gpus(gpu, rates) | also)
     else:
         print_plan(made, limits, terminal(), ranks_per_host)
         lines = [*(gpu.lines() if gpu else ()), *told(rates), cost and cost.text(), compared, code, served.text()]
-        lines += [each.text() for each in histories]
+        lines += [*(each.text() for each in histories), *(each.text() for each in before)]
         for line in filter(None, [*lines, shadow_text(loaded, made)]):
             say(line)
     refuse_unfit(made, limits)

@@ -1,5 +1,6 @@
 """What a draft does for calibrated predictions: rows that are held out to fit it on, and the band of its gate."""
 
+from datetime import timedelta
 from math import ceil, sqrt
 
 from sangam.pipelines.drafting.guessing import Guesses
@@ -45,6 +46,13 @@ def held_out_share(layout: Layout, sample: Sample, guesses: Guesses, eval_fracti
     rows = sample.num_rows_of_logs * trained
     share = ceil(100 * FEWEST_OF_LABEL / max(1e-9, rows * _rarest(guesses))) / 100
     return share if share <= MOST_HELD_OUT else 0.0
+
+
+def days_to_tune(layout: Layout, train_days: int, eval_days: int) -> int:
+    """Returns the least number of the newest train days of which one has logs; 0 if none is left to train on."""
+    first_eval = layout.days[-1] - timedelta(days=eval_days - 1)
+    trained = [day for day in layout.days if first_eval - timedelta(days=train_days) <= day < first_eval]
+    return (first_eval - trained[-1]).days if len(trained) > 1 else 0
 
 
 def is_calibrated(layout: Layout, sample: Sample, guesses: Guesses, held_out: float) -> bool:

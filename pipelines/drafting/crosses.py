@@ -97,10 +97,11 @@ def _pair(user: Guess, item: Guess, why: str, taken: Sequence[str]) -> list[Gues
     name = name_of(f"{user.name}_and_{item.name}", taken)
     cross = _cross((user, item), name)
     count: Settings = {"kind": "count", "by": cross["columns"], "log": True}
-    before = "rows of the pair on earlier days of the run; to be removed for `sangam online`"
     return [
         Guess(item.column, "cross", why, name, cross),
-        Guess(item.column, "count", before, name_of(f"{name}_before", taken), count),
+        Guess(
+            item.column, "count", "rows of the pair on earlier days of the run", name_of(f"{name}_before", taken), count
+        ),
     ]
 
 

@@ -1,24 +1,29 @@
 """The draft as YAML: short flow mappings, a line for each feature, and the reason behind it."""
 
 import datetime
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sangam.pipelines.drafting.calibrating import band, eval_rows, held_out_days, held_out_share, is_calibrated
+from sangam.pipelines.drafting.calibrating import (
+    band,
+    days_to_tune,
+    eval_rows,
+    held_out_days,
+    held_out_share,
+    is_calibrated,
+)
 from sangam.pipelines.drafting.crosses import is_of_users
 from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
 from sangam.pipelines.drafting.positives import PER_POSITIVE
 from sangam.pipelines.drafting.sample import Sample
+from sangam.pipelines.drafting.yaml_lines import WIDTH, Aside, Lines, entry, flow, section
 from sangam.schemas.loading.editors import FIRST_LINE
 from sangam.schemas.spec.cluster import Cluster
 from sangam.schemas.spec.data import MOST_DAYS
 from sangam.schemas.spec.encodings import PiecewiseLinearEncoding
 
-_WIDTH = 120
 MOST_ROWS = 2_000_000
 """Most rows to train on in a first run."""
 MOST_EVAL_DAYS, DAYS_FOR_EACH_EVAL_DAY = 7, 10
@@ -37,12 +42,6 @@ ROWS_FOR_ADAM, SAMPLED_FOR_ADAM = 40, 10
 unlearned. The sample has fewer ids than large logs, so that the first alone would be too high."""
 _PURPOSE = "they decide how long to train, and calibrate; then trained on too"
 _HELD_OUT = f"of the train days the newest: {_PURPOSE}"
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./*=-]*")
-_NO_TEXTS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-
-
-class Lines(dict[str, Any]):
-    """A mapping that is written with a line for each key."""
 
 
 def written(name: str, layout: Layout, sample: Sample, guesses: Guesses) -> str:
@@ -56,23 +55,23 @@ def written(name: str, layout: Layout, sample: Sample, guesses: Guesses) -> str:
     """
     features = [(each.name, each.settings, each.why) for each in guesses.features]
     sections: list[Iterable[str]] = [
-        [*_head(sample, layout), *_entry("name", name, "")],
+        [*_head(sample, layout), *entry("name", name, "")],
         _data(layout, sample, guesses),
         _event_time(guesses),
         [
-            *_section("tables", [(table, each.settings, each.why) for table, each in guesses.tables.items()]),
+            *section("tables", [(table, each.settings, each.why) for table, each in guesses.tables.items()]),
             *_tables_of_left_out(guesses),
         ],
         # The section lists left-out columns as comments: an uncommented one is a feature.
-        [*_section("features", features), *_left_out(guesses)],
+        [*section("features", features), *_left_out(guesses)],
         _tasks(layout, sample, guesses),
         _model(guesses),
         _training(layout, sample, guesses),
         _evaluation(guesses),
         _gates(layout, sample, guesses),
-        _entry("push", {"kind": "directory", "path": f"serving/{name}"}, ""),
+        entry("push", {"kind": "directory", "path": f"serving/{name}"}, ""),
     ]
-    return "\n\n".join(text for section in sections if (text := "\n".join(section))) + "\n"
+    return "\n\n".join(text for lines in sections if (text := "\n".join(lines))) + "\n"
 
 
 def read(sample: Sample, layout: Layout) -> str:
@@ -122,7 +121,7 @@ def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
             *_table_splits(layout, sample, guesses),
         ]
         for key, value, why in entries:
-            yield from _entry(key, value, why, 2)
+            yield from entry(key, value, why, 2)
         return
     if not layout.is_by_day:
         splits: dict[str, Any] = dict(layout.patterns)
@@ -130,8 +129,12 @@ def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
         if share := held_out(layout, sample, guesses):
             splits["validation"] = {"fraction": share}
             note = f"by their names; of the train rows a share: {_PURPOSE}"
+        to_tune = [] if "validation" in splits else _to_tune("validation", {"fraction": EVAL_FRACTION}, guesses)
+        splits = Lines(splits) if to_tune else splits
         for key, value, why in [("kind", "splits", ""), ("format", layout.format, ""), *read, ("splits", splits, note)]:
-            yield from _entry(key, value, why, 2)
+            yield from entry(key, value, why, 2)
+        for key, value, why in to_tune:
+            yield from entry(key, value, why, 4)
         return
     days, evaluated, trained = layout.days, eval_days(layout), train_days(layout, sample)
     first = days[-1] - datetime.timedelta(days=evaluated + trained - 1)
@@ -143,13 +146,13 @@ def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
         ("pattern", layout.patterns["days"], layout.note),
         *read,
         ("train_days", trained, f"of {days[0]} to {days[-1]}; about {rows:,} rows, those to evaluate on included"),
-        *[("validation_days", days, _HELD_OUT) for days in [held_out(layout, sample, guesses)] if days],
+        *_validation_days("validation_days", layout, sample, guesses),
         ("eval_days", evaluated, "the newest days, which end with the date of the run"),
     ]
     if missing:
         entries.append(("missing_days", "skip", f"check: {missing} days of these have no files"))
     for key, value, why in entries:
-        yield from _entry(key, value, why, 2)
+        yield from entry(key, value, why, 2)
 
 
 def _reading(sample: Sample, guesses: Guesses) -> Iterator[tuple[str, Any, str]]:
@@ -191,28 +194,43 @@ def _table_splits(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[
         return
     days, trained = layout.days, train_days(layout, sample)
     yield "train_days", trained, f"of {days[0]} to {days[-1]}"
-    if held := held_out(layout, sample, guesses):
-        yield "validation", {"days": held}, _HELD_OUT
+    for key, held, why in _validation_days("validation", layout, sample, guesses):
+        yield key, {"days": held}, why
     yield "eval", {"days": eval_days(layout)}, "the newest days, which end with the date of the run"
 
 
 def _validation_share(layout: Layout, sample: Sample, guesses: Guesses, which: str) -> Iterator[tuple[str, Any, str]]:
     if share := held_out(layout, sample, guesses):
         yield "validation", {"fraction": share}, f"of the train rows, {which}: {_PURPOSE}"
+    else:
+        yield from _to_tune("validation", {"fraction": EVAL_FRACTION}, guesses)
+
+
+def _validation_days(key: str, layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[tuple[str, Any, str]]:
+    if held := held_out(layout, sample, guesses):
+        yield key, held, _HELD_OUT
+    elif days := days_to_tune(layout, train_days(layout, sample), eval_days(layout)):
+        yield from _to_tune(key, days, guesses)
+
+
+def _to_tune(key: str, value: Any, guesses: Guesses) -> list[tuple[str, Any, str]]:
+    """Returns as a comment the validation split that a draft without one needs for `tune`."""
+    then = "" if guesses.positives else "; its best spec is trained on these rows too"
+    return [(Aside(key), value, f"for `tune: auto` to compare by{then}")]
 
 
 def _event_time(guesses: Guesses) -> Iterator[str]:
-    """Yields the event's time as a comment: specs may name it only with joined logs or expiring rows."""
+    """Yields the event's time as a comment: specs may name it only with joined logs, expiring rows or `online`."""
     if guesses.event_time:
-        yield f"# {guesses.event_time.why}; for data.sources, or a table with expire_after_days:"
-        yield f"# {_flow({'event_time': guesses.event_time.column})[1:-1]}"
+        yield f"# {guesses.event_time.why}; for data.sources, a table with expire_after_days, or online:"
+        yield f"# {flow({'event_time': guesses.event_time.column})[1:-1]}"
 
 
 def _left_out(guesses: Guesses) -> Iterator[str]:
     if guesses.left_out:
         yield "  # Left out. To use one, remove the first # of its line, for ids here and under tables."
     for each in guesses.left_out:
-        text = _flow({each.name: each.settings})[1:-1] if each.settings else " ".join(each.column.split())
+        text = flow({each.name: each.settings})[1:-1] if each.settings else " ".join(each.column.split())
         yield from _commented(text, each)
 
 
@@ -221,12 +239,12 @@ def _tables_of_left_out(guesses: Guesses) -> Iterator[str]:
     others = {each.settings["table"]: each.name for each in guesses.left_out if "table" in each.settings}
     for table, feature in others.items():
         if table not in guesses.tables:
-            yield f"  # {_flow({table: {'dim': 8}})[1:-1]}  # for feature {feature}, which is left out"
+            yield f"  # {flow({table: {'dim': 8}})[1:-1]}  # for feature {feature}, which is left out"
 
 
 def _commented(text: str, guess: Guess) -> Iterator[str]:
     line = f"  # {text}  # {guess.why}"
-    if len(line) <= _WIDTH:
+    if len(line) <= WIDTH:
         yield line
     else:
         yield f"  # {guess.why}"
@@ -241,7 +259,7 @@ def _tasks(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
         if calibrated and label.column in guesses.rates:
             settings["calibration"] = {"kind": "platt"}
         entries.append((label.name, settings, label.why))
-    yield from _section("tasks", entries)
+    yield from section("tasks", entries)
 
 
 def _task(label: Guess) -> dict[str, Any]:
@@ -261,7 +279,7 @@ def _model(guesses: Guesses) -> Iterator[str]:
         if _num_inputs(guesses) > MOST_FULL_INPUTS:
             settings["interaction"]["rank"] = RANK
         why = "which items a user takes depends on both together" if guesses.positives else "rates count together"
-    yield from _entry("model", settings, why)
+    yield from entry("model", settings, why)
 
 
 def _num_inputs(guesses: Guesses) -> int:
@@ -294,15 +312,15 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
     yield "training:"
     if layout.is_by_day:
         yield "  # mode: incremental  # once it runs every day: docs/incremental.md"
-    yield from _entry("epochs", epochs, why, 2)
+    yield from entry("epochs", epochs, why, 2)
     if stops_early:
         settings = {"refit": True} if epochs == 1 else {"per_epoch": SCORES_PER_EPOCH, "refit": True}
         held = "the newest days" if layout.is_by_day else "the validation rows"
         why = f"ends without gain; then trained on {held} as often"
         why = f"first without {held}, to calibrate; then with them" if epochs == 1 else why
-        yield from _entry("early_stopping", settings, why, 2)
-    yield from _entry("batch_size_per_rank", batch, "", 2)
-    yield from _entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)
+        yield from entry("early_stopping", settings, why, 2)
+    yield from entry("batch_size_per_rank", batch, "", 2)
+    yield from entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)
     yield from _rows_optimizer(rows, sample, guesses)
 
 
@@ -315,18 +333,18 @@ def _rows_optimizer(rows: int, sample: Sample, guesses: Guesses) -> Iterator[str
         column, shown = next(iter(guesses.id_rates.items()))
         settings = {"kind": "adam", "learning_rate": 0.002}
         why = f"rows move little beside rates of ids: {column} is one of {shown}"
-    yield from _entry("embedding_optimizer", settings, why, 2)
+    yield from entry("embedding_optimizer", settings, why, 2)
 
 
 def _evaluation(guesses: Guesses) -> Iterator[str]:
     if guesses.positives:
-        yield from _entry("keys", {guesses.positives.list_column: {"type": "int"}}, "")
+        yield from entry("keys", {guesses.positives.list_column: {"type": "int"}}, "")
         yield ""
         evaluation = {"list": {"by": guesses.positives.list_column, "k": [10]}}
-        yield from _entry("evaluation", evaluation, "how high the chosen item is among the sampled ones")
+        yield from entry("evaluation", evaluation, "how high the chosen item is among the sampled ones")
     elif guesses.user:
         why = f"AUC within each {guesses.user}, and intervals that draw all rows of one together"
-        yield from _entry("evaluation", {"group": {"by": guesses.user}, "confidence": {"by": guesses.user}}, why)
+        yield from entry("evaluation", {"group": {"by": guesses.user}, "confidence": {"by": guesses.user}}, why)
 
 
 def _gates(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
@@ -340,46 +358,8 @@ def _gates(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
             # The error of a model that predicts the mean label.
             most = float(f"{guesses.deviations[label.column]:.3g}")
             gate = {"task": label.name, "metric": "rmse", "at_most": most, "max_rise": float(f"{0.02 * most:.1g}")}
-        yield f"  - {_flow(gate)}"
+        yield f"  - {flow(gate)}"
         rate = guesses.rates.get(label.column)
         if ends := rate and band(rate, rows, days):
             calibration = {"task": label.name, "metric": "calibration", "at_least": ends[0], "at_most": ends[1]}
-            yield f"  - {_flow(calibration)}  # predicted over observed"
-
-
-def _section(name: str, entries: list[tuple[str, Mapping[str, Any], str]]) -> Iterator[str]:
-    if entries:
-        yield f"{name}:"
-        for key, value, why in entries:
-            yield from _entry(key, dict(value), why, 2)
-
-
-def _entry(key: str, value: Any, why: str, indent: int = 0) -> Iterator[str]:
-    """Yields the line of a key with its comment after it, or above it if the line would be too long."""
-    space = " " * indent
-    if isinstance(value, Lines):
-        yield f"{space}{key}:  # {why}"
-        for inner, each in value.items():
-            yield from _entry(inner, each, "", indent + 2)
-        return
-    line = space + _flow({key: value})[1:-1]
-    comment = " ".join(why.split())
-    if not comment:
-        yield line
-    elif len(line) + len(comment) + 4 <= _WIDTH:
-        yield f"{line}  # {comment}"
-    else:
-        yield f"{space}# {comment}"
-        yield line
-
-
-def _flow(value: Any) -> str:
-    """Returns plain data on one line of YAML."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_flow(key)}: {_flow(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_flow, value))}]"
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NO_TEXTS:
-        return value
-    # JSON is YAML.
-    return json.dumps(value, ensure_ascii=False)
+            yield f"  - {flow(calibration)}  # predicted over observed"

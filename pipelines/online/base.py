@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sangam.components.registry.record import BlessedModel
+from sangam.schemas.contracts.history import history_as_of
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
 
 LATEST = "latest"
+_DAY_S = 24 * 60 * 60
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class OnlineBase:
         model: record of the model.
         version: folder of the pushed version, for one in the shadow the one that it will have; its name is the
             lineage's name.
-        learned_until: last second, since 1970, of the rows in the model; None for logs without days.
+        learned_until: last second, since 1970, of the rows in the model, or counted in its tables of counts and rates:
+            such a row would read itself there. None for logs without days.
     """
 
     model: BlessedModel
@@ -107,10 +110,13 @@ def _version_of_run(root: Root, run: str) -> str:
 
 
 def _base(root: Root, model: BlessedModel) -> OnlineBase:
-    return OnlineBase(model, root.path / model.pushed, _end_of(model.days[-1]) if model.days else None)
+    until = _start_of(model.days[-1]) + _DAY_S - 1 if model.days else None
+    if until is not None and (as_of := history_as_of(model.transform_graph_uri)):
+        # Validation days without a refit are counted, not learned.
+        until = max(until, _start_of(as_of) - 1)
+    return OnlineBase(model, root.path / model.pushed, until)
 
 
-def _end_of(day: str) -> int:
-    """Returns the last second of a day (UTC), since 1970."""
-    after = datetime.datetime.fromisoformat(day).replace(tzinfo=datetime.UTC) + datetime.timedelta(days=1)
-    return int(after.timestamp()) - 1
+def _start_of(day: str) -> int:
+    """Returns the first second of a day (UTC), since 1970."""
+    return int(datetime.datetime.fromisoformat(day).replace(tzinfo=datetime.UTC).timestamp())

@@ -35,12 +35,6 @@ def history_problems(spec: Spec) -> Iterator[Problem]:
             f"has no counts of earlier days (got 'in_pool' with {names})",
             "remove it, or use ahead",
         )
-    if spec.online is not None:
-        yield Problem(
-            ("online",),
-            f"does not update the counts of features (got features {names})",
-            "remove it, or these features",
-        )
     for name, feature in features.items():
         if isinstance(feature, RateFeature):
             yield from _rate(spec, ("features", name), feature)

@@ -5,6 +5,7 @@ keys-<i>.npy      int64 [n] of table i, ascending, each once
 values-<i>.npy    float32 [n, features] of these keys
 """
 
+from pathlib import Path
 from typing import Literal
 
 from sangam.schemas.parts.base import FrozenModel
@@ -41,6 +42,13 @@ class History(FrozenModel):
     format: Literal[1] = FORMAT
     as_of: str
     tables: tuple[HistoryTable, ...]
+
+
+def history_as_of(graph: str) -> str | None:
+    """Returns the day, YYYY-MM-DD, before which all that the newest tables beside a graph count happened; None without
+    tables."""
+    file = Path(graph, FOLDER, FILE_NAME)
+    return History.model_validate_json(file.read_bytes()).as_of if file.exists() else None
 
 
 def keys_file(table: int) -> str:

@@ -42,7 +42,9 @@ _QUICK = {
 def world(tmp_path_factory: pytest.TempPathFactory, demo_spec_path: Path) -> World:
     made = World(tmp_path_factory.mktemp("online"), demo_spec_path)
     made.generate()
-    spec = made.spec("online", {**LEAN, ("event_time",): "event_time", ("online",): _QUICK})
+    before = {"kind": "count", "by": {"user_id": "string", "author_id": "int"}, "log": True}
+    changes = {**LEAN, ("features", "user_and_author_before"): before, ("event_time",): "event_time"}
+    spec = made.spec("online", {**changes, ("online",): _QUICK})
     done, summary = made.run(spec)
     assert done.returncode == 0, done.stdout + done.stderr
     assert summary["pushed"]["version"] == _BASE

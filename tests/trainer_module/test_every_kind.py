@@ -2,6 +2,7 @@
 
 import gc
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,10 @@ from tests.errors import place_and_value  # noqa: E402
 from tests.registered_kinds import ours  # noqa: E402
 from tests.trainer_module import sample_kinds as every_kind  # noqa: E402
 from tests.trainer_module.launch.data_workers import data_worker  # noqa: E402
+from tests.trainer_module.online.streams import online_job, started, write_segments  # noqa: E402
 from tests.trainer_module.sample_blocks import batch_of, write_blocks  # noqa: E402
 
-_IN_MAKE_TEST = (every_kind.WITH_HISTORY, "ple", every_kind.OUTSIDE)
+_IN_MAKE_TEST = ("ple", every_kind.OUTSIDE)
 BLOCK_ROWS = 20
 """Several blocks, the last one not full."""
 
@@ -54,17 +56,18 @@ class World:
             every_kind.write_transform(folder, every_kind.inputs(name), self.logs)
         return folder
 
-    def examples_of(self, name: str) -> list[bytes]:
-        """Returns a spec's transformed examples, serialized."""
+    def examples_of(self, name: str, raw: list[bytes] | None = None) -> list[bytes]:
+        """Returns a spec's transformed examples, serialized; of the world's rows by default."""
         import tensorflow_transform as tft
 
         from sangam.trainer_module.transforms.history import HistoryTables
 
         transform = tft.TFTransformOutput(str(self.transform(name)))
-        parsed = tf.io.parse_example(tf.constant(self.raw), transform.raw_feature_spec())
+        raw = self.raw if raw is None else raw
+        parsed = tf.io.parse_example(tf.constant(raw), transform.raw_feature_spec())
         parsed |= HistoryTables(str(self.transform(name)))(parsed)
         found = transform.transform_features_layer()(parsed)
-        return every_kind.transformed(every_kind.spec(name).ranker(), found, len(self.raw))
+        return every_kind.transformed(every_kind.spec(name).ranker(), found, len(raw))
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +77,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(autouse=True)
 def _trainers_of_the_test() -> Iterator[None]:
-    """Frees them after each test: those of all tests together would reserve what the machine has."""
+    """Frees them after each test: those of all tests together would reserve what the machine has. A graph that is still
+    there when the interpreter ends is freed after TensorFlow, which ends the process by a signal."""
+    from sangam.trainer_module.transforms.graph import transform_graph
+
     yield
+    transform_graph.cache_clear()
     gc.collect()
 
 
@@ -263,6 +270,48 @@ def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
     assert described.history_as_of == (every_kind.HISTORY_AS_OF if name == every_kind.WITH_HISTORY else None)
     if name == every_kind.WITH_ALL_FEATURES:
         _assert_candidates_score_alike(job, world.raw, expected)
+
+
+def test_rows_that_arrive_are_learned_and_served_with_the_counts_of_the_base(world: World, tmp_path: Path) -> None:
+    from sangam.schemas.contracts.training_job import JOB_FILE, read_job
+    from sangam.trainer_module.export import export
+    from sangam.trainer_module.online.full_version import request_full_version
+    from sangam.trainer_module.online.reading import SegmentReader
+
+    name, rows = every_kind.WITH_HISTORY, every_kind.rows(2 * every_kind.NUM_EXAMPLES)
+    declared, arrived = every_kind.spec(name).ranker(), rows[every_kind.NUM_EXAMPLES :]
+    arrived[0] = arrived[0] | {"user": ["new today"], "item": [10**6]}
+    raw = [example_of(row) for row in arrived]
+    made = online_job(tmp_path, declared, base=None).model_copy(
+        update={"transform": "in_pool", "transform_graph": str(world.transform(name))}
+    )
+    write_segments(tmp_path / "examples", raw, rows=len(raw))
+    ahead, before = world.examples_of(name, raw), _counts_before(world, arrived)
+    assert [float(_value_of(example, "user_item_count")) for example in ahead] == pytest.approx(before)
+    assert (before[0], {*before} > {0.0}) == (0.0, True)
+    _assert_equal(SegmentReader(made, rank=0, ranks=1).batches(1), [batch_of(declared, ahead)])
+
+    learner, checkpoints, trainer = started(made)
+    learner.train(1)
+    learner.note()
+    request_full_version(made, trainer, learner._history, checkpoints, 1, segment=1)
+    checkpoints.finish()
+    # Refuses scores that differ from the trainer's.
+    export(full := read_job(made.full_version_folder(1) / JOB_FILE))
+    described = read_description("ranker.json", (Path(full.model_dir) / DESCRIPTION_FILE).read_bytes())
+    assert described.history_as_of == every_kind.HISTORY_AS_OF
+
+
+def _counts_before(world: World, rows: list[dict[str, list[Any]]]) -> list[float]:
+    """Returns log(1 + how many rows of the world have the user and the item), 0 for a row without one of them."""
+    pairs = Counter((*row["user"], *row["item"]) for row in world.logs)
+    read = [(*row["user"], *row["item"]) for row in rows]
+    return [float(np.log1p(pairs[pair] if len(pair) == 2 else 0)) for pair in read]
+
+
+def _value_of(example: bytes, name: str) -> float:
+    [value] = tf.train.Example.FromString(example).features.feature[name].float_list.value
+    return float(value)
 
 
 def _assert_candidates_score_alike(job: Any, raw: list[bytes], expected: dict[str, np.ndarray]) -> None:

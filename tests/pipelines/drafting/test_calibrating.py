@@ -1,5 +1,6 @@
 """What drafts do for calibrated predictions: held-out days, a validation split, the band of the gate."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sangam.pipelines.drafting import draft
+from sangam.pipelines.drafting import Draft, draft
 from sangam.pipelines.drafting.calibrating import band
 from sangam.pipelines.drafting.rates import Rate, rates_of
 from sangam.pipelines.drafting.values import Values
+from sangam.schemas.derived.search import search_of
 from tests.pipelines.drafting.sample_logs import spec_of, valid
 
 RNG = np.random.default_rng(5)
@@ -56,10 +58,24 @@ def test_as_many_days_as_have_enough_labels_calibrate_and_are_trained_on_afterwa
     assert [gate["metric"] for gate in document["gates"]] == ["auc", "calibration", "rmse"]
 
 
+def tuned(made: Draft, line: str) -> dict[str, Any]:
+    """Returns a draft with a commented line and a search: valid, its best spec trains on the validation split too."""
+    assert made.text.count(f"# {line}") == 1, made.text
+    document = valid(dataclasses.replace(made, text=made.text.replace(f"# {line}", line) + "tune: auto\n"))
+    spec = spec_of(document)
+    assert spec.tune is not None
+    assert search_of(spec, spec.tune).changes["training.early_stopping"] == {"patience": 2, "refit": True}
+    return document
+
+
 @pytest.mark.parametrize(("number", "rows"), [(21, 2000), (33, 400)])
-def test_few_days_or_few_labels_are_all_trained_on(tmp_path: Path, number: int, rows: int) -> None:
-    document = valid(draft(days(tmp_path, number, rows, {"clicked": half}), "small", ["clicked"]))
+def test_few_days_or_few_labels_are_all_trained_on_until_a_search_needs_one(
+    tmp_path: Path, number: int, rows: int
+) -> None:
+    made = draft(days(tmp_path, number, rows, {"clicked": half}), "small", ["clicked"])
+    document = valid(made)
     assert "validation_days" not in document["data"]
+    assert tuned(made, "validation_days: 1")["data"]["validation_days"] == 1
     assert "early_stopping" not in document["training"]
     assert "calibration" not in document["tasks"]["clicked"]
 
@@ -102,9 +118,12 @@ def test_a_share_of_the_train_rows_calibrates_where_there_is_no_validation_split
     (tmp_path / "table").mkdir()
     pq.write_table(table, tmp_path / "table" / "a.parquet")
     held_out = {"fraction": fraction} if fraction else None
-    in_splits = valid(draft(tmp_path / "splits", "small", ["clicked"]))
+    drafts = [draft(tmp_path / lie, "small", ["clicked"]) for lie in ("splits", "table")]
+    in_splits, in_table = map(valid, drafts)
     assert in_splits["data"]["splits"].get("validation") == held_out
-    in_table = valid(draft(tmp_path / "table", "small", ["clicked"]))
+    if not fraction:
+        in_splits_tuned, in_table_tuned = (tuned(made, "validation: {fraction: 0.1}")["data"] for made in drafts)
+        assert in_splits_tuned["splits"]["validation"] == in_table_tuned["validation"] == {"fraction": 0.1}
     # A tenth of its rows are evaluated on.
     assert in_table["data"].get("validation") == (held_out and {"fraction": 0.09})
     for document in (in_splits, in_table):

@@ -1,5 +1,6 @@
 """An item and its price, and a user and an item, get a row for each pair."""
 
+import dataclasses
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from sangam.pipelines import drafting
 from sangam.pipelines.drafting.sample import read_sample
 from tests.errors import mentions
-from tests.pipelines.drafting.sample_logs import CLICKED, RNG, ROWS, ROWS_OF_DAY, USERS, drafted
+from tests.pipelines.drafting.sample_logs import CLICKED, EVENT_TIME, RNG, ROWS, ROWS_OF_DAY, USERS, drafted, valid
 
 ITEMS = RNG.integers(0, 40, ROWS)
 PRICES = 5.0 + ITEMS + RNG.integers(0, 3, ROWS)
@@ -53,13 +54,16 @@ def test_other_pairs_have_no_rows(tmp_path: Path, columns: dict[str, Any]) -> No
 
 
 def test_a_user_and_an_item_have_a_small_row_for_each_pair_and_one_pass(tmp_path: Path) -> None:
-    document, made = drafted(tmp_path, {"item_id": ITEMS, "brand_id": ITEMS // 4, "reorder": REORDERED})
+    logs = {"event_time": EVENT_TIME, "item_id": ITEMS, "brand_id": ITEMS // 4, "reorder": REORDERED}
+    document, made = drafted(tmp_path, logs)
     columns = {"user_id": "string", "item_id": "int"}
     assert document["features"]["user_and_item"] == {"kind": "cross", "columns": columns, "table": "user_and_item"}
     assert document["features"]["user_and_item_before"] == {"kind": "count", "by": columns, "log": True}
     assert document["tables"]["user_and_item"]["optimizer"] == {"kind": "rowwise_adagrad", "learning_rate": 0.3}
     assert document["training"]["epochs"] == 1
     assert mentions(made.text, f"{REORDERED[-ROWS_OF_DAY:].mean():.1%} ... reorder (AUC 1.00)")
+    text = made.text.replace("# event_time:", "event_time:") + "online: {}\n"
+    assert valid(dataclasses.replace(made, text=text))["event_time"] == "event_time"
 
 
 def test_pairs_of_a_sample_are_looked_for_in_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,19 @@
 """The job of online training: which bases it takes."""
 
 import dataclasses
+import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sangam.pipelines.online.base import OnlineBase
+from sangam.components.registry.blessed import record
+from sangam.pipelines.online.base import OnlineBase, bases
 from sangam.pipelines.online.job import job_in_shadow, job_of
 from sangam.pipelines.online.request import OnlineRequest
 from sangam.pipelines.online.shadow import ShadowTraining
 from sangam.schemas.contracts.export import DESCRIPTION_FILE
+from sangam.schemas.contracts.history import FILE_NAME, FOLDER, History
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
 from sangam.schemas.loading import load_spec
@@ -49,6 +52,24 @@ def test_a_base_that_learns_otherwise_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         job_of(request, request.base)
     assert tells(str(caught.value), "--base", "version 20240307001 has another model")
+
+
+def test_rows_that_the_tables_of_the_base_count_are_not_learned(tmp_path: Path) -> None:
+    root, graph = Root(str(tmp_path)), tmp_path / "graph"
+    pushed = "serving/small/20240309001"
+    fields = {"days": ("2024-03-06", "2024-03-07"), "checkpoint_uri": "checkpoint", "pushed": pushed}
+    record(root.blessed("small"), blessing("model", **fields, transform_graph_uri=str(graph)))
+
+    def ends_before() -> str:
+        live = bases(root, "small").live
+        assert live is not None
+        assert live.learned_until is not None
+        return f"{datetime.datetime.fromtimestamp(live.learned_until + 1, datetime.UTC):%Y-%m-%d %X}"
+
+    assert ends_before() == "2024-03-08 00:00:00"
+    (graph / FOLDER).mkdir(parents=True)
+    (graph / FOLDER / FILE_NAME).write_text(History(as_of="2024-03-09", tables=()).model_dump_json())
+    assert ends_before() == "2024-03-09 00:00:00"
 
 
 def test_a_version_in_the_shadow_is_trained_by_the_job_that_goes_on_once_it_is_live(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ def test_a_spec_with_both_kinds_is_valid_and_transforms_its_examples_ahead(tmp_p
     assert loaded(tmp_path, _BOTH).transforms_ahead
     assert loaded(tmp_path, {**_BOTH, "input": {"transform": "ahead"}}).transforms_ahead
     assert not loaded(tmp_path).transforms_ahead
+    assert loaded(tmp_path, {**_BOTH, "event_time": "at", "online": {}}).online is not None
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,6 @@ def test_a_spec_with_both_kinds_is_valid_and_transforms_its_examples_ahead(tmp_p
         ({"data": _SPLITS}, "features.user_like_rate", "(got data of kind splits)"),
         ({"tasks.like.keep_negatives": 0.5}, "tasks.like.keep_negatives", "(got 0.5 with user_friend_count"),
         ({"input": {"transform": "in_pool"}}, "input.transform", "(got 'in_pool' with user_friend_count"),
-        ({"event_time": "at", "online": {"guards": []}}, "online", "(got features user_friend_count"),
         ({"features.user_like_rate.task": "lik"}, "features.user_like_rate.task", "(got 'lik') ... like"),
         ({"features.user_like_rate.prior": 1.5}, "features.user_like_rate.prior", "(got 1.5)"),
         ({"features.user_like_rate.clip": [2, 1]}, "features.user_like_rate.clip", "(got [2.0, 1.0])"),

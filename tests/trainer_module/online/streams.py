@@ -60,6 +60,22 @@ def calm(made: TrainJob) -> TrainJob:
     return made
 
 
+def started(made: TrainJob) -> tuple[Any, Any, Any]:
+    """Returns a learner as a rank starts it, its checkpoints, and its trainer."""
+    from sangam.trainer_module.loop.start import load_trainer
+    from sangam.trainer_module.online.checkpointing import Checkpoints
+    from sangam.trainer_module.online.learning import Learner
+    from sangam.trainer_module.progress import Progress
+
+    trainer, start, _ = load_trainer(made, None, rank=0, ranks=1)
+    learner, segment = Learner(made, trainer, start.history, Progress(made, 0)), start.position.epoch
+    checkpoints = Checkpoints(
+        Path(made.checkpoint_dir), start.manifest, rank=0, keep=2, written_step=trainer.step if segment else None
+    )
+    learner.begin(segment=segment)
+    return learner, checkpoints, trainer
+
+
 def served_rows(made: TrainJob, base: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
     """Returns the rows of a server that has applied all deltas to a version's rows: {key: [dim]}."""
     assert made.stream is not None

@@ -12,7 +12,7 @@ from sangam.schemas.contracts import deltas
 from sangam.schemas.contracts.calibration import Calibration
 from sangam.schemas.contracts.training_job import TrainJob
 from sangam.trainer_module.input.raw_examples import first_examples
-from tests.trainer_module.online.streams import LINEAGE, online_job, served_dense, served_rows, write_segments
+from tests.trainer_module.online.streams import LINEAGE, online_job, served_dense, served_rows, started, write_segments
 from tests.trainer_module.sample_job import FIRST_EVENT_S, declared, write_examples
 
 pytestmark = pytest.mark.slow
@@ -29,22 +29,6 @@ def _one_rank() -> None:
     collectives.start()
 
 
-def _started(made: TrainJob) -> tuple[Any, Any, Any]:
-    """Returns a learner as a rank starts it, its checkpoints, and its trainer."""
-    from sangam.trainer_module.loop.start import load_trainer
-    from sangam.trainer_module.online.checkpointing import Checkpoints
-    from sangam.trainer_module.online.learning import Learner
-    from sangam.trainer_module.progress import Progress
-
-    trainer, start, _ = load_trainer(made, None, rank=0, ranks=1)
-    learner, segment = Learner(made, trainer, start.history, Progress(made, 0)), start.position.epoch
-    checkpoints = Checkpoints(
-        Path(made.checkpoint_dir), start.manifest, rank=0, keep=2, written_step=trainer.step if segment else None
-    )
-    learner.begin(segment=segment)
-    return learner, checkpoints, trainer
-
-
 def _save(learner: Any, checkpoints: Any, trainer: Any) -> Path:
     from sangam.trainer_module.checkpoint.folder import published
 
@@ -58,7 +42,7 @@ def test_skipped_segments_are_counted_and_never_trained_on_and_a_guard_still_hol
     made = online_job(tmp_path, declared(), base=None, lag={"skip_to_s": 3600}, guards=(_GUARD,))
     records = first_examples(write_examples(tmp_path / "data", num_files=1), 4 * _ROWS)
     assert write_segments(tmp_path / "examples", records, rows=_ROWS) == 4
-    learner, checkpoints, trainer = _started(made)
+    learner, checkpoints, trainer = started(made)
     turn = learner.next_turn()
     assert turn.segment == 3  # The newest event of the second is 6,000 s before that of the fourth.
     learner.train(turn.segment)
@@ -67,7 +51,7 @@ def test_skipped_segments_are_counted_and_never_trained_on_and_a_guard_still_hol
     held = learner._judge.crossed()
     assert held.startswith("like: auc of the last 1000 minutes is less than 0.9999")
 
-    again, checkpoints, trainer = _started(made)
+    again, checkpoints, trainer = started(made)
     document = again._document()
     assert (again.segment, document["examples"]) == (3, _ROWS)
     assert document["skipped"] == {"segments": 2, "rows": 2 * _ROWS}
@@ -87,12 +71,12 @@ def test_a_change_of_the_first_segment_keeps_the_checkpoints(tmp_path: Path) -> 
     made = online_job(tmp_path, declared(), base=None)
     records = first_examples(write_examples(tmp_path / "data", num_files=1), 2 * _ROWS)
     write_segments(tmp_path / "examples", records, rows=_ROWS)
-    learner, checkpoints, trainer = _started(made)
+    learner, checkpoints, trainer = started(made)
     learner.train(1)
     _save(learner, checkpoints, trainer)
     assert made.stream is not None
     later = made.model_copy(update={"stream": made.stream.model_copy(update={"first": 2})})
-    again, _, _ = _started(later)
+    again, _, _ = started(later)
     assert (again.segment, again.next_turn().segment) == (1, 2)
 
 
@@ -111,11 +95,11 @@ def test_the_calibration_of_the_base_stays_and_a_daily_training_does_not_inherit
     made = online_job(tmp_path, declared(), base=base)
     records = first_examples(write_examples(tmp_path / "data", num_files=1), _ROWS)
     write_segments(tmp_path / "examples", records, rows=_ROWS)
-    learner, checkpoints, trainer = _started(made)
+    learner, checkpoints, trainer = started(made)
     learner.train(1)
     saved = _save(learner, checkpoints, trainer)
     assert trainer.ranker.calibrations == read_manifest(saved).calibrations == fitted
-    assert _started(made)[2].ranker.calibrations == fitted
+    assert started(made)[2].ranker.calibrations == fitted
 
     daily = made.model_copy(update={"stream": None, "checkpoint_dir": str(tmp_path / "daily")})
     trainer, start, _ = load_trainer(daily, None, rank=0, ranks=1)
@@ -148,7 +132,7 @@ def test_a_version_that_learned_in_the_shadow_goes_on_as_the_live_one_with_the_b
         made = online_job(tmp_path / name, declared(), base=None)
         write_segments(tmp_path / name / "examples", records, rows=_ROWS)
         versions = _push(made, *(["shadow"] if name == "promoted" else []))
-        learner, checkpoints, trainer = _started(made)
+        learner, checkpoints, trainer = started(made)
         for segment in (1, 2):
             learner.train(segment)
             assert learner.publish(Turn(publish=DENSE))
@@ -157,7 +141,7 @@ def test_a_version_that_learned_in_the_shadow_goes_on_as_the_live_one_with_the_b
             now = datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC)
             decision = shadow.Decision(version=LINEAGE, live="1", verdict="promoted", because="better", at=now)
             shadow.promote(versions, decision)
-            learner, checkpoints, trainer = _started(made)
+            learner, checkpoints, trainer = started(made)
             assert (learner.segment, learner.publisher.number, learner.publisher.has_changes) == (2, 2, False)
             assert learner.next_turn().segment == 3
         learner.train(3)
