@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from sangam.pipelines.drafting.crosses import price_of_item, user_and_item
+from sangam.pipelines.drafting.crosses import pair_of_ids, price_of_id
 from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.lists import match_of, weights_for
 from sangam.pipelines.drafting.names import name_of, words_of
@@ -72,8 +72,8 @@ def _crosses(
     days: Days,
     taken: Sequence[str],
 ) -> list[Guess]:
-    price = price_of_item(ids, others, columns, taken)
-    return [*([price] if price else []), *user_and_item(ids, labels, columns, days, taken)]
+    price = price_of_id(ids, others, labels, columns, days, taken)
+    return [*([price] if price else []), *pair_of_ids(ids, labels, columns, days, taken)]
 
 
 def _with_tables_beside(guess: Guess, tables: set[str]) -> Guess:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sangam.pipelines.drafting.crosses import TABLE_OF_USERS, is_of_users, pair_counts
+from sangam.pipelines.drafting.crosses import TABLE_OF_PAIRS, pair_counts, pairs_of_ids
 from sangam.pipelines.drafting.guesses import Guess, Settings
 from sangam.pipelines.drafting.names import USERS, entity_of, is_id_of, name_of, plural_of
 from sangam.pipelines.drafting.values import Values
@@ -55,7 +55,7 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
     new: set[str] = set()
     together: list[set[str]] = []
     pairs = {guess.settings["table"] for guess in features if guess.kind == "cross"}
-    of_users = {guess.settings["table"] for guess in features if is_of_users(guess)}
+    of_ids = {guess.settings["table"] for guess in pairs_of_ids(features)}
     named = user_of(features, columns)
     user = next((columns[guess.column] for guess in features if named and guess.name == named), None)
     for guess in features:
@@ -75,8 +75,8 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
         once = sum(count == 1 for count in of_table.values()) / max(1, number)
         settings: Settings = {"dim": 4 if number <= FEW_IDS else 8 if number <= MANY_IDS else 16}
         why = f"{number:,} {'id' if number == 1 else 'pairs' if table in pairs else 'ids'} in the sample"
-        if table in of_users:
-            settings = {**TABLE_OF_USERS}
+        if table in of_ids:
+            settings = {**TABLE_OF_PAIRS}
             why += f", {once:.0%} of them once: a row for each, of 52 bytes in training, which a single step moves far"
         elif number > MANY_IDS and once >= _SEEN_ONCE:
             settings["admission"] = {"kind": "count", "at_least": 2}
