@@ -16,7 +16,7 @@ from sangam.pipelines.drafting.values import Values
 
 _MOST_IDS = 5
 """Most columns of ids whose pairs are compared: those with the most different ids."""
-_MOST_LOOKED_FOR = 3
+_MOST_LOOKED_FOR = 2
 """Most pairs that are looked for in earlier logs."""
 _ROWS_OF_PAIR = 5.0
 """Fewest rows of an id and a number in the mean: pairs that hardly return would be learned by heart."""
@@ -157,10 +157,13 @@ def pair_of_ids(
     guessed = []
     for one, other in combinations(_largest(known, columns), 2):
         first, second = columns[one.column], columns[other.column]
-        told = evidence.of_sample(one.column, other.column)
-        guessed.append((told if told >= _TOLD else 0.0, first.num_different * second.num_different, one, other))
-    # Where the sample has few rows of many it shows no pair: then those with the most ids.
+        told, share = evidence.of_sample(one.column, other.column)
+        # A sample of few rows of many shows no pair, where the logs may have it: then those with the most ids.
+        if told >= _TOLD or (share < _RETURNING and days.earlier):
+            guessed.append((told, first.num_different * second.num_different, one, other))
     guessed = sorted(guessed, key=lambda each: each[:2], reverse=True)[:_MOST_LOOKED_FOR]
+    if not guessed:
+        return []
     found = evidence.of_logs([(one.column, other.column) for *_, one, other in guessed])
     best = max(guessed, key=lambda each: found[each[2].column, each[3].column])
     told, label, share = found[best[2].column, best[3].column]
@@ -182,16 +185,18 @@ class _Evidence:
         self._columns, self._labels, self._days = columns, labels, days
         self._is_newest_R = days.of_rows == days.of_rows.max()
 
-    def of_sample(self, *pair: str) -> float:
-        """Returns the AUC for the label it tells best, by the sample's rows alone."""
+    def of_sample(self, *pair: str) -> tuple[float, float]:
+        """Returns the AUC for the label it tells best, and the share of the newest day's rows that have an earlier pair,
+        by the sample's rows alone."""
         first, second = (self._columns[name] for name in pair)
         both_R = first.is_present & second.is_present
         rows = np.flatnonzero(self._is_newest_R & both_R)
         if len(rows) < FEWEST_ROWS:
-            return 0.0
+            return 0.0, 1.0
         pairs_R = _coded(first, second)
         is_seen = np.isin(pairs_R[rows], pairs_R[~self._is_newest_R & both_R])
-        return self._best(pair, rows, is_seen, [self._before(name)[rows] > 0 for name in pair])[0]
+        told, _ = self._best(pair, rows, is_seen, [self._before(name)[rows] > 0 for name in pair])
+        return told, float(is_seen.mean())
 
     def of_logs(self, pairs: Sequence[Pair]) -> dict[Pair, tuple[float, str, float]]:
         """Returns of each pair the AUC, the label, and the share of the newest day's rows that have an earlier pair, by

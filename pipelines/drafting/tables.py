@@ -13,6 +13,11 @@ from sangam.pipelines.drafting.values import Values
 FEW_IDS, MANY_IDS = 16, 10_000
 _SEEN_ONCE = 0.3
 _ROWS_OF_USER = 2
+_MOST_OWNERS, _FEWEST_LISTS, _LISTS = 5, 100, 1000
+"""Most columns of ids, those with the most, and about how many pairs of rows, that are looked at for whose histories
+lists are; fewest pairs."""
+_OWN = 0.5
+"""Least share of an id's rows whose list goes on from that of the row before, without how often others' lists do."""
 _ONE_EACH = 1.02
 """Most different values for each user, on average, of what users have one of, such as a postcode."""
 
@@ -115,10 +120,42 @@ def _has_one(user: Values, values: Values) -> bool:
 
 
 def user_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> str | None:
-    """Returns the feature whose ids are users with several rows each."""
-    for guess in features:
-        if guess.kind == "id" and is_id_of(guess.column, USERS):
-            values = columns[guess.column]
-            if int(values.is_present.sum()) >= _ROWS_OF_USER * values.num_different:
-                return guess.name
+    """Returns the feature whose ids are users with several rows each: named so, or else those whose histories are in
+    the logs."""
+    ids = [each for each in features if each.kind == "id"]
+    ids = [each for each in ids if columns[each.column].is_present.sum() >= _ROWS_OF_USER * _different(each, columns)]
+    named = next((each.name for each in ids if is_id_of(each.column, USERS)), None)
+    if named:
+        return named
+    for history in (each for each in features if each.kind == "sequence"):
+        others = [each for each in ids if each.settings["table"] != history.settings["table"]]
+        for one in sorted(others, key=lambda each: -_different(each, columns))[:_MOST_OWNERS]:
+            if _goes_on(columns[one.column], columns[history.column]):
+                return one.name
     return None
+
+
+def _different(guess: Guess, columns: Mapping[str, Values]) -> int:
+    return columns[guess.column].num_different
+
+
+def _goes_on(ids: Values, lists: Values) -> bool:
+    """Returns whether an id's list has an event of the list in its row before, and other rows' lists do not."""
+    rows = np.flatnonzero(ids.is_present & lists.is_present)
+    rows = rows[np.argsort(ids.codes[rows], kind="stable")]
+    earlier = np.flatnonzero(np.diff(ids.codes[rows]) == 0)
+    if len(earlier) < _FEWEST_LISTS:
+        return False
+    earlier = earlier[:: max(1, len(earlier) // _LISTS)]
+    starts = np.cumsum(lists.lengths) - lists.lengths
+    first, second = rows[earlier], rows[earlier + 1]
+    own, of_others = (
+        np.mean(
+            [
+                (lists.codes[starts[at] : starts[at] + lists.lengths[at]] == lists.codes[starts[row]]).any()
+                for row, at in zip(first.tolist(), places.tolist(), strict=True)
+            ]
+        )
+        for places in (second, np.roll(second, len(second) // 2))
+    )
+    return bool(own - of_others >= _OWN)
