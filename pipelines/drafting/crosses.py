@@ -22,7 +22,7 @@ _ROWS_OF_PAIR = 5.0
 """Fewest rows of an id and a number in the mean: pairs that hardly return would be learned by heart."""
 _PRICES_OF_ID = 1.2
 """Fewest numbers of an id in the mean: with one each, the id already tells it."""
-_SETTLED = 0.5
+_SETTLED = 0.25
 """Least share of an id's rows that have the number of its row before, without chance: of item and price 0.84."""
 _PRICE_TELLS = 0.15
 """Least correlation between what a pair has told and what it tells later: of item and price 0.23, of any other pair in
@@ -115,9 +115,7 @@ def _told_by_price(ids: Values, numbers: Values, labels: Mapping[str, Values], d
         known = label.is_present[rows_P]
         if not known.all():
             continue
-        parts = [
-            _beyond(label.numbers[rows_P[part]], of_id_P[part], of_number_P[part]) for part in (earlier, later)
-        ]
+        parts = [_beyond(label.numbers[rows_P[part]], of_id_P[part], of_number_P[part]) for part in (earlier, later)]
         told = np.bincount(pairs_P[earlier], parts[0], number) / (seen + _ROWS_OF_PAIR)
         guess = _beyond(told[pairs_P[later]], of_id_P[later], of_number_P[later])
         of_both = float((guess**2).sum() * (parts[1] ** 2).sum())
@@ -186,8 +184,8 @@ class _Evidence:
         self._is_newest_R = days.of_rows == days.of_rows.max()
 
     def of_sample(self, *pair: str) -> tuple[float, float]:
-        """Returns the AUC for the label it tells best, and the share of the newest day's rows that have an earlier pair,
-        by the sample's rows alone."""
+        """Returns the AUC for the label it tells best, and the share of the newest day's rows that have an earlier
+        pair, by the sample's rows alone."""
         first, second = (self._columns[name] for name in pair)
         both_R = first.is_present & second.is_present
         rows = np.flatnonzero(self._is_newest_R & both_R)
