@@ -16,8 +16,6 @@ from sangam.pipelines.drafting.values import Values
 
 _MOST_IDS = 5
 """Most columns of ids whose pairs are compared: those with the most different ids."""
-_MOST_LOOKED_FOR = 2
-"""Most pairs that are looked for in earlier logs."""
 _ROWS_OF_PAIR = 5.0
 """Fewest rows of an id and a number in the mean: pairs that hardly return would be learned by heart."""
 _PRICES_OF_ID = 1.2
@@ -156,19 +154,17 @@ def pair_of_ids(
     for one, other in combinations(_largest(known, columns), 2):
         first, second = columns[one.column], columns[other.column]
         told, share = evidence.of_sample(one.column, other.column)
-        # A sample of few rows of many shows no pair, where the logs may have it: then those with the most ids.
+        # A sample of few rows of many shows no pair, where the logs may have it: then that with the most ids.
         if told >= _TOLD or (share < _RETURNING and days.earlier):
             guessed.append((told, first.num_different * second.num_different, one, other))
-    guessed = sorted(guessed, key=lambda each: each[:2], reverse=True)[:_MOST_LOOKED_FOR]
     if not guessed:
         return []
-    found = evidence.of_logs([(one.column, other.column) for *_, one, other in guessed])
-    best = max(guessed, key=lambda each: found[each[2].column, each[3].column])
-    told, label, share = found[best[2].column, best[3].column]
+    *_, one, other = max(guessed, key=lambda each: each[:2])
+    told, label, share = evidence.of_logs((one.column, other.column))
     if told < _TOLD:
         return []
     why = f"{share:.1%} of the newest day's rows have a pair of an earlier day, which tells {label} (AUC {told:.2f})"
-    return _pair(best[2], best[3], why, taken)[: 2 if days.are_files else 1]
+    return _pair(one, other, why, taken)[: 2 if days.are_files else 1]
 
 
 class _Evidence:
@@ -196,22 +192,17 @@ class _Evidence:
         told, _ = self._best(pair, rows, is_seen, [self._before(name)[rows] > 0 for name in pair])
         return told, float(is_seen.mean())
 
-    def of_logs(self, pairs: Sequence[Pair]) -> dict[Pair, tuple[float, str, float]]:
-        """Returns of each pair the AUC, the label, and the share of the newest day's rows that have an earlier pair, by
-        all rows; zeros where no such share is enough."""
-        names = dict.fromkeys(name for pair in pairs for name in pair)
-        wanted: dict[str | Pair, Values] = {name: self._columns[name] for name in names}
-        wanted |= {pair: paired(*(self._columns[name] for name in pair)) for pair in pairs}
+    def of_logs(self, pair: Pair) -> tuple[float, str, float]:
+        """Returns the AUC, the label, and the share of the newest day's rows that have an earlier pair, by all rows;
+        zeros where the share is not enough."""
+        wanted: dict[str | Pair, Values] = {name: self._columns[name] for name in pair}
+        wanted[pair] = paired(*(self._columns[name] for name in pair))
         seen = seen_before(wanted, self._days)
-        found = {}
-        for pair in pairs:
-            found[pair] = (0.0, "", 0.0)
-            if not {pair, *pair} <= set(seen) or seen[pair][1].mean() < _RETURNING:
-                continue
-            rows, is_seen = seen[pair]
-            known = [each[np.isin(of, rows)] for of, each in (seen[name] for name in pair)]
-            found[pair] = (*self._best(pair, rows, is_seen, known), float(is_seen.mean()))
-        return found
+        if set(seen) < set(wanted) or seen[pair][1].mean() < _RETURNING:
+            return 0.0, "", 0.0
+        rows, is_seen = seen[pair]
+        known = [each[np.isin(of, rows)] for of, each in (seen[name] for name in pair)]
+        return (*self._best(pair, rows, is_seen, known), float(is_seen.mean()))
 
     def _best(self, pair: Sequence[str], rows: Any, is_seen: Any, known: Sequence[Any]) -> tuple[float, str]:
         """Returns the AUC of whether a pair is seen, of rows whose ids are, for the label that it tells best."""

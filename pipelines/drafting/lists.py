@@ -164,11 +164,11 @@ def _are_same(lists: Values, single: Values, share: float) -> bool:
         return True
     both = sorted(set(lists.counts) & set(single.counts))
     # Neighbors are compared, since numbers may be given in the order of frequency.
-    steps = [np.diff(np.log([values.counts[each] for each in both]))[::2] for values in (lists, single)]
-    if len(steps[0]) < 2 or not all(each.std() for each in steps):
+    first, second = (np.diff(np.log([values.counts[each] for each in both]))[::2] for values in (lists, single))
+    if len(first) < 2 or not first.std() or not second.std():
         return False
-    correlation = float(np.corrcoef(*steps)[0, 1])
-    return correlation >= max(_AS_FREQUENT, _DEVIATIONS / sqrt(len(steps[0])))
+    correlation = float(np.corrcoef(first, second)[0, 1])
+    return correlation >= max(_AS_FREQUENT, _DEVIATIONS / sqrt(len(first)))
 
 
 def _split(values: Values, separator: str) -> Values:
