@@ -32,6 +32,9 @@ _UNLIKE_SHARE = 0.2
 """Median of |a - b| / (a + b): with many rows, neighbors of an amount differ by more than chance, but not by this."""
 _ARBITRARY = 0.5
 """Different numbers in a range, of those that as many rows would have if all its integers were equally likely."""
+_RISES, _LATER_ABOVE, _FEWEST_STEPS, _PARTS = 0.95, 0.75, 100, 100
+"""Of a count of an id's rows: least share of steps up, between rows that are a hundredth of all apart, and fewest
+steps; most of later rows' numbers that are above those of earlier rows."""
 _WINDOW, _GROUPS = 20, 8
 _PURE, _NONE = 0.98, 0.5
 """Shares of the rows: with their number's category, and with 0, an amount of nothing."""
@@ -81,6 +84,8 @@ def signs_of(column: str, columns: Mapping[str, Values], labels: Mapping[str, st
     if (numbers_R % 1).any() or 2 * values.num_different > len(rows_R):
         return NO_SIGNS
     signs = _signs(column, columns, labels, rows_R)
+    if (signs.is_code or signs.may_be_code) and (other := next(_counted(column, columns, rows_R), "")):
+        return Signs((), (f"rises with the rows of each {other}",))
     for other in _entities(column, columns):
         if not (signs.is_code or signs.may_be_code):
             return signs
@@ -124,6 +129,26 @@ def _entities(column: str, columns: Mapping[str, Values]) -> Iterator[str]:
         is_named = bool(entity_of(name)) or bool((USERS | ITEMS) & set(words_of(name)))
         is_finer = values.kind == "string" and values.num_different >= columns[column].num_different
         if name != column and not values.is_list and values.kind in ("int", "string") and (is_named or is_finer):
+            yield name
+
+
+def _counted(column: str, columns: Mapping[str, Values], rows_R: NDArray[Any]) -> Iterator[str]:
+    """Yields the columns of whose ids the numbers may be counts: from row to row of an id they only rise, but not from
+    early to late rows, as ids do that are given in the order of time."""
+    numbers_R = columns[column].numbers[rows_R]
+    half = len(rows_R) // 2
+    if (numbers_R[half : 2 * half] > numbers_R[:half]).mean() > _LATER_ABOVE:
+        return
+    for name, values in columns.items():
+        if name == column or values.is_list or values.kind not in ("int", "string"):
+            continue
+        codes_R = values.codes[rows_R]
+        order = np.argsort(codes_R, kind="stable")
+        is_id = (np.diff(codes_R[order]) == 0) & (codes_R[order][1:] >= 0)
+        # Not between neighbors: the rows of one basket may be sorted.
+        steps = np.diff(numbers_R[order])[is_id & (np.diff(order) > len(order) // _PARTS)]
+        steps = steps[steps != 0]
+        if len(steps) >= _FEWEST_STEPS and (steps > 0).mean() >= _RISES:
             yield name
 
 

@@ -12,7 +12,7 @@ from sangam.pipelines.drafting.calibrating import (
     held_out_share,
     is_calibrated,
 )
-from sangam.pipelines.drafting.crosses import is_of_users
+from sangam.pipelines.drafting.crosses import pairs_of_ids
 from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.guessing import Guesses
 from sangam.pipelines.drafting.layout import Layout
@@ -302,7 +302,7 @@ def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]
     steps = max(1, rows // (batch * Cluster().ranks))
     epochs = max(1, min(most, -(-MIN_STEPS // steps)))
     stops_early = held_out(layout, sample, guesses) > 0
-    if any(map(is_of_users, guesses.features)):
+    if pairs_of_ids(guesses.features):
         epochs, why = 1, f"about {steps:,} steps; a second pass would meet rows of pairs that know its labels"
     elif stops_early:
         epochs = max(epochs, FEWEST_EPOCHS_TRIED)

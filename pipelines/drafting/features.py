@@ -2,17 +2,22 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from sangam.pipelines.drafting.crosses import price_of_item, user_and_item
+import numpy as np
+
+from sangam.pipelines.drafting.crosses import pair_of_ids, price_of_id
 from sangam.pipelines.drafting.guesses import Guess
 from sangam.pipelines.drafting.lists import match_of, weights_for
-from sangam.pipelines.drafting.names import name_of, words_of
+from sangam.pipelines.drafting.names import name_of
 from sangam.pipelines.drafting.passing import Days
 from sangam.pipelines.drafting.tables import with_table
 from sangam.pipelines.drafting.times import Times
 from sangam.pipelines.drafting.values import Values
 
 _ORDER = ("id", "cross", "count", "ids", "sequence", "match", "time", "age", "vector", "numeric")
+_HOURS, _HAS_HOUR = 24, 0.45
+"""Least share of rows in which a column is as many hours later than the event: summer time halves them."""
 
 
 def named(guesses: Sequence[Guess], taken: set[str]) -> list[Guess]:
@@ -72,8 +77,8 @@ def _crosses(
     days: Days,
     taken: Sequence[str],
 ) -> list[Guess]:
-    price = price_of_item(ids, others, columns, taken)
-    return [*([price] if price else []), *user_and_item(ids, labels, columns, days, taken)]
+    price = price_of_id(ids, others, labels, columns, days, taken)
+    return [*([price] if price else []), *pair_of_ids(ids, labels, columns, days, taken)]
 
 
 def _with_tables_beside(guess: Guess, tables: set[str]) -> Guess:
@@ -96,12 +101,22 @@ def _with_weights(guess: Guess, weights: Sequence[str], columns: Mapping[str, Va
     return replace(guess, settings={**guess.settings, "weights": own}) if own else guess
 
 
+def _is_hour(values: Values, hours: Any) -> bool:
+    """Returns whether a column of 0 to 24 is an hour, of any one zone in most rows."""
+    if values.kind != "int" or values.is_list or not len(values.present_numbers):
+        return False
+    if values.present_numbers.min() < 0 or values.present_numbers.max() > _HOURS:
+        return False
+    later = (values.numbers - hours)[values.is_present].astype(np.int64) % _HOURS
+    return bool(np.bincount(later).max() > _HAS_HOUR * len(later))
+
+
 def _hour(times: Times, columns: Mapping[str, Values], taken: Sequence[str]) -> Guess | None:
     """Returns the hour of the event if it varies and no column has it."""
-    if not times.event or any("hour" in words_of(name) for name in columns):
+    if not times.event:
         return None
     hours = columns[times.event].numbers // 3600 % 24
-    if len(set(hours.tolist())) < 2:
+    if len(set(hours.tolist())) < 2 or any(_is_hour(values, hours) for values in columns.values()):
         return None
     settings = {"kind": "time", "column": times.event, "part": "hour"}
     return Guess(times.event, "time", "hour of the event (UTC)", name_of("hour", taken), settings)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from math import sqrt
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,11 @@ _SEPARATORS = "|;,"
 _SHARE_SEPARATED = 0.2
 _SAME_NAME, _OTHER_NAME = 0.05, 0.5
 """Smallest shares of a list column's distinct values that are ids of a column: with similar names, and otherwise."""
+_BEYOND_CHANCE = 2.0
+"""Least ratio of such a share of integers to that of all integers of their range."""
+_AS_FREQUENT, _DEVIATIONS = 0.2, 5.0
+"""Least correlation of the frequencies of integers in the lists and in a column, beside those of their neighbors, and
+fewest standard deviations from 0."""
 _FEWEST_ROWS_OF_MATCH = 1000
 """Fewest rows that show that an id is never in its list, as of users who take nothing twice."""
 
@@ -140,10 +146,29 @@ def _shared(column: str, values: Values, others: Mapping[str, Values], ids: Sequ
         share = len(own & {str(value) for value in others[guess.column].counts}) / max(1, len(own))
         entity = entity_of(guess.column) or guess.column
         is_named = bool({entity, plural_of(entity)} & {*words_of(column), "_".join(words_of(column))})
-        least = _SAME_NAME if is_named else _OTHER_NAME if values.kind == "string" else 1.1
-        if share >= least and share > most:
+        if share <= most or share < (_SAME_NAME if is_named else _OTHER_NAME):
+            continue
+        if is_named or values.kind == "string" or _are_same(values, others[guess.column], share):
             best, most = guess, share
     return best
+
+
+def _are_same(lists: Values, single: Values, share: float) -> bool:
+    """Returns whether integers of lists are ids of a column: such a share of them is no chance, as it is of two columns
+    that count from 1, or what occurs often in one does in the other."""
+    if single.kind != "int" or not share:
+        return False
+    numbers = np.unique(single.present_numbers)
+    low, high = lists.present_numbers.min(), lists.present_numbers.max()
+    if share >= _BEYOND_CHANCE * ((numbers >= low) & (numbers <= high)).sum() / (high - low + 1):
+        return True
+    both = sorted(set(lists.counts) & set(single.counts))
+    # Neighbors are compared, since numbers may be given in the order of frequency.
+    first, second = (np.diff(np.log([values.counts[each] for each in both]))[::2] for values in (lists, single))
+    if len(first) < 2 or not first.std() or not second.std():
+        return False
+    correlation = float(np.corrcoef(first, second)[0, 1])
+    return correlation >= max(_AS_FREQUENT, _DEVIATIONS / sqrt(len(first)))
 
 
 def _split(values: Values, separator: str) -> Values:

@@ -39,7 +39,6 @@ AMOUNTS = _set(
     "age price amount cost fee fare income salary wage balance size length width height weight area distance duration "
     "score seconds minutes hours days weeks months years num quantity qty views likes followers"
 )
-PRICES = _set("price cost fee fare")
 POSITIONS = _set("position slot")
 _FLAGS = _set("is has was can from with in used")
 

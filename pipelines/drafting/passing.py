@@ -23,7 +23,7 @@ Pair = tuple[str, str]
 Earlier = Callable[[Mapping[str | Pair, pa.Array]], Mapping[str | Pair, pa.Array]]
 """Returns those of some ids that the logs of earlier days have, by column, or by pair of columns, see `paired`; a
 column that cannot be read is absent."""
-_Key = TypeVar("_Key", str, Pair)
+_Key = TypeVar("_Key", str, Pair, str | Pair)
 
 
 @dataclass(frozen=True)

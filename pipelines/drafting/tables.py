@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sangam.pipelines.drafting.crosses import TABLE_OF_USERS, is_of_users, pair_counts
+from sangam.pipelines.drafting.crosses import TABLE_OF_PAIRS, pair_counts, pairs_of_ids
 from sangam.pipelines.drafting.guesses import Guess, Settings
 from sangam.pipelines.drafting.names import USERS, entity_of, is_id_of, name_of, plural_of
 from sangam.pipelines.drafting.values import Values
@@ -13,6 +13,11 @@ from sangam.pipelines.drafting.values import Values
 FEW_IDS, MANY_IDS = 16, 10_000
 _SEEN_ONCE = 0.3
 _ROWS_OF_USER = 2
+_MOST_OWNERS, _FEWEST_LISTS, _LISTS = 5, 100, 1000
+"""Most columns of ids, those with the most, and about how many pairs of rows, that are looked at for whose histories
+lists are; fewest pairs."""
+_OWN = 0.5
+"""Least share of an id's rows whose list goes on from that of the row before, without how often others' lists do."""
 _ONE_EACH = 1.02
 """Most different values for each user, on average, of what users have one of, such as a postcode."""
 
@@ -55,7 +60,7 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
     new: set[str] = set()
     together: list[set[str]] = []
     pairs = {guess.settings["table"] for guess in features if guess.kind == "cross"}
-    of_users = {guess.settings["table"] for guess in features if is_of_users(guess)}
+    of_ids = {guess.settings["table"] for guess in pairs_of_ids(features)}
     named = user_of(features, columns)
     user = next((columns[guess.column] for guess in features if named and guess.name == named), None)
     for guess in features:
@@ -75,8 +80,8 @@ def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[
         once = sum(count == 1 for count in of_table.values()) / max(1, number)
         settings: Settings = {"dim": 4 if number <= FEW_IDS else 8 if number <= MANY_IDS else 16}
         why = f"{number:,} {'id' if number == 1 else 'pairs' if table in pairs else 'ids'} in the sample"
-        if table in of_users:
-            settings = {**TABLE_OF_USERS}
+        if table in of_ids:
+            settings = {**TABLE_OF_PAIRS}
             why += f", {once:.0%} of them once: a row for each, of 52 bytes in training, which a single step moves far"
         elif number > MANY_IDS and once >= _SEEN_ONCE:
             settings["admission"] = {"kind": "count", "at_least": 2}
@@ -115,10 +120,42 @@ def _has_one(user: Values, values: Values) -> bool:
 
 
 def user_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> str | None:
-    """Returns the feature whose ids are users with several rows each."""
-    for guess in features:
-        if guess.kind == "id" and is_id_of(guess.column, USERS):
-            values = columns[guess.column]
-            if int(values.is_present.sum()) >= _ROWS_OF_USER * values.num_different:
-                return guess.name
+    """Returns the feature whose ids are users with several rows each: named so, or else those whose histories are in
+    the logs."""
+    ids = [each for each in features if each.kind == "id"]
+    ids = [each for each in ids if columns[each.column].is_present.sum() >= _ROWS_OF_USER * _different(each, columns)]
+    named = next((each.name for each in ids if is_id_of(each.column, USERS)), None)
+    if named:
+        return named
+    for history in (each for each in features if each.kind == "sequence"):
+        others = [each for each in ids if each.settings["table"] != history.settings["table"]]
+        for one in sorted(others, key=lambda each: -_different(each, columns))[:_MOST_OWNERS]:
+            if _goes_on(columns[one.column], columns[history.column]):
+                return one.name
     return None
+
+
+def _different(guess: Guess, columns: Mapping[str, Values]) -> int:
+    return columns[guess.column].num_different
+
+
+def _goes_on(ids: Values, lists: Values) -> bool:
+    """Returns whether an id's list has an event of the list in its row before, and other rows' lists do not."""
+    rows = np.flatnonzero(ids.is_present & lists.is_present)
+    rows = rows[np.argsort(ids.codes[rows], kind="stable")]
+    earlier = np.flatnonzero(np.diff(ids.codes[rows]) == 0)
+    if len(earlier) < _FEWEST_LISTS:
+        return False
+    earlier = earlier[:: max(1, len(earlier) // _LISTS)]
+    starts = np.cumsum(lists.lengths) - lists.lengths
+    first, second = rows[earlier], rows[earlier + 1]
+    own, of_others = (
+        np.mean(
+            [
+                (lists.codes[starts[at] : starts[at] + lists.lengths[at]] == lists.codes[starts[row]]).any()
+                for row, at in zip(first.tolist(), places.tolist(), strict=True)
+            ]
+        )
+        for places in (second, np.roll(second, len(second) // 2))
+    )
+    return bool(own - of_others >= _OWN)

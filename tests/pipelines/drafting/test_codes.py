@@ -141,6 +141,18 @@ def test_a_property_of_a_user_repeats_with_its_rows_and_is_no_code(per_user: int
     assert not _signs(made, rng, {"user_id": users}).of_code
 
 
+def test_a_count_of_the_rows_of_users_rises_and_is_no_code() -> None:
+    rng = np.random.default_rng(10)
+    users = _popular(rng, 300)
+    before = np.zeros(ROWS, np.int64)
+    started = rng.integers(0, 4000, 300)
+    for user in range(300):
+        before[users == user] = started[user] + np.arange((users == user).sum()) // 9 * 9
+    made = before, rng.beta(2, 3, 300)[users]
+    assert _signs(made, rng).of_code
+    assert _signs(made, rng, {"c1": users}) == Signs((), ("rises with the rows of each c1",))
+
+
 def test_a_code_of_users_is_one_beside_their_ids() -> None:
     rng = np.random.default_rng(7)
     codes = _some(rng, 1001, 99_950, 150)
