@@ -132,13 +132,13 @@ class AttentionInParts:
         own_keys, own_values = candidates.heads(keys_values_c, num_heads, 2)
         # A candidate is as far from itself as a value is.
         own = tf.reduce_sum(queries * own_keys, -1) + tf.add_n([table[:, :1] for table in tables])[:, None]
-        keys = beside(keys, of_candidates(tables, ages_rL, length) + hidden_rL, tf.constant(0.0))
-        # Behind the list's keys is one that makes the candidate's own logit out of its last number.
-        unit = tf.one_hot([tf.shape(keys)[-1] - 1], tf.shape(keys)[-1])
-        keys = tf.concat([keys, tf.broadcast_to(unit, tf.concat([tf.shape(keys)[:2], tf.shape(unit)], 0))], 2)
+        # Behind the list's values is a row of zeros, whose logit is the candidate's own.
+        keys, values = (tf.pad(rows, [[0, 0], [0, 0], [0, 1], [0, 0]]) for rows in (keys, values))
+        biases = tf.pad(of_candidates(tables, ages_rL, length) + hidden_rL, [[0, 0], [0, 0], [0, 1]])
+        keys = beside(keys, biases, tf.one_hot(length, tf.shape(keys)[2]))
         weights = self._weigh(tf.matmul(beside(queries, tf.constant(1.0), own), keys, transpose_b=True))
-        of_lists = weighted(weights, tf.pad(values, [[0, 0], [0, 0], [0, 1], [0, 0]]))
-        sums.append(candidates.rows(of_lists + weights[..., -1:] * own_values))
+        of_lists = weighted(weights, values)
+        sums.append(candidates.rows(of_lists + weights[..., -1][..., None] * own_values))
         return sums
 
     def _of_values(
