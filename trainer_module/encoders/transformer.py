@@ -17,8 +17,8 @@ from sangam.trainer_module.encoders.norm import Norm
 
 _HIDDEN = -1e9
 """Added to the logits of positions behind a list's end."""
-_BLOCKS = 4
-"""Blocks of values that attend, to all."""
+_SHORT, _BLOCKS = 256, 4
+"""Longest lists whose values attend at once; otherwise in so many blocks, each to all values."""
 
 # Shape suffixes: R lists, L longest list, D dimension, H heads, K width of a head.
 
@@ -70,12 +70,20 @@ class _Layer:
             for layer in (self._queries, self._keys, self._values)
         )
         keys = beside(keys / math.sqrt(width), hidden_R1L)
-        queries, length = beside(queries, tf.constant(1.0)), tf.shape(queries)[2]
-        found: list[tf.Tensor] = []
-        for block in range(_BLOCKS):
-            # One after another: their pairs stay in a processor's cache.
-            with tf.control_dependencies(found[-1:]):
-                some = tf.identity(queries[:, :, length * block // _BLOCKS : length * (block + 1) // _BLOCKS])
-            found.append(weighted(tf.nn.softmax(tf.matmul(some, keys, transpose_b=True)), values))
-        mixed_RHLK = tf.concat(found, 2)
+        queries = beside(queries, tf.constant(1.0))
+        mixed_RHLK = tf.cond(
+            tf.shape(queries)[2] > _SHORT,
+            lambda: _attended(queries, keys, values, _BLOCKS),
+            lambda: _attended(queries, keys, values, 1),
+        )
         return self._mixed(weights, tf.reshape(tf.transpose(mixed_RHLK, [0, 2, 1, 3]), [-1, self._dim]))
+
+
+def _attended(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, blocks: int) -> tf.Tensor:
+    length, found = tf.shape(queries)[2], []
+    for block in range(blocks):
+        # One after another: their pairs stay in a processor's cache.
+        with tf.control_dependencies(found[-1:]):
+            some = tf.identity(queries[:, :, length * block // blocks : length * (block + 1) // blocks])
+        found.append(weighted(tf.nn.softmax(tf.matmul(some, keys, transpose_b=True)), values))
+    return tf.concat(found, 2)
