@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from sangam.schemas.derived.histories import MOST_FLOATS_AT_A_TIME
-from sangam.trainer_module.encoders.attention import beside, weighted
-from sangam.trainer_module.encoders.relative import HIDDEN, AmongValues, of_candidates
+from sangam.trainer_module.encoders.relative import HIDDEN, among_values, of_candidates
 
 _ELEMENTS = MOST_FLOATS_AT_A_TIME
 _BLOCKS = 4
@@ -118,8 +117,6 @@ class AttentionInParts:
         *of_values, queries_c, keys_values_x, keys_values_c = taken
         num_heads = int(tables[0].shape[0])
         length = tf.maximum(tf.reduce_max(tf.concat([part.lengths_r, [0]], 0)), 1)
-        if of_values:
-            length = (length + _BLOCKS - 1) // _BLOCKS * _BLOCKS
         lists, candidates = _Runs(part.lengths_r, length), _Runs(part.counts_r, self._most)
         ages_rL = None if self._ages_n is None else lists.padded(self._ages_n[part.values])
         keys, values = lists.heads(keys_values_x, num_heads, 2)
@@ -127,18 +124,17 @@ class AttentionInParts:
         sums = []
         if of_values:
             [queries] = lists.heads(of_values[0], num_heads, 1)
-            sums.append(lists.rows(self._of_values(queries, beside(keys, hidden_rL), values, tables, ages_rL)))
+            keys_and_hidden = with_column(keys, hidden_rL)
+            sums.append(lists.rows(self._of_values(queries, keys_and_hidden, values, tables, ages_rL)))
         [queries] = candidates.heads(queries_c, num_heads, 1)
         own_keys, own_values = candidates.heads(keys_values_c, num_heads, 2)
+        keys_and_biases = with_column(keys, of_candidates(tables, ages_rL, length) + hidden_rL)
+        logits = tf.matmul(with_column(queries, tf.constant(1.0)), keys_and_biases, transpose_b=True)
+        own = tf.reduce_sum(queries * own_keys, -1, keepdims=True)
         # A candidate is as far from itself as a value is.
-        own = tf.reduce_sum(queries * own_keys, -1) + tf.add_n([table[:, :1] for table in tables])[:, None]
-        # Behind the list's values is a row of zeros, whose logit is the candidate's own.
-        keys, values = (tf.pad(rows, [[0, 0], [0, 0], [0, 1], [0, 0]]) for rows in (keys, values))
-        biases = tf.pad(of_candidates(tables, ages_rL, length) + hidden_rL, [[0, 0], [0, 0], [0, 1]])
-        keys = beside(keys, biases, tf.one_hot(length, tf.shape(keys)[2]))
-        weights = self._weigh(tf.matmul(beside(queries, tf.constant(1.0), own), keys, transpose_b=True))
-        of_lists = weighted(weights, values)
-        sums.append(candidates.rows(of_lists + weights[..., -1][..., None] * own_values))
+        own += tf.add_n([table[:, :1] for table in tables])[:, None, None]
+        weights = self._weigh(tf.concat([logits, own], -1))
+        sums.append(candidates.rows(tf.matmul(weights[..., :-1], values) + weights[..., -1][..., None] * own_values))
         return sums
 
     def _of_values(
@@ -150,14 +146,14 @@ class AttentionInParts:
         ages_rL: tf.Tensor | None,
     ) -> tf.Tensor:
         """Returns the sums of values: [H, r, L, K]. The last column of the keys is added to logits."""
-        queries, length = beside(queries, tf.constant(1.0)), tf.shape(keys)[2]
-        size = length // _BLOCKS
-        biases = AmongValues(tables, ages_rL, size, length)
+        queries, length = with_column(queries, tf.constant(1.0)), tf.shape(keys)[2]
         found = []
         for block in range(_BLOCKS):
-            start = size * block
-            logits = tf.matmul(queries[:, :, start : start + size], keys[:, :, start:], transpose_b=True)
-            found.append(weighted(self._weigh(logits + biases.behind(start)), values[:, :, start:]))
+            start, end = length * block // _BLOCKS, length * (block + 1) // _BLOCKS
+            ages = None if ages_rL is None else ages_rL[:, start:]
+            bias = among_values(tables, end - start, ages, length - start)
+            logits = tf.matmul(queries[:, :, start:end], keys[:, :, start:], transpose_b=True) + bias
+            found.append(tf.matmul(self._weigh(logits), values[:, :, start:]))
         return tf.concat(found, 2)
 
     def _loop(
@@ -196,3 +192,9 @@ class AttentionInParts:
             parallel_iterations=1,
         )
         return [array.concat() for array in rows], totals
+
+
+def with_column(matrices_HrLK: tf.Tensor, column: tf.Tensor) -> tf.Tensor:
+    """Returns [H, r, L, K + 1], given a column that broadcasts to [H, r, L]: a product adds it without another pass."""
+    columns = tf.broadcast_to(column, tf.shape(matrices_HrLK)[:-1])[..., None]
+    return tf.concat([matrices_HrLK, columns], -1)

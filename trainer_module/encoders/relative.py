@@ -36,50 +36,39 @@ def _highest_bits(numbers: tf.Tensor, digits: int, num: int) -> tf.Tensor:
     return tf.clip_by_value(bits - (_EXPONENT_OF_1 << digits), 0, num - 1)
 
 
-class AmongValues:
-    """What is added to logits of values that attend, so many at a time: `HIDDEN` of what is newer.
+def among_values(
+    tables: Sequence[tf.Tensor], num_Q: tf.Tensor, ages_rL: tf.Tensor | None, num_L: tf.Tensor
+) -> tf.Tensor:
+    """Returns what is added to logits of the newest values of lists: [H, r or 1, Q, L]; `HIDDEN` of what is newer.
 
-    Those of positions are the same behind every value, so they are made once for all.
+    Args:
+        tables: biases by bucket of positions, [H, any], and of ages, [H, any], where there are ages.
+        num_Q: how many attend, the newest ones.
+        ages_rL: seconds from the values to their row's time; None without times.
+        num_L: values of the longest list.
     """
+    num_Q, num_L = tf.cast(num_Q, tf.int32), tf.cast(num_L, tf.int32)
+    of_distances = _of_distances(tables[0], num_Q, num_L)
+    if ages_rL is None:
+        return of_distances
+    age_rQL = ages_rL[:, None] - ages_rL[:, :num_Q, None]
+    return of_distances + _of_ages(tables[1], age_rQL)
 
-    def __init__(self, tables: Sequence[tf.Tensor], ages_rL: tf.Tensor | None, num_Q: tf.Tensor, num_L: tf.Tensor):
-        """Takes biases and sizes.
 
-        Args:
-            tables: biases by bucket of positions, [H, any], and of ages, [H, any], where there are ages.
-            ages_rL: seconds from the values to their row's time; None without times.
-            num_Q: how many attend at a time.
-            num_L: values of the longest list.
-        """
-        self._tables, self._ages_rL = tables, ages_rL
-        self._num_Q, self._num_L = tf.cast(num_Q, tf.int32), tf.cast(num_L, tf.int32)
-        self._of_distances = self._shifted()
+def _of_distances(positions_HP: tf.Tensor, num_Q: tf.Tensor, num_L: tf.Tensor) -> tf.Tensor:
+    """Returns the biases of positions: [H, 1, Q, L].
 
-    def behind(self, start: tf.Tensor) -> tf.Tensor:
-        """Returns the biases of the values from this position on, for the first of these: [H, r or 1, Q, any]."""
-        width = self._num_L - tf.cast(start, tf.int32)
-        shape = tf.stack([self._tables[0].shape[0], 1, self._num_Q, width])
-        found = tf.reshape(self._of_distances[:, :width], shape)
-        if self._ages_rL is None:
-            return found
-        ages_rL = self._ages_rL[:, start:]
-        return found + _of_ages(self._tables[1], ages_rL[:, None] - ages_rL[:, : self._num_Q, None])
-
-    def _shifted(self) -> tf.Tensor:
-        """Returns the biases of positions: [H Q, L].
-
-        Each row is the one above it, shifted: cut out of one that is repeated, a third of the time of looking up each.
-        """
-        [positions_HP, *_], num_Q, num_L = self._tables, self._num_Q, self._num_L
-        # From 0 to num_L, then from 1 - num_Q to -1.
-        distance_W = tf.concat([tf.range(num_L + 1), tf.range(1 - num_Q, 0)], 0)
-        bucket_W = distance_buckets(tf.cast(distance_W, tf.float32), int(positions_HP.shape[1]))
-        row_HW = tf.where(distance_W >= 0, tf.gather(positions_HP, bucket_W, axis=1), HIDDEN)
-        # In rows one number shorter, each begins one number earlier than the one above it, the last one for the first.
-        width = num_L + num_Q - 1
-        shifted = tf.tile(row_HW, tf.stack([1, num_Q]))[:, : num_Q * width]
-        # Slices of matrices are copied row by row, those of more dimensions number by number.
-        return tf.reshape(shifted, tf.stack([-1, width]))[:, :num_L]
+    Each row is the one above it, shifted: cut out of one that is repeated, a third of the time of looking up each.
+    """
+    first = tf.maximum(num_Q - 1, 0)  # Of a short list, a block has no value.
+    distance_W = tf.range(-first, num_L + 1)
+    bucket_W = distance_buckets(tf.cast(distance_W, tf.float32), int(positions_HP.shape[1]))
+    row_HW = tf.where(distance_W >= 0, tf.gather(positions_HP, bucket_W, axis=1), HIDDEN)
+    repeated = tf.reshape(tf.tile(row_HW[:, None], tf.stack([1, num_Q, 1])), [positions_HP.shape[0], -1])
+    width = first + num_L
+    # In rows one number shorter, each begins one number earlier than the one above it.
+    shifted = repeated[:, first : first + num_Q * width]
+    return tf.reshape(shifted, tf.stack([positions_HP.shape[0], 1, num_Q, width]))[..., :num_L]
 
 
 def of_candidates(tables: Sequence[tf.Tensor], ages_rL: tf.Tensor | None, num_L: tf.Tensor) -> tf.Tensor:
