@@ -29,8 +29,10 @@ from bench.quality.examples import examples
 from bench.quality.training import trained
 from bench.serving import request_for
 from bench.user_once import call_of, in_turn, served, wide
+from sangam.components.server.session import ModelSession
+from sangam.components.server.signature import signatures_of
 from sangam.pipelines.synthetic import generate
-from sangam.schemas.contracts.export import RANK_SEVERAL
+from sangam.schemas.contracts.export import RANK, RANK_SEVERAL
 from sangam.schemas.derived.rank_inputs import REQUEST_NUMBER
 from sangam.schemas.loading import load_spec
 from sangam.schemas.spec import RankerSpec, Spec
@@ -38,6 +40,7 @@ from sangam.schemas.spec.features import SequenceFeature
 from sangam.trainer_module import collectives
 from sangam.trainer_module.loop.in_step import InStepTrainer
 from sangam.trainer_module.ranker import Ranker
+from sangam.trainer_module.serving.signatures import ServedRanker
 
 _TARGET = {"target": "topic", "num_heads": 2}
 ENCODERS: Mapping[str, dict[str, Any]] = {
@@ -125,13 +128,26 @@ def demo(seeds: Sequence[int]) -> dict[str, list[float]]:
     return found
 
 
-def serving(seconds: float, names: Sequence[str] = tuple(ENCODERS)) -> list[dict[str, Any]]:
-    """Returns the times of each encoder beside those without the history."""
+def serving(
+    seconds: float, names: Sequence[str] = tuple(ENCODERS), *, by_session: bool = False
+) -> list[dict[str, Any]]:
+    """Returns the times of each encoder beside those without the history.
+
+    Args:
+        seconds: of each encoder.
+        names: encoders.
+        by_session: whether the exported models are called as `sangam serve` calls them, in the caller's thread.
+    """
     found = []
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
-        without = call_of(served(Ranker(_with_history(None)), Path(folder, "without")))
+
+        def called(encoder: Mapping[str, Any] | None, name: str) -> Any:
+            model = served(Ranker(_with_history(encoder)), Path(folder, "with" if encoder else "without"))
+            return _session_call(model, Path(folder, f"model of {name}")) if by_session else call_of(model)
+
+        without = called(None, "none")
         for name, encoder in ((name, ENCODERS[name]) for name in names):
-            call = call_of(served(Ranker(_with_history(encoder)), Path(folder, "with")))
+            call = called(encoder, name)
             context = {column.removesuffix("_length") for column in call.inputs if column[0] in "uh"}
             requests = [request_for(call.inputs, context=context, candidates=_CANDIDATES, seed=s) for s in range(8)]
             for number, request in enumerate(requests):
@@ -144,6 +160,20 @@ def serving(seconds: float, names: Sequence[str] = tuple(ENCODERS)) -> list[dict
             found[-1] |= {"p99": taken[name]["p99_ms"] / taken["without"]["p99_ms"]}
             print(found[-1], flush=True)
     return found
+
+
+def _session_call(model: ServedRanker, folder: Path) -> Any:
+    """Returns `call_of` a model that is exported, and loaded by a server's session."""
+    signatures = model.signatures()
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(model, str(folder), signatures=signatures, options=options)
+    rank = signatures_of(ModelSession(folder, {}))[RANK]
+
+    def call(arrays: Mapping[str, Any]) -> dict[str, Any]:
+        return rank.call(arrays)
+
+    call.inputs = signatures[RANK].input_signature[0]  # type: ignore[attr-defined]
+    return call
 
 
 def several(seconds: float, names: Sequence[str] = tuple(ENCODERS)) -> list[dict[str, Any]]:
@@ -217,6 +247,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--encoders", nargs="+", help="of quality, beside din, and of serving; by default all")
     parser.add_argument("--seconds", type=float, default=4, help="of each case of serving")
+    parser.add_argument("--session", action="store_true", help="serving as `sangam serve` calls models")
     parser.add_argument("--output", type=Path, default=Path("runs/histories.json"), help="all numbers")
     arguments = parser.parse_args()
     document: dict[str, Any] = {"commit": results.commit()}
@@ -224,7 +255,8 @@ def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     collectives.start()
     if "serving" in arguments.parts:
-        document["serving"] = serving(arguments.seconds, arguments.encoders or tuple(ENCODERS))
+        names = tuple(arguments.encoders or ENCODERS)
+        document["serving"] = serving(arguments.seconds, names, by_session=arguments.session)
         header = ("encoder", "without ms", "with ms", "ratio of times", "of processor time", "of p99")
         told = [[each["encoder"], *(f"{each[key]:.2f}" for key in list(each)[1:])] for each in document["serving"]]
         print(results.table(header, told))
@@ -233,8 +265,8 @@ def main() -> None:
         told = [[each["encoder"], *(f"{ms:.1f}" for ms in list(each.values())[1:])] for each in document["several"]]
         print(results.table(("encoder", "without match ms", "with ms"), told))
     if "quality" in arguments.parts:
-        names = dict.fromkeys(["din", *arguments.encoders]) if arguments.encoders else _TUNED
-        document["quality"] = quality(arguments.seeds, tuple(names))
+        tuned = tuple(dict.fromkeys(["din", *arguments.encoders])) if arguments.encoders else _TUNED
+        document["quality"] = quality(arguments.seeds, tuned)
         aucs = document["quality"]["aucs"]
         rows = [
             [name, f"{np.mean(each):.4f}", f"{min(each):.4f} to {max(each):.4f}", _over(each, aucs["din"])]

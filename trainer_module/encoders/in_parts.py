@@ -124,17 +124,17 @@ class AttentionInParts:
         sums = []
         if of_values:
             [queries] = lists.heads(of_values[0], num_heads, 1)
-            keys_and_hidden = _with_column(keys, hidden_rL)
+            keys_and_hidden = with_column(keys, hidden_rL)
             sums.append(lists.rows(self._of_values(queries, keys_and_hidden, values, tables, ages_rL)))
         [queries] = candidates.heads(queries_c, num_heads, 1)
         own_keys, own_values = candidates.heads(keys_values_c, num_heads, 2)
-        keys_and_biases = _with_column(keys, of_candidates(tables, ages_rL, length) + hidden_rL)
-        logits = tf.matmul(_with_column(queries, tf.constant(1.0)), keys_and_biases, transpose_b=True)
+        keys_and_biases = with_column(keys, of_candidates(tables, ages_rL, length) + hidden_rL)
+        logits = tf.matmul(with_column(queries, tf.constant(1.0)), keys_and_biases, transpose_b=True)
         own = tf.reduce_sum(queries * own_keys, -1, keepdims=True)
         # A candidate is as far from itself as a value is.
         own += tf.add_n([table[:, :1] for table in tables])[:, None, None]
         weights = self._weigh(tf.concat([logits, own], -1))
-        sums.append(candidates.rows(tf.matmul(weights[..., :-1], values) + weights[..., -1:] * own_values))
+        sums.append(candidates.rows(tf.matmul(weights[..., :-1], values) + weights[..., -1][..., None] * own_values))
         return sums
 
     def _of_values(
@@ -146,7 +146,7 @@ class AttentionInParts:
         ages_rL: tf.Tensor | None,
     ) -> tf.Tensor:
         """Returns the sums of values: [H, r, L, K]. The last column of the keys is added to logits."""
-        queries, length = _with_column(queries, tf.constant(1.0)), tf.shape(keys)[2]
+        queries, length = with_column(queries, tf.constant(1.0)), tf.shape(keys)[2]
         found = []
         for block in range(_BLOCKS):
             start, end = length * block // _BLOCKS, length * (block + 1) // _BLOCKS
@@ -194,7 +194,7 @@ class AttentionInParts:
         return [array.concat() for array in rows], totals
 
 
-def _with_column(matrices_HrLK: tf.Tensor, column: tf.Tensor) -> tf.Tensor:
+def with_column(matrices_HrLK: tf.Tensor, column: tf.Tensor) -> tf.Tensor:
     """Returns [H, r, L, K + 1], given a column that broadcasts to [H, r, L]: a product adds it without another pass."""
     columns = tf.broadcast_to(column, tf.shape(matrices_HrLK)[:-1])[..., None]
     return tf.concat([matrices_HrLK, columns], -1)
