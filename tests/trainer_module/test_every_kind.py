@@ -77,12 +77,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(autouse=True)
 def _trainers_of_the_test() -> Iterator[None]:
-    """Frees them after each test: those of all tests together would reserve what the machine has. A graph that is still
-    there when the interpreter ends is freed after TensorFlow, which ends the process by a signal."""
-    from sangam.trainer_module.transforms.graph import transform_graph
-
+    """Frees them after each test: those of all tests together would reserve what the machine has."""
     yield
-    transform_graph.cache_clear()
     gc.collect()
 
 
