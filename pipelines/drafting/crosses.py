@@ -240,13 +240,7 @@ def _pair(one: Guess, other: Guess, why: str, taken: Sequence[str]) -> list[Gues
     before = "rows of the pair on earlier days of the run"
     return [
         Guess(other.column, "cross", why, name, cross),
-        Guess(
-            other.column,
-            "count",
-            "rows of the pair on earlier days of the run",
-            name_of(f"{name}_before", taken),
-            count,
-        ),
+        Guess(other.column, "count", before, name_of(f"{name}_before", taken), count),
     ]
 
 
