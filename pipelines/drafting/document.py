@@ -129,7 +129,9 @@ def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
         if share := held_out(layout, sample, guesses):
             splits["validation"] = {"fraction": share}
             note = f"by their names; of the train rows a share: {_PURPOSE}"
-        to_tune = [] if "validation" in splits else _to_tune("validation", {"fraction": EVAL_FRACTION}, guesses)
+        to_tune = (
+            [] if "validation" in splits else _to_tune("validation", {"fraction": EVAL_FRACTION}, is_refitted=False)
+        )
         splits = Lines(splits) if to_tune else splits
         for key, value, why in [("kind", "splits", ""), ("format", layout.format, ""), *read, ("splits", splits, note)]:
             yield from entry(key, value, why, 2)
@@ -203,20 +205,21 @@ def _validation_share(layout: Layout, sample: Sample, guesses: Guesses, which: s
     if share := held_out(layout, sample, guesses):
         yield "validation", {"fraction": share}, f"of the train rows, {which}: {_PURPOSE}"
     else:
-        yield from _to_tune("validation", {"fraction": EVAL_FRACTION}, guesses)
+        is_refitted = guesses.event_time is not None and not guesses.positives
+        yield from _to_tune("validation", {"fraction": EVAL_FRACTION}, is_refitted=is_refitted)
 
 
 def _validation_days(key: str, layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[tuple[str, Any, str]]:
     if held := held_out(layout, sample, guesses):
         yield key, held, _HELD_OUT
     elif days := days_to_tune(layout, train_days(layout, sample), eval_days(layout)):
-        yield from _to_tune(key, days, guesses)
+        yield from _to_tune(key, days, is_refitted=not guesses.positives)
 
 
-def _to_tune(key: str, value: Any, guesses: Guesses) -> list[tuple[str, Any, str]]:
+def _to_tune(key: str, value: Any, *, is_refitted: bool) -> list[tuple[str, Any, str]]:
     """Returns as a comment the validation split that a draft without one needs for `tune`."""
-    then = "" if guesses.positives else "; its best spec is trained on these rows too"
-    return [(Aside(key), value, f"for `tune: auto` to compare by{then}")]
+    then = "its best spec is trained on these rows too" if is_refitted else "they are not trained on"
+    return [(Aside(key), value, f"for `tune: auto` to compare by; {then}")]
 
 
 def _event_time(guesses: Guesses) -> Iterator[str]:

@@ -88,9 +88,12 @@ def _changes(spec: Spec) -> dict[str, Any]:
 
 
 def _may_refit(spec: Spec) -> bool:
-    """Says whether a run of the best spec may train on the validation days too, once its epoch is known."""
+    """Says whether a run of the best spec may train on the validation rows too, once its epoch is known.
+
+    They have to be the newest: rows that are like the others are learned by heart in passes over them alone.
+    """
     tasks = [task for task in spec.ranker().tasks.values() if isinstance(task, BinaryTask)]
-    return spec.validates_on_train_rows and not any(task.keep_negatives for task in tasks)
+    return spec.validates_on_newest_rows and not any(task.keep_negatives for task in tasks)
 
 
 def _good_starts() -> tuple[dict[str, Any], ...]:

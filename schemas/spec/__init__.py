@@ -191,6 +191,13 @@ class Spec(RankerSpec):
         return self.data.splits.held_out > 0 if isinstance(self.data, SplitLogs) else self.data.validation_days > 0
 
     @property
+    def validates_on_newest_rows(self) -> bool:
+        """Whether validation holds out the newest train rows, which tell what older ones do not."""
+        if isinstance(self.data, SplitLogs) or (isinstance(self.data, TableLogs) and self.data.time is None):
+            return False
+        return self.validates_on_train_rows
+
+    @property
     def logs_with_tables(self) -> Parts:
         """The logs with all tables that features come from: those of served requests are not joined."""
         return self.data.with_tables if isinstance(self.data, ServedLogs) else self.logs

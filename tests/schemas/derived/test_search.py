@@ -48,17 +48,20 @@ def test_a_prepared_search_has_an_hour_and_halves_successively(tmp_path: Path) -
     assert (tune.minutes, tune.trials, tune.pruning and tune.pruning.kind) == (None, 7, "median")
 
 
-def test_the_best_spec_trains_on_the_validation_days_too_unless_negatives_are_sampled(tmp_path: Path) -> None:
+def test_the_best_spec_trains_on_the_newest_rows_too_unless_negatives_are_sampled(tmp_path: Path) -> None:
     def stopping(changes: dict[str, Any]) -> Any:
         return _prepared(tmp_path, changes).changes["training.early_stopping"]
 
     assert stopping({}) == {"patience": 2, "refit": True}
     assert stopping({"tasks.stars.calibration": {"kind": "platt"}}) == {"patience": 2, "refit": True}
     assert stopping({"tasks.stars.keep_negatives": 0.5}) == {"patience": 2, "refit": False}
-    splits = {"train": "a/*", "eval": "b/*", "validation": {"fraction": 0.1}}
-    assert stopping({"data": {"kind": "splits", "format": "parquet", "splits": splits}})["refit"]
-    splits["validation"] = "c/*"
-    assert not stopping({"data": {"kind": "splits", "format": "parquet", "splits": splits}})["refit"]
+    for held_out in ({"fraction": 0.1}, "c/*"):
+        splits = {"train": "a/*", "eval": "b/*", "validation": held_out}
+        assert not stopping({"data": {"kind": "splits", "format": "parquet", "splits": splits}})["refit"]
+    tenth = {"fraction": 0.1}
+    table = {"kind": "table", "format": "parquet", "pattern": "a.parquet", "eval": tenth, "validation": tenth}
+    assert not stopping({"data": table})["refit"]
+    assert stopping({"data": table | {"time": "at"}})["refit"]
 
 
 def test_learning_rates_are_searched_around_those_of_the_spec(tmp_path: Path) -> None:
