@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sangam.components.registry.record import BlessedModel
-from sangam.schemas.contracts.history import history_as_of
+from sangam.schemas.contracts.history import history_beside
 from sangam.schemas.contracts.root import Root
 from sangam.schemas.errors import UserError
 
@@ -111,9 +111,9 @@ def _version_of_run(root: Root, run: str) -> str:
 
 def _base(root: Root, model: BlessedModel) -> OnlineBase:
     until = _start_of(model.days[-1]) + _DAY_S - 1 if model.days else None
-    if until is not None and (as_of := history_as_of(model.transform_graph_uri)):
+    if until is not None and (history := history_beside(model.transform_graph_uri)):
         # Validation days without a refit are counted, not learned.
-        until = max(until, _start_of(as_of) - 1)
+        until = max(until, _start_of(history.as_of) - 1)
     return OnlineBase(model, root.path / model.pushed, until)
 
 

@@ -44,11 +44,10 @@ class History(FrozenModel):
     tables: tuple[HistoryTable, ...]
 
 
-def history_as_of(graph: str) -> str | None:
-    """Returns the day, YYYY-MM-DD, before which all that the newest tables beside a graph count happened; None without
-    tables."""
+def history_beside(graph: str) -> History | None:
+    """Returns the newest tables beside a graph of Transform; None without tables."""
     file = Path(graph, FOLDER, FILE_NAME)
-    return History.model_validate_json(file.read_bytes()).as_of if file.exists() else None
+    return History.model_validate_json(file.read_bytes()) if file.exists() else None
 
 
 def keys_file(table: int) -> str:

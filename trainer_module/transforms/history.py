@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from sangam.schemas.contracts.history import FILE_NAME, FOLDER, History, HistoryTable, keys_file, values_file
+from sangam.schemas.contracts.history import FOLDER, HistoryTable, history_beside, keys_file, values_file
 from sangam.schemas.derived.columns import history_of
 from sangam.schemas.parts.columns import IdType
 from sangam.schemas.spec.features import CrossFeature, IdFeature
@@ -52,8 +52,7 @@ class HistoryTables(tf.Module):
         """Loads the tables in the folder of a Transform artifact; without tables it adds no columns."""
         super().__init__()
         folder = Path(graph, FOLDER)
-        file = folder / FILE_NAME
-        history = History.model_validate_json(file.read_bytes()) if file.exists() else None
+        history = history_beside(graph)
         self.as_of = history.as_of if history else None
         tables = history.tables if history else ()
         self._tables = [_Table(table, folder, number) for number, table in enumerate(tables)]
